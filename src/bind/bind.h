@@ -75,7 +75,8 @@ typedef struct {
   /* Frees what the object owns; accepts one that is zero after its head. */
   void (*done)(bind_object *o);
   const luaL_Reg *methods;
-  const bind_field *fields; /* ended by {NULL}; NULL: none */
+  const luaL_Reg *more_methods; /* those that another file binds; NULL: none */
+  const bind_field *fields;     /* ended by {NULL}; NULL: none */
   /* As `get` of a field, for names that are not in the table; NULL: none. */
   int (*other)(lua_State *L, bind_object *o);
 } bind_type;
@@ -155,6 +156,7 @@ void bind_check(lua_State *L, int status);
 uint64_t bind_seed(lua_State *L, int index);
 size_t bind_count(lua_State *L, int index, const char *what, size_t least, size_t most);
 double bind_number(lua_State *L, int index, const char *what);
+float bind_float(lua_State *L, int index, const char *what); /* refuses what no float32 holds */
 uint32_t bind_id(lua_State *L, int index, const char *what, size_t n); /* 1 .. n becomes 0-based */
 int bind_boolean(lua_State *L, int index, const char *what);           /* nil: 0 */
 const char *bind_string(lua_State *L, int index, const char *what);
@@ -223,8 +225,9 @@ static inline int bind_return_nil(lua_State *L) {
 /* Pushes a 0-based id as Lua's 1-based one; nil for FOPO_NO_ITEM. */
 void bind_push_id(lua_State *L, uint32_t id);
 
-/* Pushes a list of n numbers. */
+/* Pushes a list of n numbers, or of n counts. */
 void bind_push_list(lua_State *L, const double *x, size_t n);
+void bind_push_counts(lua_State *L, const size_t *x, size_t n);
 
 /* Pushes a buffer of n elements of `size` bytes, which Lua frees. */
 void *bind_scratch(lua_State *L, size_t n, size_t size);

@@ -1,5 +1,6 @@
 /* Arguments, options, results and errors. An error is a sentence as the core's, after the place in
  * the user's own file. */
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -91,6 +92,14 @@ size_t bind_count(lua_State *L, int index, const char *what, size_t least, size_
 double bind_number(lua_State *L, int index, const char *what) {
   if (lua_type(L, index) != LUA_TNUMBER) wrong(L, index, what, "a number");
   return lua_tonumber(L, index);
+}
+
+float bind_float(lua_State *L, int index, const char *what) {
+  double value = bind_number(L, index, what);
+  if (isfinite(value) && fabs(value) > (double)FLT_MAX) {
+    bind_refuse(L, "%s is %g, which no float32 holds", what, value);
+  }
+  return (float)value;
 }
 
 uint32_t bind_id(lua_State *L, int index, const char *what, size_t n) {
@@ -259,6 +268,14 @@ void bind_push_list(lua_State *L, const double *x, size_t n) {
   lua_createtable(L, (int)n, 0);
   for (size_t i = 0; i < n; i++) {
     lua_pushnumber(L, x[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+}
+
+void bind_push_counts(lua_State *L, const size_t *x, size_t n) {
+  lua_createtable(L, (int)n, 0);
+  for (size_t i = 0; i < n; i++) {
+    lua_pushinteger(L, (lua_Integer)x[i]);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
 }

@@ -1,16 +1,13 @@
 /* Arrays: dense float32 matrices, and matrices of ids. Both have 4 bytes per element.
+ * bind_array_arithmetic.c computes with them.
  *
  * An index, a policy or a trainer that keeps an array relies on its values, so an array with other
  * holders is copied before it is changed. */
-#include <float.h>
-#include <math.h>
 #include <string.h>
 
 #include "bind/families.h"
 #include "core/memory.h"
-#include "core/npy.h"
 #include "core/rng.h"
-#include "core/summary.h"
 #include "mips/index.h"
 
 enum {
@@ -33,7 +30,9 @@ static int take(bind_array *a) {
 
 bind_array *bind_array_new(lua_State *L, int ids, size_t rows, size_t cols) {
   size_t n;
-  if (!__builtin_mul_overflow(rows, cols, &n)) bind_pressure(L, n < SIZE_MAX / 4 ? n * 4 : 0);
+  if (!__builtin_mul_overflow(rows, cols, &n)) {
+    bind_pressure(L, n < SIZE_MAX / ELEMENT ? n * ELEMENT : 0);
+  }
   bind_array *a = bind_new(L, &bind_array_type, 0);
   a->ids = ids;
   a->rows = rows;
@@ -55,8 +54,6 @@ static void done(bind_object *o) {
 }
 
 static void archive_done(bind_object *o) { fopo_archive_done(&((bind_archive *)o)->archive); }
-
-static size_t count(const bind_array *a) { return a->rows * a->cols; }
 
 /* The array at `index`, which this rank must have whole; `what` names it. */
 static bind_array *get_whole(lua_State *L, int index, const char *what) {
@@ -96,25 +93,15 @@ bind_array *bind_array_ids(lua_State *L, int index, const char *what) {
   return a;
 }
 
-/* The array at `index` for a change: the handle gets a copy of its own if others hold the object.
- */
-static bind_array *get_own(lua_State *L, int index) {
+bind_array *bind_array_own(lua_State *L, int index) {
   bind_array *a = get_array(L, index);
   if (a->object.refs == 1) return a;
   bind_array *fresh = bind_array_new(L, a->ids, a->rows, a->cols);
   a = get_array(L, index);
-  memcpy(fresh->data, a->data, count(a) * ELEMENT);
+  memcpy(fresh->data, a->data, bind_array_bytes(a));
   bind_swap(L, index, lua_gettop(L));
   lua_pop(L, 1);
   return fresh;
-}
-
-static float to_float(lua_State *L, int index, const char *what) {
-  double value = bind_number(L, index, what);
-  if (isfinite(value) && fabs(value) > (double)FLT_MAX) {
-    bind_refuse(L, "%s is %g, which no float32 holds", what, value);
-  }
-  return (float)value;
 }
 
 static size_t to_size(lua_State *L, int index, const char *what) {
@@ -135,7 +122,7 @@ static int array_randn(lua_State *L) {
   uint64_t seed = lua_isnoneornil(L, 3) ? 0 : bind_seed(L, 3);
   double scale = lua_isnoneornil(L, 4) ? 1.0 : bind_number(L, 4, "scale");
   bind_array *a = bind_array_new(L, 0, rows, cols);
-  fopo_fill_normal(a->data, count(a), scale, seed, FOPO_STREAM_INIT);
+  fopo_fill_normal(a->data, bind_array_count(a), scale, seed, FOPO_STREAM_INIT);
   return 1;
 }
 
@@ -148,7 +135,7 @@ static void read_row(lua_State *L, float *x, int table, size_t n, size_t row) {
     } else {
       strcpy(what, "an element");
     }
-    x[j] = to_float(L, -1, what);
+    x[j] = bind_float(L, -1, what);
     lua_pop(L, 1);
   }
 }
@@ -216,7 +203,7 @@ uint32_t *bind_rows(lua_State *L, int index, size_t n, size_t all, size_t *numbe
       lua_pop(L, 1);
     }
   } else {
-    *number = count(bind_array_ids(L, index, "the list of rows"));
+    *number = bind_array_count(bind_array_ids(L, index, "the list of rows"));
     rows = bind_scratch(L, *number, sizeof *rows);
     bind_array *a = bind_array_ids(L, index, "the list of rows");
     memcpy(rows, a->data, *number * sizeof *rows);
@@ -231,47 +218,17 @@ uint32_t *bind_rows(lua_State *L, int index, size_t n, size_t all, size_t *numbe
 
 /* ---- files ---- */
 
-static int is_npz(const char *path) {
-  size_t n = strlen(path);
-  return n >= 4 && strcmp(path + n - 4, ".npz") == 0;
-}
-
-/* The one array of a .npy or .npz file, as `type`. */
-static int load(fopo_archive *archive, const char *path, fopo_dtype type) {
-  int status;
-  if (is_npz(path)) {
-    status = fopo_npz_load(archive, path);
-  } else {
-    archive->items = fopo_alloc(1, sizeof *archive->items);
-    if (archive->items == NULL) return FOPO_ERR_MEMORY;
-    status = fopo_npy_load(archive->items, path);
-    archive->n = status == FOPO_OK ? 1 : 0;
-  }
-  if (status != FOPO_OK) return status;
-  if (archive->n != 1) {
-    status = fopo_archive_check(archive, path, "an array");
-    if (status != FOPO_OK) return status;
-    return fopo_fail(
-        FOPO_ERR_FORMAT,
-        "%s has %zu members; an array is read from a .npy, or from an .npz with one member", path,
-        archive->n);
-  }
-  char name[sizeof archive->items->name];
-  strcpy(name, archive->items->name);
-  return fopo_archive_need(archive, path, name, type, -1) ? FOPO_OK : FOPO_ERR_FORMAT;
-}
-
 /* native.array_load(path, as_ids): .npy, or .npz with one member. Numbers become float32; with
  * as_ids they are 0-based ids. One dimension is one row. */
 static int array_load(lua_State *L) {
   const char *path = bind_path(L, 1);
   int ids = bind_boolean(L, 2, "as_ids");
   bind_archive *box = bind_new(L, &bind_archive_type, 0);
-  int status = load(&box->archive, path, ids ? FOPO_U32 : FOPO_F32);
+  fopo_dtype type = ids ? FOPO_U32 : FOPO_F32;
+  int status = fopo_array_load(&box->archive, path, type);
   if (status == FOPO_ERR_MEMORY) {
-    fopo_archive_done(&box->archive);
     bind_collect(L);
-    status = load(&box->archive, path, ids ? FOPO_U32 : FOPO_F32);
+    status = fopo_array_load(&box->archive, path, type);
   }
   bind_check(L, status);
 
@@ -281,7 +238,7 @@ static int array_load(lua_State *L) {
   a->rows = found->ndim == 2 ? found->shape[0] : 1;
   a->cols = found->ndim == 2 ? found->shape[1] : found->shape[0];
   a->data = fopo_array_release(found);
-  bind_pressure(L, count(a) * ELEMENT);
+  bind_pressure(L, bind_array_bytes(a));
   return 1;
 }
 
@@ -292,7 +249,7 @@ static int save(lua_State *L) {
   bind_array *a = get_array(L, 1);
   fopo_array array =
       fopo_array_of("array", a->ids ? FOPO_U32 : FOPO_F32, a->data, 2, a->rows, a->cols);
-  bind_check(L, is_npz(path) ? fopo_npz_save(path, &array, 1, 0) : fopo_npy_save(path, &array));
+  bind_check(L, fopo_array_save(path, &array));
   return 0;
 }
 
@@ -319,10 +276,10 @@ static int set(lua_State *L) {
   size_t at = place(L, a);
   if (a->ids) {
     uint32_t id = lua_isnil(L, 4) ? FOPO_NO_ITEM : bind_id(L, 4, "id", UINT32_MAX);
-    ((uint32_t *)get_own(L, 1)->data)[at] = id;
+    ((uint32_t *)bind_array_own(L, 1)->data)[at] = id;
   } else {
-    float value = to_float(L, 4, "the value");
-    ((float *)get_own(L, 1)->data)[at] = value;
+    float value = bind_float(L, 4, "the value");
+    ((float *)bind_array_own(L, 1)->data)[at] = value;
   }
   return 0;
 }
@@ -348,7 +305,7 @@ static int copy(lua_State *L) {
   bind_array *a = get_array(L, 1);
   bind_array *out = bind_array_new(L, a->ids, a->rows, a->cols);
   a = get_array(L, 1);
-  memcpy(out->data, a->data, count(a) * ELEMENT);
+  memcpy(out->data, a->data, bind_array_bytes(a));
   return 1;
 }
 
@@ -385,133 +342,7 @@ static int totable(lua_State *L) {
   return 1;
 }
 
-/* ---- arithmetic ---- */
-
-/* a:matmul(b, transpose_a, transpose_b): op(a) op(b). */
-static int matmul(lua_State *L) {
-  int ta = bind_boolean(L, 3, "transpose_a"), tb = bind_boolean(L, 4, "transpose_b");
-  bind_array *a = bind_array_numbers(L, 1, "the left factor");
-  bind_array *b = bind_array_numbers(L, 2, "the right factor");
-  size_t m = ta ? a->cols : a->rows, inner = ta ? a->rows : a->cols;
-  size_t n = tb ? b->rows : b->cols, other = tb ? b->cols : b->rows;
-  if (inner != other) {
-    return bind_refuse(L, "%zu x %zu times %zu x %zu does not fit: the inner sizes are %zu and %zu",
-                       m, inner, other, n, inner, other);
-  }
-  bind_array *c = bind_array_new(L, 0, m, n);
-  a = bind_array_numbers(L, 1, "the left factor");
-  b = bind_array_numbers(L, 2, "the right factor");
-  bind_check(L, fopo_gemm(bind_matrix(c), 1.0f, bind_matrix(a), ta, bind_matrix(b), tb, 0.0f));
-  return 1;
-}
-
-/* a:add(b, alpha): a + alpha b in place; returns a. */
-static int add(lua_State *L) {
-  float alpha = lua_isnoneornil(L, 3) ? 1.0f : to_float(L, 3, "alpha");
-  bind_array *a = bind_array_numbers(L, 1, "the array");
-  bind_array *b = bind_array_numbers(L, 2, "what is added");
-  if (a->rows != b->rows || a->cols != b->cols) {
-    return bind_refuse(L, "%zu x %zu and %zu x %zu cannot be added: their shapes must be equal",
-                       a->rows, a->cols, b->rows, b->cols);
-  }
-  lua_settop(L, 2);
-  a = get_own(L, 1);
-  b = get_array(L, 2);
-  float *x = a->data, *y = b->data;
-  for (size_t i = 0, n = count(a); i < n; i++) x[i] += alpha * y[i];
-  lua_settop(L, 1);
-  return 1;
-}
-
-/* a:scale(alpha): alpha a in place; returns a. */
-static int scale(lua_State *L) {
-  bind_array_numbers(L, 1, "the array");
-  float alpha = to_float(L, 2, "alpha");
-  bind_array *a = get_own(L, 1);
-  float *x = a->data;
-  for (size_t i = 0, n = count(a); i < n; i++) x[i] *= alpha;
-  lua_settop(L, 1);
-  return 1;
-}
-
-static fopo_summary summary_of(lua_State *L, int needs_one) {
-  fopo_summary s;
-  bind_array *a = bind_array_numbers(L, 1, "the array");
-  if (needs_one && count(a) == 0) {
-    bind_refuse(L, "the array is empty (%zu x %zu)", a->rows, a->cols);
-  }
-  bind_check(L, fopo_summarise(&s, a->data, count(a)));
-  return s;
-}
-
-/* a:norm(): the square root of the sum of squares. */
-static int norm(lua_State *L) {
-  lua_pushnumber(L, sqrt(summary_of(L, 0).squares));
-  return 1;
-}
-
-/* a:sum(). */
-static int sum(lua_State *L) {
-  lua_pushnumber(L, summary_of(L, 0).sum);
-  return 1;
-}
-
-/* a:mean(). */
-static int mean(lua_State *L) {
-  fopo_summary s = summary_of(L, 1);
-  lua_pushnumber(L, s.sum / (double)count(get_array(L, 1)));
-  return 1;
-}
-
-/* a:min(): NaN if an element is NaN. */
-static int least(lua_State *L) {
-  lua_pushnumber(L, summary_of(L, 1).least);
-  return 1;
-}
-
-/* a:max(): NaN if an element is NaN. */
-static int largest(lua_State *L) {
-  lua_pushnumber(L, summary_of(L, 1).largest);
-  return 1;
-}
-
-enum { BINS_MOST = 1000 };
-
-/* a:histogram(bins): a list of counts, and {min, max, mean, seen}. */
-static int histogram(lua_State *L) {
-  size_t counts[BINS_MOST], bins = 16;
-  if (!lua_isnoneornil(L, 2)) bins = bind_count(L, 2, "bins", 1, BINS_MOST);
-  fopo_summary s = summary_of(L, 1);
-  if (!isfinite(s.squares) && !isfinite(s.sum)) {
-    return bind_fail(L,
-                     fopo_fail(FOPO_ERR_NUMERIC,
-                               "the array has values that are not finite; a:finite() says where"));
-  }
-  bind_array *a = get_array(L, 1);
-  size_t n = count(a), seen = fopo_summary_bins(counts, bins, &s, a->data, n);
-  lua_createtable(L, (int)bins, 0);
-  for (size_t i = 0; i < bins; i++) {
-    lua_pushinteger(L, (lua_Integer)counts[i]);
-    lua_rawseti(L, -2, (lua_Integer)i + 1);
-  }
-  lua_createtable(L, 0, 4);
-  bind_set_number(L, "min", s.least);
-  bind_set_number(L, "max", s.largest);
-  bind_set_number(L, "mean", s.sum / (double)n);
-  bind_set_count(L, "seen", seen);
-  return 2;
-}
-
-/* a:finite(): true, or false and a sentence that names the first element that is not. */
-static int is_finite(lua_State *L) {
-  bind_array *a = bind_array_numbers(L, 1, "the array");
-  int status = fopo_matrix_finite(bind_matrix(a), "array");
-  if (status == FOPO_ERR_INTERRUPTED) return bind_fail(L, status);
-  lua_pushboolean(L, status == FOPO_OK);
-  if (status == FOPO_OK) return 1;
-  lua_pushstring(L, fopo_error_sentence());
-  return 2;
-}
+/* ---- the type ---- */
 
 static int field_rows(lua_State *L, bind_object *o) {
   const bind_array *a = (bind_array *)o;
@@ -539,19 +370,16 @@ static int field_kind(lua_State *L, bind_object *o) {
 }
 
 static int field_bytes(lua_State *L, bind_object *o) {
-  return bind_return_count(L, count((bind_array *)o) * ELEMENT);
+  return bind_return_count(L, bind_array_bytes((bind_array *)o));
 }
 
 const luaL_Reg bind_array_functions[] = {{"array_zeros", array_zeros}, {"array_randn", array_randn},
                                          {"array_from", array_from},   {"array_ids", array_ids},
                                          {"array_load", array_load},   {NULL, NULL}};
 
-static const luaL_Reg methods[] = {
-    {"get", get},       {"set", set},     {"save", save},        {"rows_of", rows_of},
-    {"copy", copy},     {"add", add},     {"scale", scale},      {"totable", totable},
-    {"matmul", matmul}, {"norm", norm},   {"sum", sum},          {"mean", mean},
-    {"min", least},     {"max", largest}, {"finite", is_finite}, {"histogram", histogram},
-    {NULL, NULL}};
+static const luaL_Reg methods[] = {{"get", get},         {"set", set},   {"save", save},
+                                   {"rows_of", rows_of}, {"copy", copy}, {"totable", totable},
+                                   {NULL, NULL}};
 
 static const bind_field fields[] = {{"rows", field_rows, NULL},   {"part", field_part, NULL},
                                     {"cols", field_cols, NULL},   {"kind", field_kind, NULL},
@@ -561,6 +389,7 @@ const bind_type bind_array_type = {.name = "fopo.array",
                                    .size = sizeof(bind_array),
                                    .done = done,
                                    .methods = methods,
+                                   .more_methods = bind_array_arithmetic,
                                    .fields = fields};
 
 const bind_type bind_archive_type = {

@@ -47,11 +47,7 @@ static places push_parts(lua_State *L) {
 
 /* Sets the field `name` of the table on top to the integers [n]. */
 static void set_counts(lua_State *L, const char *name, const size_t *counts, size_t n) {
-  lua_createtable(L, (int)n, 0);
-  for (size_t i = 0; i < n; i++) {
-    lua_pushinteger(L, (lua_Integer)counts[i]);
-    lua_rawseti(L, -2, (lua_Integer)i + 1);
-  }
+  bind_push_counts(L, counts, n);
   lua_setfield(L, -2, name);
 }
 
@@ -69,11 +65,7 @@ static void return_split(lua_State *L, places at, const fopo_split *split) {
   lua_pushinteger(L, (lua_Integer)split->dropped);
   lua_newtable(L);
   set_counts(L, "without", split->without, 3);
-  lua_createtable(L, 2, 0);
-  for (int i = 0; i < 2; i++) {
-    lua_pushnumber(L, split->from[i]);
-    lua_rawseti(L, -2, i + 1);
-  }
+  bind_push_list(L, split->from, 2);
   lua_setfield(L, -2, "from");
 }
 

@@ -16,7 +16,7 @@
 #include "train/optim.h"
 #include "train/run.h"
 
-/* ---- arrays: bind_array.c ---- */
+/* ---- arrays: bind_array.c, bind_array_arithmetic.c ---- */
 
 typedef struct {
   bind_object object;
@@ -27,12 +27,25 @@ typedef struct {
                       * Owned */
 } bind_array;
 
+/* Methods of arrays. */
+extern const luaL_Reg bind_array_arithmetic[];
+
+static inline size_t bind_array_count(const bind_array *a) { return a->rows * a->cols; }
+
+static inline size_t bind_array_bytes(const bind_array *a) {
+  return bind_array_count(a) * sizeof(float);
+}
+
 /* Pushes a new array of zeros. */
 bind_array *bind_array_new(lua_State *L, int ids, size_t rows, size_t cols);
 
 /* The array at `index`, of numbers or of ids; raises, naming `what`, if it is of the other kind. */
 bind_array *bind_array_numbers(lua_State *L, int index, const char *what);
 bind_array *bind_array_ids(lua_State *L, int index, const char *what);
+
+/* The array at `index` for a change: the handle gets a copy of its own if others hold the object.
+ */
+bind_array *bind_array_own(lua_State *L, int index);
 
 /* bind_shard.c: pushes an array of items that are dealt out, whose shard is empty; and notes that
  * it has been filled. */

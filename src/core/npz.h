@@ -22,6 +22,12 @@ typedef struct {
 int fopo_npz_save(const char *path, const fopo_array *arrays, size_t n, int compress);
 int fopo_npz_load(fopo_archive *archive, const char *path);
 
+/* One array in a file of its own, a .npy, or an .npz with one member if the path ends in .npz
+ * (array_file.c). Loaded, its elements become `type`, as fopo_archive_need converts them; the
+ * archive then holds it alone, and is {0} after a failure. */
+int fopo_array_load(fopo_archive *archive, const char *path, fopo_dtype type);
+int fopo_array_save(const char *path, const fopo_array *array);
+
 /* Loads only the members that `names` (ended by NULL) lists; a missing one is no error. The others
  * are neither read nor verified. */
 int fopo_npz_load_some(fopo_archive *archive, const char *path, const char *const *names);
