@@ -9,7 +9,7 @@
 
 #include "core/array.h"
 
-/* A borrowed description, for writers. */
+/* A borrowed description, for writers (npz_write.c). */
 fopo_array fopo_array_of(const char *name, fopo_dtype type, const void *data, int ndim, size_t rows,
                          size_t cols);
 fopo_array fopo_array_text(const char *name, const char *text); /* 0-d |Sn */
@@ -46,5 +46,12 @@ fopo_array *fopo_archive_find(const fopo_archive *archive, const char *name);
  * naming `path` (for the message only) and what was missing or wrong. */
 fopo_array *fopo_archive_need(fopo_archive *archive, const char *path, const char *name,
                               fopo_dtype type, int ndim);
+
+/* ---- for npz.c and npz_write.c ---- */
+
+enum { FOPO_NPZ_MEMBERS_MOST = 10000 };
+
+/* `code` with a sentence if two of the items have the same name. */
+int fopo_npz_unique_names(const fopo_array *items, size_t n, const char *path, int code);
 
 #endif
