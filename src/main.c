@@ -187,10 +187,10 @@ static void print_version(void) {
   } else {
     printf("device    none: %s\n", fopo_error_sentence());
   }
-  printf("machines  %s, %d rank%s\n", fopo_comm_name(), fopo_comm_size(),
-         fopo_comm_size() == 1 ? "" : "s");
-  for (int r = 0; r < fopo_comm_size() && fopo_comm_size() > 1; r++) {
-    printf("  rank %-3d  %s\n", r, fopo_comm_host(r));
+  printf("machines  %s, %zu rank%s\n", fopo_comm_name(), fopo_comm_ranks(),
+         fopo_comm_ranks() == 1 ? "" : "s");
+  for (size_t r = 0; r < fopo_comm_ranks() && fopo_comm_ranks() > 1; r++) {
+    printf("  rank %-3zu  %s\n", r, fopo_comm_host(r));
   }
 }
 
@@ -198,12 +198,12 @@ static void print_version(void) {
  * its end, or to say which of them has failed alone. */
 static void tell_rank(void) {
   unsigned wait = fopo_interrupted() ? 4 : 1; /* seconds; mpirun needs up to 3 */
-  if (fopo_comm_size() == 1) return;
+  if (fopo_comm_ranks() == 1) return;
   fopo_watch_stop(); /* that the others end is no surprise */
-  for (unsigned left = fopo_comm_rank() > 0 ? wait : 0; left > 0;) left = sleep(left);
-  if (fopo_comm_rank() == 0 && fopo_interrupted()) return; /* no failure */
-  fprintf(stderr, "fopo: rank %d of %d on %s has failed, which ends all of them:\n",
-          fopo_comm_rank(), fopo_comm_size(), fopo_comm_host(fopo_comm_rank()));
+  for (unsigned left = fopo_comm_own_rank() > 0 ? wait : 0; left > 0;) left = sleep(left);
+  if (fopo_comm_own_rank() == 0 && fopo_interrupted()) return; /* no failure */
+  fprintf(stderr, "fopo: rank %zu of %zu on %s has failed, which ends all of them:\n",
+          fopo_comm_own_rank(), fopo_comm_ranks(), fopo_comm_host(fopo_comm_own_rank()));
 }
 
 /* Reports the error on the top; returns the exit code. */
@@ -258,7 +258,7 @@ static int print_nothing(lua_State *L) {
 static int run(lua_State *L) {
   job *j = lua_touserdata(L, 1);
   int nothing = j->script == 0 && j->n_codes == 0 && !j->version && !j->prompt;
-  int silent = fopo_comm_rank() > 0;
+  int silent = fopo_comm_own_rank() > 0;
   int prompt = j->prompt || (nothing && isatty(STDIN_FILENO));
   lua_settop(L, 0);
   open_libraries(L);
@@ -368,16 +368,16 @@ static int read_options(job *j) {
  * it in vain. */
 static int needs_script(const job *j) {
   int reads = j->script > 0 ? strcmp(j->argv[j->script], "-") == 0 : j->n_codes == 0 && !j->version;
-  return fopo_comm_size() > 1 && (reads || j->prompt);
+  return fopo_comm_ranks() > 1 && (reads || j->prompt);
 }
 
 static int refuse_prompt(void) {
-  if (fopo_comm_rank() == 0) {
+  if (fopo_comm_own_rank() == 0) {
     fprintf(stderr,
-            "fopo: the prompt and standard input reach one process alone, and here are %d; try "
-            "things at the prompt of one (fopo), then run them as a script on all: mpirun -n %d "
+            "fopo: the prompt and standard input reach one process alone, and here are %zu; try "
+            "things at the prompt of one (fopo), then run them as a script on all: mpirun -n %zu "
             "fopo script.lua\n",
-            fopo_comm_size(), fopo_comm_size());
+            fopo_comm_ranks(), fopo_comm_ranks());
   }
   return DONE;
 }
@@ -385,7 +385,7 @@ static int refuse_prompt(void) {
 /* Ranks of one host share its processors, unless the user has said how many threads each has. */
 static void share_threads(void) {
   if (getenv("FOPO_THREADS") != NULL || getenv("OMP_NUM_THREADS") != NULL) return;
-  long each = sysconf(_SC_NPROCESSORS_ONLN) / fopo_comm_local();
+  long each = sysconf(_SC_NPROCESSORS_ONLN) / (long)fopo_comm_local();
   if (fopo_comm_local() > 1 && fopo_threads() > each) fopo_threads_set(each > 1 ? (int)each : 1);
 }
 
@@ -412,7 +412,7 @@ int main(int argc, char **argv) {
     return FAILED;
   }
   if (fopo_kernels_make_alike() != FOPO_OK) { /* on all ranks */
-    if (fopo_comm_rank() == 0) fprintf(stderr, "fopo: %s\n", fopo_error_sentence());
+    if (fopo_comm_own_rank() == 0) fprintf(stderr, "fopo: %s\n", fopo_error_sentence());
     fopo_comm_close();
     return FAILED;
   }

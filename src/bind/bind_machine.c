@@ -73,8 +73,8 @@ static int replace_text(lua_State *L) {
 
 /* native.ranks(): this process's rank, 0 .. size - 1, and the size. */
 static int ranks(lua_State *L) {
-  lua_pushinteger(L, fopo_comm_rank());
-  lua_pushinteger(L, fopo_comm_size());
+  lua_pushinteger(L, (lua_Integer)fopo_comm_own_rank());
+  lua_pushinteger(L, (lua_Integer)fopo_comm_ranks());
   return 2;
 }
 
@@ -82,20 +82,20 @@ static int ranks(lua_State *L) {
 static int ranks_about(lua_State *L) {
   fopo_comm_traffic sent = fopo_comm_sent();
   lua_createtable(L, 0, 10);
-  bind_set_count(L, "rank", (size_t)fopo_comm_rank());
-  bind_set_count(L, "size", (size_t)fopo_comm_size());
-  bind_set_count(L, "on_host", (size_t)fopo_comm_local());
+  bind_set_count(L, "rank", fopo_comm_own_rank());
+  bind_set_count(L, "size", fopo_comm_ranks());
+  bind_set_count(L, "on_host", fopo_comm_local());
   bind_set_string(L, "by", fopo_comm_name());
-  bind_set_string(L, "host", fopo_comm_host(fopo_comm_rank()));
+  bind_set_string(L, "host", fopo_comm_host(fopo_comm_own_rank()));
   bind_set_count(L, "calls", sent.calls);
   bind_set_count(L, "bytes", sent.bytes);
   bind_set_count(L, "messages", sent.messages);
   bind_set_number(L, "seconds", sent.seconds);
   bind_set_number(L, "cpu_seconds", sent.cpu_seconds);
-  lua_createtable(L, fopo_comm_size(), 0);
-  for (int r = 0; r < fopo_comm_size(); r++) {
+  lua_createtable(L, (int)fopo_comm_ranks(), 0);
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) {
     lua_pushstring(L, fopo_comm_host(r));
-    lua_rawseti(L, -2, r + 1);
+    lua_rawseti(L, -2, (lua_Integer)r + 1);
   }
   lua_setfield(L, -2, "hosts");
   return 1;
@@ -105,7 +105,7 @@ static int ranks_about(lua_State *L) {
  * rank to each. Collective. */
 static int time_calls(double *seconds, char *in, const char *out, size_t bytes) {
   size_t each[FOPO_COMM_RANKS];
-  for (int r = 0; r < fopo_comm_size(); r++) each[r] = bytes;
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) each[r] = bytes;
   double start = fopo_clock();
   int status = fopo_comm_agree(FOPO_OK);
   seconds[0] = fopo_clock() - start;
@@ -122,7 +122,7 @@ static int time_calls(double *seconds, char *in, const char *out, size_t bytes) 
  * must call it. */
 static int network(lua_State *L) {
   size_t n = bind_count(L, 1, "n", 1, 1000000), bytes = bind_count(L, 2, "bytes", 1, 1 << 24);
-  size_t whole = bytes * (size_t)fopo_comm_size();
+  size_t whole = bytes * fopo_comm_ranks();
   double *seconds = bind_scratch(L, 3 * n, sizeof *seconds);
   char *in = bind_scratch(L, whole, 1), *out = bind_scratch(L, whole, 1);
   int status = fopo_comm_agree(FOPO_OK); /* all have come so far */
@@ -146,7 +146,7 @@ static int share(lua_State *L) {
   const char *own = luaL_optlstring(L, 1, "", &n);
   bind_check(L, fopo_comm_broadcast(&n, sizeof n, 0));
   char *word = bind_scratch(L, n + 1, 1);
-  if (fopo_comm_rank() == 0) memcpy(word, own, n);
+  if (fopo_comm_own_rank() == 0) memcpy(word, own, n);
   bind_check(L, fopo_comm_broadcast(word, n, 0));
   lua_pushlstring(L, word, n);
   return 1;

@@ -22,8 +22,7 @@ void bind_array_dealt(lua_State *L, bind_array *a) {
 /* native.shard_array(items): deals out an array that every rank has whole. */
 static int shard_array(lua_State *L) {
   bind_array *items = bind_array_numbers(L, 1, "items");
-  size_t first,
-      n = fopo_comm_share(&first, items->rows, (size_t)fopo_comm_rank(), (size_t)fopo_comm_size());
+  size_t first, n = fopo_comm_own_share(&first, items->rows);
   bind_array *a = bind_array_new_part(L);
   bind_check(L, fopo_shard_deal(a->shard, fopo_matrix_rows(bind_matrix(items), first, n)));
   bind_array_dealt(L, a);
@@ -84,7 +83,7 @@ static int shard_files(lua_State *L) {
   int status = measure_files(&r, &P);
   bind_check(L, fopo_comm_agree(status));
   fopo_shard_source from = {.read = read_range, .payload = &r, .cols = r.cols};
-  from.rows = fopo_comm_share(&r.first, P, (size_t)fopo_comm_rank(), (size_t)fopo_comm_size());
+  from.rows = fopo_comm_own_share(&r.first, P);
   bind_array *a = bind_array_new_part(L);
   bind_check(L, fopo_shard_deal_from(a->shard, &from));
   bind_array_dealt(L, a);

@@ -133,15 +133,15 @@ void fopo_comm_abort(int code) {
 
 const char *fopo_comm_name(void) { return mpi.name; }
 
-int fopo_comm_rank(void) { return mpi.rank; }
+size_t fopo_comm_ranks(void) { return (size_t)mpi.size; }
 
-int fopo_comm_size(void) { return mpi.size; }
+size_t fopo_comm_own_rank(void) { return (size_t)mpi.rank; }
 
-int fopo_comm_local(void) { return mpi.local; }
+size_t fopo_comm_local(void) { return (size_t)mpi.local; }
 
-const char *fopo_comm_host(int rank) {
+const char *fopo_comm_host(size_t rank) {
   static fopo_watch_host alone;
-  if (rank < 0 || rank >= mpi.size) return "?";
+  if (rank >= fopo_comm_ranks()) return "?";
   if (hosts != NULL) return hosts[rank].name;
   fopo_watch_describe(&alone);
   return alone.name;
@@ -184,10 +184,10 @@ static int heed(int status, const int worst[2]) {
   if (worst[0] == FOPO_ERR_INTERRUPTED) {
     if (!fopo_interrupted()) raise(SIGINT); /* what interrupts one interrupts all */
     return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted on rank %d (%s)", worst[1],
-                     fopo_comm_host(worst[1]));
+                     fopo_comm_host((size_t)worst[1]));
   }
   return fopo_fail(FOPO_ERR_UNAVAILABLE, "rank %d (%s) has failed, and says why", worst[1],
-                   fopo_comm_host(worst[1]));
+                   fopo_comm_host((size_t)worst[1]));
 }
 
 int fopo_comm_agree(int status) {
@@ -275,8 +275,9 @@ int fopo_comm_exchange(void *receive, const size_t *received, const void *send,
   return count(start, bytes, messages, mpi.exchange(receive, received, send, sent));
 }
 
-int fopo_comm_broadcast(void *bytes, size_t n, int from) {
+int fopo_comm_broadcast(void *bytes, size_t n, size_t from) {
   if (mpi.size == 1) return FOPO_OK;
   moment start = now();
-  return count(start, mpi.rank == from ? n : 0, rounds(), mpi.broadcast(bytes, n, from));
+  size_t own = fopo_comm_own_rank() == from ? n : 0;
+  return count(start, own, rounds(), mpi.broadcast(bytes, n, (int)from));
 }

@@ -25,19 +25,19 @@ void fopo_comm_close(void);
  * does nothing. */
 void fopo_comm_abort(int code);
 
-const char *fopo_comm_name(void); /* "alone" or "MPI" with its version */
-int fopo_comm_rank(void);
-int fopo_comm_size(void);
-int fopo_comm_local(void);            /* ranks on this rank's host */
-const char *fopo_comm_host(int rank); /* "?" if there is no such rank */
+const char *fopo_comm_name(void);        /* "alone" or "MPI" with its version */
+size_t fopo_comm_ranks(void);            /* how many there are */
+size_t fopo_comm_own_rank(void);         /* 0 .. fopo_comm_ranks() - 1 */
+size_t fopo_comm_local(void);            /* ranks on this rank's host */
+const char *fopo_comm_host(size_t rank); /* "?" if there is no such rank */
 
 /* What this rank has done with others so far. */
 typedef struct {
-  uint64_t calls;    /* collective operations */
-  uint64_t bytes;    /* of its own that it gave to them, each counted once */
-  uint64_t messages; /* that they take of a rank at least: log2(size) where all get the same, one to
-                        each rank that gets something of its own */
-  double seconds;    /* in them, the waiting for other ranks included */
+  uint64_t calls;     /* collective operations */
+  uint64_t bytes;     /* of its own that it gave to them, each counted once */
+  uint64_t messages;  /* that they take of a rank at least: log2(R) where R ranks get the same, one
+                         to each rank that gets something of its own */
+  double seconds;     /* in them, the waiting for other ranks included */
   double cpu_seconds; /* of the processor in them: most of it asks whether a message is there */
 } fopo_comm_traffic;
 fopo_comm_traffic fopo_comm_sent(void);
@@ -47,7 +47,7 @@ fopo_comm_traffic fopo_comm_sent(void);
  * interrupted too (it gets a SIGINT), or FOPO_ERR_UNAVAILABLE with the rank and its host. */
 int fopo_comm_agree(int status);
 
-/* The same if the statuses of all ranks [size] have come with something else: no message. */
+/* The same if the statuses of all ranks [ranks] have come with something else: no message. */
 int fopo_comm_heed(const int *all);
 
 /* The beginning and the end of a stretch. end tells the others of a failure of which no agree has
@@ -71,14 +71,19 @@ int fopo_comm_gather_parts(void *all, const void *mine, const size_t *bytes);
 int fopo_comm_exchange(void *receive, const size_t *received, const void *send, const size_t *sent);
 
 /* The bytes of rank `from` to all. */
-int fopo_comm_broadcast(void *bytes, size_t n, int from);
+int fopo_comm_broadcast(void *bytes, size_t n, size_t from);
 
 /* The places of n things that rank r takes: from *first on, as many as are returned. */
-static inline size_t fopo_comm_share(size_t *first, size_t n, size_t r, size_t size) {
-  size_t begin = n / size * r + (n % size) * r / size;
-  size_t end = n / size * (r + 1) + (n % size) * (r + 1) / size;
+static inline size_t fopo_comm_share(size_t *first, size_t n, size_t r, size_t ranks) {
+  size_t begin = n / ranks * r + (n % ranks) * r / ranks;
+  size_t end = n / ranks * (r + 1) + (n % ranks) * (r + 1) / ranks;
   *first = begin;
   return end - begin;
+}
+
+/* Those of this rank. */
+static inline size_t fopo_comm_own_share(size_t *first, size_t n) {
+  return fopo_comm_share(first, n, fopo_comm_own_rank(), fopo_comm_ranks());
 }
 
 #endif

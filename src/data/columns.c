@@ -9,9 +9,6 @@
 #include "data/gather.h"
 #include "data/interactions.h"
 
-static size_t ranks(void) { return (size_t)fopo_comm_size(); }
-static size_t own_rank(void) { return (size_t)fopo_comm_rank(); }
-
 void fopo_columns_done(fopo_columns *c) {
   fopo_csr_done(&c->M);
   fopo_csr_done(&c->Mt);
@@ -41,7 +38,7 @@ static void parcel_done(parcel *p) {
 
 static size_t sum_of(const size_t *x) {
   size_t sum = 0;
-  for (size_t r = 0; r < ranks(); r++) sum += x[r];
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) sum += x[r];
   return sum;
 }
 
@@ -56,8 +53,8 @@ static int parcel_init(parcel *p) {
 static void pack(parcel *p, const fopo_csr *m, size_t first, uint32_t *at) {
   size_t user = 0, entry = 0, begin;
   memset(at, 0, m->rows * sizeof *at);
-  for (size_t r = 0; r < ranks(); r++) {
-    size_t end = fopo_comm_share(&begin, m->cols, r, ranks()) + begin;
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) {
+    size_t end = fopo_comm_share(&begin, m->cols, r, fopo_comm_ranks()) + begin;
     p->users[r] = p->entries[r] = 0;
     for (size_t row = 0; row < m->rows; row++) { /* ids ascend: at[row] is the first one of r */
       const uint32_t *ids = fopo_csr_row(m, row);
@@ -90,12 +87,12 @@ static int send(parcel *come, const parcel *go, int status) {
   status = fopo_pieces_sizes(come->users, go->users, status);
   status = fopo_pieces_sizes(come->entries, go->entries, status);
   if (status == FOPO_OK) status = parcel_init(come);
-  for (size_t r = 0; r < ranks() && status == FOPO_OK; r++) {
+  for (size_t r = 0; r < fopo_comm_ranks() && status == FOPO_OK; r++) {
     to[r] = go->users[r] * sizeof(head);
     from[r] = come->users[r] * sizeof(head);
   }
   status = fopo_pieces_exchange(come->heads, from, go->heads, to, FOPO_PIECE, status);
-  for (size_t r = 0; r < ranks() && status == FOPO_OK; r++) {
+  for (size_t r = 0; r < fopo_comm_ranks() && status == FOPO_OK; r++) {
     to[r] = go->entries[r] * sizeof *go->ids;
     from[r] = come->entries[r] * sizeof *come->ids;
   }
@@ -104,7 +101,7 @@ static int send(parcel *come, const parcel *go, int status) {
 
 /* X + Y of the users of this rank's block. */
 static int own_interactions(fopo_csr *m, const fopo_sessions *s) {
-  size_t first, n = fopo_comm_share(&first, fopo_sessions_count(s), own_rank(), ranks());
+  size_t first, n = fopo_comm_own_share(&first, fopo_sessions_count(s));
   fopo_sessions own = *s;
   if (s->all == 0) {
     own.X = fopo_csr_rows(&s->X, first, n);
@@ -129,7 +126,7 @@ static int unpack(fopo_columns *c, parcel *p) {
   fopo_free(c->M.ids);
   c->M.ids = p->ids; /* of the same size */
   p->ids = NULL;
-  for (size_t b = 0; b < ranks(); b++) c->at[b + 1] = c->at[b] + p->users[b];
+  for (size_t b = 0; b < fopo_comm_ranks(); b++) c->at[b + 1] = c->at[b] + p->users[b];
   return FOPO_OK;
 }
 
@@ -147,8 +144,8 @@ int fopo_columns_init(fopo_columns *c, const fopo_sessions *s, int status) {
   parcel go = {0}, come = {0};
   size_t first;
   *c = (fopo_columns){.N = fopo_sessions_count(s), .P = s->X.cols};
-  fopo_comm_share(&first, c->N, own_rank(), ranks());
-  c->n = fopo_comm_share(&c->first, c->P, own_rank(), ranks());
+  fopo_comm_own_share(&first, c->N);
+  c->n = fopo_comm_own_share(&c->first, c->P);
   if (status == FOPO_OK) status = own_interactions(&own, s);
   if (status == FOPO_OK) status = make_parcel(&go, &own, first);
   fopo_csr_done(&own);

@@ -25,7 +25,7 @@ void fopo_columns_done(fopo_columns *c); /* accepts {0} */
 
 /* The users of block b: from *first on, as many as are returned. */
 static inline size_t fopo_columns_block(size_t *first, const fopo_columns *c, size_t b) {
-  return fopo_comm_share(first, c->N, b, (size_t)fopo_comm_size());
+  return fopo_comm_share(first, c->N, b, fopo_comm_ranks());
 }
 
 /* Y [users of block b, l] = M_b W, W [n, l]. */

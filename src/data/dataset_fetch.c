@@ -6,10 +6,10 @@
 #include "core/status.h"
 #include "data/dataset.h"
 
-static int owner_of(const fopo_dataset *d, size_t user) {
-  size_t size = (size_t)fopo_comm_size(), r = 0, first;
+static size_t owner_of(const fopo_dataset *d, size_t user) {
+  size_t size = fopo_comm_ranks(), r = 0, first;
   while (r + 1 < size && user >= fopo_comm_share(&first, d->all_users, r, size) + first) r++;
-  return (int)r;
+  return r;
 }
 
 /* A matrix of one row of n entries, with the arrays that d has. */
@@ -25,15 +25,16 @@ static int reserve(fopo_dataset *row, const fopo_dataset *d, size_t n) {
 }
 
 /* to [n] = from[at ..] of rank r, on every rank; to NULL: there is no such array. */
-static int send(void *to, const void *from, size_t at, size_t n, size_t width, int r) {
+static int send(void *to, const void *from, size_t at, size_t n, size_t width, size_t r) {
   if (to == NULL) return FOPO_OK;
-  if (fopo_comm_rank() == r) memcpy(to, (const char *)from + at * width, n * width);
+  if (fopo_comm_own_rank() == r) memcpy(to, (const char *)from + at * width, n * width);
   return fopo_comm_broadcast(to, n * width, r);
 }
 
 static int fetch(fopo_dataset *row, const fopo_dataset *d, size_t user) {
   const fopo_csr *m = &d->matrix, *to = &row->matrix;
-  int r = owner_of(d, user), mine = fopo_comm_rank() == r;
+  size_t r = owner_of(d, user);
+  int mine = fopo_comm_own_rank() == r;
   size_t n = mine ? fopo_csr_count(m, user - d->first_user) : 0;
   size_t at = mine ? (size_t)m->indptr[user - d->first_user] : 0;
   int status = fopo_comm_broadcast(&n, sizeof n, r);

@@ -46,8 +46,7 @@ int fopo_dataset_share(fopo_dataset **share, const fopo_dataset *d) {
   to->all_users = d->matrix.rows;
   to->all_nnz = fopo_csr_nnz(&d->matrix);
   fopo_dataset_period(&to->period[0], &to->period[1], d);
-  size_t n = fopo_comm_share(&to->first_user, to->all_users, (size_t)fopo_comm_rank(),
-                             (size_t)fopo_comm_size());
+  size_t n = fopo_comm_own_share(&to->first_user, to->all_users);
   int status = copy_users(to, d, to->first_user, n);
   if (status == FOPO_OK) status = fopo_names_copy(&to->users, &d->users);
   if (status == FOPO_OK) status = fopo_names_copy(&to->items, &d->items);

@@ -6,8 +6,6 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-static size_t ranks(void) { return (size_t)fopo_comm_size(); }
-
 /* ---- rows ---- */
 
 typedef struct {
@@ -23,7 +21,7 @@ static int gather_counts(fopo_csr *all, const fopo_csr *mine, const shape *shape
   for (size_t i = 0; i < mine->rows && status == FOPO_OK; i++) {
     own[i] = (uint32_t)fopo_csr_count(mine, i);
   }
-  for (size_t r = 0; r < ranks(); r++) bytes[r] = shapes[r].rows * sizeof *own;
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) bytes[r] = shapes[r].rows * sizeof *own;
   status = fopo_pieces_gather(counts, own, bytes, FOPO_PIECE, status);
   for (size_t i = 0; i < all->rows && status == FOPO_OK; i++) {
     all->indptr[i + 1] = all->indptr[i] + counts[i];
@@ -41,7 +39,7 @@ int fopo_csr_gather(fopo_csr *all, const fopo_csr *mine, const char *what, int s
   status = fopo_comm_agree(status);
   if (status == FOPO_OK) status = fopo_comm_gather(shapes, &here, sizeof here);
   if (status != FOPO_OK) return status;
-  for (size_t r = 0; r < ranks(); r++) {
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) {
     sum.rows += shapes[r].rows;
     sum.nnz += shapes[r].nnz;
     bytes[r] = shapes[r].nnz * sizeof *ids;

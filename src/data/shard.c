@@ -10,9 +10,6 @@
 #include "core/threads.h"
 #include "mips/topk.h"
 
-static size_t ranks(void) { return (size_t)fopo_comm_size(); }
-static size_t own_rank(void) { return (size_t)fopo_comm_rank(); }
-
 void fopo_shard_done(fopo_shard *s) {
   fopo_matrix_done(&s->items);
   fopo_free(s->id);
@@ -92,7 +89,7 @@ static void merge_keys(uint64_t *best, const uint64_t *lists, size_t stride, siz
   for (size_t i = 0; i < k; i++) {
     size_t from = 0;
     uint64_t largest = 0;
-    for (size_t r = 0; r < ranks(); r++) {
+    for (size_t r = 0; r < fopo_comm_ranks(); r++) {
       uint64_t key = at[r] < found ? lists[r * stride + at[r]] : 0;
       if (key > largest) from = r;
       if (key > largest) largest = key;
@@ -105,17 +102,17 @@ static void merge_keys(uint64_t *best, const uint64_t *lists, size_t stride, siz
 /* bytes [ranks] of every rank's share of n contexts, of `width` keys each. */
 static void list_bytes(size_t *bytes, size_t n, size_t width) {
   size_t first;
-  for (size_t r = 0; r < ranks(); r++) {
-    bytes[r] = fopo_comm_share(&first, n, r, ranks()) * width * sizeof(uint64_t);
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) {
+    bytes[r] = fopo_comm_share(&first, n, r, fopo_comm_ranks()) * width * sizeof(uint64_t);
   }
 }
 
 /* Each rank merges the lists of its share of the contexts, and all get the answers. */
 static int exchange_keys(uint64_t *keys, uint64_t *lists, size_t n, size_t found, size_t k) {
   size_t sent[FOPO_COMM_RANKS], coming[FOPO_COMM_RANKS], first;
-  size_t own = fopo_comm_share(&first, n, own_rank(), ranks());
+  size_t own = fopo_comm_own_share(&first, n);
   list_bytes(sent, n, found);
-  for (size_t r = 0; r < ranks(); r++) coming[r] = sent[own_rank()];
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) coming[r] = sent[fopo_comm_own_rank()];
   int status = fopo_comm_exchange(lists, coming, keys, sent);
   if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (own > 8)
@@ -129,8 +126,8 @@ static int exchange_keys(uint64_t *keys, uint64_t *lists, size_t n, size_t found
 int fopo_shard_merge(uint32_t *ids, float *scores, uint32_t *counts, fopo_shard *s, size_t n,
                      size_t k, int status) {
   size_t found = fopo_shard_found(s, k), stride = found < s->part.rows ? found : s->part.rows;
-  size_t share = n / ranks() + 1;
-  if (status == FOPO_OK) status = reserve(s, (n * k + share * ranks() * found) * sizeof(uint64_t));
+  size_t come = (n / fopo_comm_ranks() + 1) * fopo_comm_ranks() * found;
+  if (status == FOPO_OK) status = reserve(s, (n * k + come) * sizeof(uint64_t));
   status = fopo_comm_agree(status);
   if (status != FOPO_OK) return status;
   uint64_t *keys = (uint64_t *)(void *)s->scratch;
@@ -153,16 +150,16 @@ int fopo_shard_merge(uint32_t *ids, float *scores, uint32_t *counts, fopo_shard 
 }
 
 int fopo_shard_log_sums(double *log_z, double *squares, size_t n, int status) {
-  double *all = fopo_alloc(n * ranks(), sizeof *all);
+  double *all = fopo_alloc(n * fopo_comm_ranks(), sizeof *all);
   if (status == FOPO_OK && all == NULL) status = FOPO_ERR_MEMORY;
   status = fopo_comm_agree(status);
   if (status == FOPO_OK) status = fopo_comm_gather(all, log_z, n * sizeof *all);
   for (size_t i = 0; i < n && status == FOPO_OK; i++) {
     double top = -INFINITY, sum = 0.0;
-    for (size_t r = 0; r < ranks(); r++) top = fmax(top, all[r * n + i]);
-    for (size_t r = 0; r < ranks(); r++) sum += exp(all[r * n + i] - top);
+    for (size_t r = 0; r < fopo_comm_ranks(); r++) top = fmax(top, all[r * n + i]);
+    for (size_t r = 0; r < fopo_comm_ranks(); r++) sum += exp(all[r * n + i] - top);
     log_z[i] = top + log(sum);
-    double share = exp(all[own_rank() * n + i] - log_z[i]);
+    double share = exp(all[fopo_comm_own_rank() * n + i] - log_z[i]);
     if (squares != NULL) squares[i] *= share * share;
   }
   fopo_free(all);

@@ -31,9 +31,6 @@ typedef struct {
   uint32_t *next; /* [ranks] where a rank's rows go on in `send` */
 } dealing;
 
-static size_t ranks(void) { return (size_t)fopo_comm_size(); }
-static size_t own_rank(void) { return (size_t)fopo_comm_rank(); }
-
 static void dealing_done(dealing *d) {
   fopo_free(d->place);
   fopo_free(d->chunk);
@@ -44,7 +41,7 @@ static void dealing_done(dealing *d) {
 
 static size_t most_rows(const dealing *d) {
   size_t most = 0;
-  for (size_t r = 0; r < ranks(); r++) most = d->rows[r] > most ? d->rows[r] : most;
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) most = d->rows[r] > most ? d->rows[r] : most;
   return most;
 }
 
@@ -53,17 +50,17 @@ static int count_rows(dealing *d) {
   size_t shape[2] = {d->from->rows, d->from->cols}, all[2 * FOPO_COMM_RANKS];
   int status = fopo_comm_gather(all, shape, sizeof shape);
   d->L = shape[1];
-  for (size_t r = 0; r < ranks() && status == FOPO_OK; r++) {
+  for (size_t r = 0; r < fopo_comm_ranks() && status == FOPO_OK; r++) {
     d->first[r] = d->P;
     d->rows[r] = all[2 * r];
     d->P += d->rows[r];
     if (all[2 * r + 1] == d->L) continue;
     status = fopo_fail(FOPO_ERR_ARGUMENT, "rank %zu has items of %zu numbers, rank %zu of %zu", r,
-                       all[2 * r + 1], own_rank(), d->L);
+                       all[2 * r + 1], fopo_comm_own_rank(), d->L);
   }
-  if (status == FOPO_OK && (d->P < ranks() || d->P >= UINT32_MAX)) {
-    status =
-        fopo_fail(FOPO_ERR_ARGUMENT, "%zu items cannot be dealt out to %zu ranks", d->P, ranks());
+  if (status == FOPO_OK && (d->P < fopo_comm_ranks() || d->P >= UINT32_MAX)) {
+    status = fopo_fail(FOPO_ERR_ARGUMENT, "%zu items cannot be dealt out to %zu ranks", d->P,
+                       fopo_comm_ranks());
   }
   return status;
 }
@@ -72,7 +69,7 @@ static int count_rows(dealing *d) {
 
 /* The norms of the own rows, as an index has them. */
 static int own_norms(float *norms, const dealing *d) {
-  size_t n = d->rows[own_rank()], each = round_bytes / (d->L * sizeof(float)) + 1;
+  size_t n = d->rows[fopo_comm_own_rank()], each = round_bytes / (d->L * sizeof(float)) + 1;
   if (each > n) each = n;
   fopo_matrix chunk = {0};
   int status = fopo_matrix_init(&chunk, each + 1, d->L);
@@ -84,7 +81,7 @@ static int own_norms(float *norms, const dealing *d) {
       norms[first + i] = fopo_scan_up(norm);
       if (isfinite(norm)) continue;
       status = fopo_fail(FOPO_ERR_NUMERIC, "row %zu of the items is not finite",
-                         d->first[own_rank()] + first + i + 1);
+                         d->first[fopo_comm_own_rank()] + first + i + 1);
     }
     if (status == FOPO_OK) status = fopo_progress("norms of items", (double)first, (double)n);
   }
@@ -110,18 +107,19 @@ static void pass_by(uint32_t *before, size_t *next, const float *own, size_t n, 
 /* before [own rows]: the places of the own norms, which descend, in the order of all. */
 static int count_before(uint32_t *before, const dealing *d, const float *own, float *all,
                         size_t each) {
-  size_t bytes[FOPO_COMM_RANKS], next[FOPO_COMM_RANKS] = {0}, n = d->rows[own_rank()];
+  size_t bytes[FOPO_COMM_RANKS], next[FOPO_COMM_RANKS] = {0};
+  size_t ranks = fopo_comm_ranks(), rank = fopo_comm_own_rank(), n = d->rows[rank];
   int status = FOPO_OK;
   for (size_t begin = 0; begin < most_rows(d) && status == FOPO_OK; begin += each) {
-    for (size_t r = 0; r < ranks(); r++) {
+    for (size_t r = 0; r < ranks; r++) {
       size_t left = d->rows[r] > begin ? d->rows[r] - begin : 0;
       bytes[r] = (left < each ? left : each) * sizeof *own;
     }
     status = fopo_comm_gather_parts(all, n > begin ? own + begin : own, bytes);
     const float *other = all;
-    for (size_t r = 0; r < ranks() && status == FOPO_OK; r++) {
+    for (size_t r = 0; r < ranks && status == FOPO_OK; r++) {
       size_t m = bytes[r] / sizeof *own;
-      if (r != own_rank()) pass_by(before, &next[r], own, n, other, begin, m, r < own_rank());
+      if (r != rank) pass_by(before, &next[r], own, n, other, begin, m, r < rank);
       other += m;
     }
     if (status == FOPO_OK) {
@@ -129,8 +127,8 @@ static int count_before(uint32_t *before, const dealing *d, const float *own, fl
     }
     status = fopo_comm_agree(status);
   }
-  next[own_rank()] = n;
-  for (size_t r = 0; r < ranks(); r++) {
+  next[rank] = n;
+  for (size_t r = 0; r < ranks; r++) {
     for (size_t j = next[r]; j < n; j++) before[j] += (uint32_t)d->rows[r];
   }
   for (size_t j = 0; j < n; j++) before[j] += (uint32_t)j;
@@ -139,7 +137,8 @@ static int count_before(uint32_t *before, const dealing *d, const float *own, fl
 
 /* d->place, and the largest norm of all. Takes 24 bytes an own item while it sorts. */
 static int find_places(dealing *d, float *top) {
-  size_t n = d->rows[own_rank()], each = round_bytes / sizeof(float) / ranks() + 1;
+  size_t ranks = fopo_comm_ranks(), n = d->rows[fopo_comm_own_rank()];
+  size_t each = round_bytes / sizeof(float) / ranks + 1;
   float largest[FOPO_COMM_RANKS], *all = NULL, *norms = NULL;
   uint32_t *order = NULL, *before = NULL;
   if (each > most_rows(d) + 1) each = most_rows(d) + 1;
@@ -154,14 +153,14 @@ static int find_places(dealing *d, float *top) {
   if (status == FOPO_OK) {
     before = fopo_alloc(n + 1, sizeof *before);
     d->place = fopo_alloc(n + 1, sizeof *d->place);
-    all = fopo_alloc(each * ranks(), sizeof *all);
+    all = fopo_alloc(each * ranks, sizeof *all);
     if (!before || !d->place || !all) status = FOPO_ERR_MEMORY;
   }
   status = fopo_comm_agree(status);
   if (status == FOPO_OK) status = fopo_comm_gather(largest, norms, sizeof *norms);
   if (status == FOPO_OK) status = count_before(before, d, norms, all, each);
   *top = 0.0f;
-  for (size_t r = 0; r < ranks() && status == FOPO_OK; r++) *top = fmaxf(*top, largest[r]);
+  for (size_t r = 0; r < ranks && status == FOPO_OK; r++) *top = fmaxf(*top, largest[r]);
   for (size_t j = 0; j < n && status == FOPO_OK; j++) d->place[order[j]] = before[j];
   fopo_free(norms);
   fopo_free(order);
@@ -179,12 +178,12 @@ static size_t row_bytes(const dealing *d) { return HEAD + d->L * sizeof(float); 
 /* Where own row i goes: head {row there, item}, of the rank that is returned. */
 static size_t address(const dealing *d, size_t i, uint32_t head[2]) {
   if (d->place != NULL) { /* dealt by norm */
-    head[0] = (uint32_t)(d->place[i] / ranks());
-    head[1] = (uint32_t)(d->first[own_rank()] + i);
-    return d->place[i] % ranks();
+    head[0] = (uint32_t)(d->place[i] / fopo_comm_ranks());
+    head[1] = (uint32_t)(d->first[fopo_comm_own_rank()] + i);
+    return d->place[i] % fopo_comm_ranks();
   }
-  size_t id = d->id[i], r = id * ranks() / d->P; /* or next to it */
-  while (r + 1 < ranks() && id >= d->first[r + 1]) r++;
+  size_t id = d->id[i], r = id * fopo_comm_ranks() / d->P; /* or next to it */
+  while (r + 1 < fopo_comm_ranks() && id >= d->first[r + 1]) r++;
   while (id < d->first[r]) r--;
   head[0] = (uint32_t)(id - d->first[r]);
   head[1] = (uint32_t)id;
@@ -193,7 +192,7 @@ static size_t address(const dealing *d, size_t i, uint32_t head[2]) {
 
 /* Fills `send` with the own rows begin .. begin + n - 1 by receiver; sent [ranks] bytes. */
 static int pack(dealing *d, size_t *sent, size_t begin, size_t n) {
-  size_t R = ranks(), width = row_bytes(d), at = 0;
+  size_t R = fopo_comm_ranks(), width = row_bytes(d), at = 0;
   uint32_t head[2];
   memset(sent, 0, R * sizeof *sent);
   for (size_t i = 0; i < n; i++) sent[address(d, begin + i, head)] += width;
@@ -228,22 +227,22 @@ static int send_round(dealing *d, size_t begin, size_t each) {
   int status = pack(d, sent, begin, left < each ? left : each);
   if (status == FOPO_OK) status = fopo_progress("sending items", (double)begin, (double)d->P);
   status = fopo_comm_agree(status);
-  for (size_t r = 0; r < ranks(); r++) one[r] = sizeof *sent;
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) one[r] = sizeof *sent;
   if (status == FOPO_OK) status = fopo_comm_exchange(coming, one, sent, one);
   if (status == FOPO_OK) status = fopo_comm_exchange(d->receive, coming, d->send, sent);
-  for (size_t r = 0; r < ranks() && status == FOPO_OK; r++) bytes += coming[r];
+  for (size_t r = 0; r < fopo_comm_ranks() && status == FOPO_OK; r++) bytes += coming[r];
   if (status == FOPO_OK) unpack(d, bytes);
   return status;
 }
 
 /* All rows, to where they go, in rounds. `most`: rows of a rank. */
 static int send_rows(dealing *d, size_t most, int status) {
-  size_t each = round_bytes / row_bytes(d) / ranks() + 1;
+  size_t each = round_bytes / row_bytes(d) / fopo_comm_ranks() + 1;
   if (each > most) each = most;
   d->chunk = fopo_alloc(each, d->L * sizeof *d->chunk);
   d->send = fopo_alloc(each, row_bytes(d));
-  d->receive = fopo_alloc(each * ranks(), row_bytes(d));
-  d->next = fopo_alloc(ranks(), sizeof *d->next);
+  d->receive = fopo_alloc(each * fopo_comm_ranks(), row_bytes(d));
+  d->next = fopo_alloc(fopo_comm_ranks(), sizeof *d->next);
   if (status == FOPO_OK && !(d->chunk && d->send && d->receive && d->next)) {
     status = FOPO_ERR_MEMORY;
   }
@@ -259,12 +258,12 @@ static int send_rows(dealing *d, size_t most, int status) {
 /* Ids of a bucket of the guide: twice as many as there are ranks, so two of them are here. */
 static unsigned guide_shift(void) {
   unsigned shift = 1;
-  while (((size_t)1 << shift) < 2 * ranks()) shift++;
+  while (((size_t)1 << shift) < 2 * fopo_comm_ranks()) shift++;
   return shift;
 }
 
 static int reserve_part(fopo_shard *s, const dealing *d) {
-  size_t R = ranks(), rank = own_rank(), rows = (d->P + R - 1 - rank) / R;
+  size_t R = fopo_comm_ranks(), rank = fopo_comm_own_rank(), rows = (d->P + R - 1 - rank) / R;
   unsigned shift = guide_shift();
   s->id = fopo_alloc(rows, sizeof *s->id);
   s->sorted = fopo_alloc(rows, sizeof *s->sorted);
@@ -341,12 +340,12 @@ int fopo_shard_range(fopo_matrix *range, const fopo_shard *s) {
   fopo_matrix mine = s->items;
   fopo_shard_source from = {copy_rows, &mine, mine.rows, mine.cols};
   dealing d = {.from = &from, .P = s->part.P, .L = mine.cols, .id = s->id};
-  for (size_t r = 0; r < ranks(); r++) {
-    d.rows[r] = fopo_comm_share(&d.first[r], d.P, r, ranks());
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) {
+    d.rows[r] = fopo_comm_share(&d.first[r], d.P, r, fopo_comm_ranks());
   }
-  int status = fopo_matrix_init(range, d.rows[own_rank()], d.L);
+  int status = fopo_matrix_init(range, d.rows[fopo_comm_own_rank()], d.L);
   d.to = *range;
-  status = send_rows(&d, (d.P + ranks() - 1) / ranks(), status);
+  status = send_rows(&d, (d.P + fopo_comm_ranks() - 1) / fopo_comm_ranks(), status);
   dealing_done(&d);
   if (status != FOPO_OK) fopo_matrix_done(range);
   return status;

@@ -29,9 +29,6 @@ typedef struct {
   float *s;               /* [l] */
 } job;
 
-static size_t ranks(void) { return (size_t)fopo_comm_size(); }
-static size_t own_rank(void) { return (size_t)fopo_comm_rank(); }
-
 static void done(job *j) {
   fopo_columns_done(&j->M);
   fopo_matrix_done(&j->Y);
@@ -56,18 +53,18 @@ static int measure(job *j, const fopo_sessions *sessions, const fopo_svd_options
   }
   j->l = (o->dim + (extra < most ? extra : most) + 15) / 16 * 16;
   if (j->l > most) j->l = most;
-  j->rows = fopo_comm_share(&j->first, N, own_rank(), ranks());
+  j->rows = fopo_comm_own_share(&j->first, N);
   return FOPO_OK;
 }
 
 static int init(job *j, const fopo_sessions *sessions, const fopo_svd_options *o) {
-  size_t l, n, first, largest = fopo_sessions_count(sessions) / ranks() + 1;
+  size_t l, n, first, largest = fopo_sessions_count(sessions) / fopo_comm_ranks() + 1;
   int status = measure(j, sessions, o);
   if (status != FOPO_OK) return status; /* on all ranks */
   l = j->l;
-  n = fopo_comm_share(&first, sessions->X.cols, own_rank(), ranks());
+  n = fopo_comm_own_share(&first, sessions->X.cols);
   size_t nnz = fopo_csr_nnz(&sessions->X) + fopo_csr_nnz(&sessions->Y);
-  if (sessions->all == 0) nnz /= ranks();
+  if (sessions->all == 0) nnz /= fopo_comm_ranks();
   uint64_t bytes = (uint64_t)(j->rows + largest + n + 2 * l) * l * sizeof(float) +
                    4 * (uint64_t)nnz * sizeof(uint32_t);
   status = fopo_memory_suffices(bytes, "the SVD", "use a smaller dim, or more machines");
@@ -76,7 +73,9 @@ static int init(job *j, const fopo_sessions *sessions, const fopo_svd_options *o
   if (status == FOPO_OK) status = fopo_matrix_init(&j->W, n, l);
   if (status == FOPO_OK) status = fopo_matrix_init(&j->C, l, l);
   if (status == FOPO_OK) status = fopo_matrix_init(&j->G, l, l);
-  if (status == FOPO_OK && ranks() > 1) status = fopo_matrix_init(&j->of_other, largest, l);
+  if (status == FOPO_OK && fopo_comm_ranks() > 1) {
+    status = fopo_matrix_init(&j->of_other, largest, l);
+  }
   if (status != FOPO_OK) return status;
   j->s = fopo_alloc(l, sizeof *j->s);
   j->Gy = fopo_alloc(l * l, sizeof *j->Gy);
@@ -89,7 +88,7 @@ static int init(job *j, const fopo_sessions *sessions, const fopo_svd_options *o
 /* Where this rank has, or puts, Y of block b. */
 static fopo_matrix block_of(const job *j, size_t b) {
   size_t first;
-  if (b == own_rank()) return j->Y;
+  if (b == fopo_comm_own_rank()) return j->Y;
   return fopo_matrix_rows(j->of_other, 0, fopo_columns_block(&first, &j->M, b));
 }
 
@@ -97,7 +96,7 @@ static int report(void) { return fopo_progress("finding singular vectors", 0.0, 
 
 /* Y = M W. Collective. */
 static int by_users(job *j, int status) {
-  for (size_t b = 0; b < ranks(); b++) {
+  for (size_t b = 0; b < fopo_comm_ranks(); b++) {
     fopo_matrix Y = block_of(j, b);
     if (status == FOPO_OK) fopo_columns_by_users(Y, &j->M, b, j->W);
     if (status == FOPO_OK) status = report();
@@ -110,10 +109,10 @@ static int by_users(job *j, int status) {
 
 /* W = M^T Y. Collective. */
 static int by_items(job *j, int status) {
-  for (size_t b = 0; b < ranks(); b++) {
+  for (size_t b = 0; b < fopo_comm_ranks(); b++) {
     fopo_matrix Y = block_of(j, b);
     status = fopo_comm_agree(status);
-    if (status == FOPO_OK) status = fopo_comm_broadcast(Y.x, Y.rows * j->l * sizeof *Y.x, (int)b);
+    if (status == FOPO_OK) status = fopo_comm_broadcast(Y.x, Y.rows * j->l * sizeof *Y.x, b);
     if (status != FOPO_OK) return status;
     fopo_columns_by_items(j->W, &j->M, b, Y);
     status = report();
@@ -186,7 +185,7 @@ static int iterate(job *j, const fopo_svd_options *o) {
 
 /* signs [dim]: of the entry of largest magnitude of each column of V, over all ranks. */
 static int find_signs(float *signs, fopo_matrix V) {
-  float *all = fopo_alloc((size_t)fopo_comm_size() * V.cols, sizeof *all);
+  float *all = fopo_alloc(fopo_comm_ranks() * V.cols, sizeof *all);
   int status = fopo_comm_agree(all != NULL ? FOPO_OK : FOPO_ERR_MEMORY);
   memset(signs, 0, V.cols * sizeof *signs);
   for (size_t i = 0; i < V.rows; i++) {
@@ -196,8 +195,8 @@ static int find_signs(float *signs, fopo_matrix V) {
   if (status == FOPO_OK) status = fopo_comm_gather(all, signs, V.cols * sizeof *signs);
   for (size_t c = 0; c < V.cols && status == FOPO_OK; c++) {
     float largest = 0.0f;
-    for (int r = 0; r < fopo_comm_size(); r++) {
-      float one = all[(size_t)r * V.cols + c];
+    for (size_t r = 0; r < fopo_comm_ranks(); r++) {
+      float one = all[r * V.cols + c];
       largest = fabsf(one) > fabsf(largest) ? one : largest;
     }
     signs[c] = largest < 0.0f ? -1.0f : 1.0f;

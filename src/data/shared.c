@@ -8,9 +8,6 @@
 #include "core/status.h"
 #include "data/gather.h"
 
-static size_t ranks(void) { return (size_t)fopo_comm_size(); }
-static size_t own_rank(void) { return (size_t)fopo_comm_rank(); }
-
 void fopo_shared_done(fopo_shared *s) {
   fopo_matrix_done(&s->x);
   fopo_csr_done(&s->Y);
@@ -78,9 +75,9 @@ static int make_dealt(fopo_shared *s, const fopo_sessions *sessions, fopo_shard 
 }
 
 static int check(const fopo_sessions *sessions, size_t P) {
-  if (fopo_sessions_count(sessions) < ranks()) {
+  if (fopo_sessions_count(sessions) < fopo_comm_ranks()) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "%zu contexts cannot be shared out to %zu ranks",
-                     fopo_sessions_count(sessions), ranks());
+                     fopo_sessions_count(sessions), fopo_comm_ranks());
   }
   if (sessions->X.cols == P) return FOPO_OK;
   return fopo_fail(FOPO_ERR_ARGUMENT, "the sessions are over %zu items, and %zu items are given",
@@ -107,7 +104,7 @@ int fopo_shared_init(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix 
                      fopo_shard *shard, fopo_contexts_scale scale) {
   size_t all[FOPO_COMM_RANKS], most = 1;
   *s = (fopo_shared){.N = fopo_sessions_count(sessions)};
-  s->x.rows = fopo_comm_share(&s->first, s->N, own_rank(), ranks());
+  s->x.rows = fopo_comm_own_share(&s->first, s->N);
   int status = check(sessions, shard != NULL ? shard->part.P : items.rows);
   if (status == FOPO_OK) status = make_own(s, sessions, items, shard != NULL, scale);
   status = fopo_comm_agree(status);
@@ -116,7 +113,7 @@ int fopo_shared_init(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix 
     most = fopo_csr_count(&s->Y, i) > most ? fopo_csr_count(&s->Y, i) : most;
   }
   if (status == FOPO_OK) status = fopo_comm_gather(all, &most, sizeof most);
-  for (size_t r = 0; r < ranks() && status == FOPO_OK; r++) {
+  for (size_t r = 0; r < fopo_comm_ranks() && status == FOPO_OK; r++) {
     s->most = all[r] > s->most ? all[r] : s->most;
   }
   if (status != FOPO_OK) fopo_shared_done(s);
@@ -163,10 +160,10 @@ int fopo_fetched_reserve(fopo_fetched *f, const fopo_shared *s, size_t n) {
 }
 
 static size_t owner_of(const fopo_shared *s, size_t row) {
-  size_t r = row * ranks() / s->N, first; /* or next to it */
-  size_t n = fopo_comm_share(&first, s->N, r, ranks());
-  while (row < first) n = fopo_comm_share(&first, s->N, --r, ranks());
-  while (row >= first + n) n = fopo_comm_share(&first, s->N, ++r, ranks());
+  size_t r = row * fopo_comm_ranks() / s->N, first; /* or next to it */
+  size_t n = fopo_comm_share(&first, s->N, r, fopo_comm_ranks());
+  while (row < first) n = fopo_comm_share(&first, s->N, --r, fopo_comm_ranks());
+  while (row >= first + n) n = fopo_comm_share(&first, s->N, ++r, fopo_comm_ranks());
   return r;
 }
 
@@ -175,11 +172,11 @@ static size_t owner_of(const fopo_shared *s, size_t row) {
 static void pack(fopo_fetched *f, size_t *bytes, const fopo_shared *s, const uint32_t *rows,
                  size_t n) {
   size_t D = s->x.cols, hits = 0, at = 0;
-  memset(bytes, 0, ranks() * sizeof *bytes);
+  memset(bytes, 0, fopo_comm_ranks() * sizeof *bytes);
   for (size_t i = 0; i < n; i++) {
     size_t r = owner_of(s, rows[i]), own = rows[i] - s->first;
     bytes[r] += (D + 1) * sizeof(float);
-    if (r != own_rank()) continue;
+    if (r != fopo_comm_own_rank()) continue;
     float *to = f->mine + at++ * (D + 1);
     uint32_t count = (uint32_t)fopo_csr_count(&s->Y, own);
     memcpy(to, fopo_matrix_row(s->x, own), D * sizeof *to);
@@ -192,7 +189,7 @@ static void pack(fopo_fetched *f, size_t *bytes, const fopo_shared *s, const uin
 /* at [ranks]: where the bytes of each begin, in units of `unit`. */
 static void places_of(size_t *at, const size_t *bytes, size_t unit) {
   size_t sum = 0;
-  for (size_t r = 0; r < ranks(); r++) {
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) {
     at[r] = sum / unit;
     sum += bytes[r];
   }
@@ -204,7 +201,7 @@ static void unpack(fopo_fetched *f, size_t *bytes, const fopo_shared *s, const u
                    size_t n) {
   size_t D = s->x.cols, at[FOPO_COMM_RANKS];
   places_of(at, bytes, (D + 1) * sizeof(float));
-  memset(bytes, 0, ranks() * sizeof *bytes);
+  memset(bytes, 0, fopo_comm_ranks() * sizeof *bytes);
   for (size_t i = 0; i < n; i++) {
     size_t r = owner_of(s, rows[i]);
     const float *from = f->all + at[r]++ * (D + 1);

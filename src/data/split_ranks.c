@@ -6,9 +6,6 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-static size_t ranks(void) { return (size_t)fopo_comm_size(); }
-static size_t own_rank(void) { return (size_t)fopo_comm_rank(); }
-
 int fopo_split_count_users(fopo_split_users *all, size_t *before, const fopo_split_users *here,
                            int status) {
   fopo_split_users every[FOPO_COMM_RANKS];
@@ -16,8 +13,8 @@ int fopo_split_count_users(fopo_split_users *all, size_t *before, const fopo_spl
   if (status == FOPO_OK) status = fopo_comm_gather(every, here, sizeof *here);
   *all = (fopo_split_users){0};
   *before = 0;
-  for (size_t r = 0; r < ranks() && status == FOPO_OK; r++) {
-    if (r < own_rank()) *before += every[r].kept;
+  for (size_t r = 0; r < fopo_comm_ranks() && status == FOPO_OK; r++) {
+    if (r < fopo_comm_own_rank()) *before += every[r].kept;
     all->kept += every[r].kept;
     all->dropped += every[r].dropped;
     all->longest = every[r].longest > all->longest ? every[r].longest : all->longest;
@@ -31,7 +28,7 @@ int fopo_split_sum(size_t *x, size_t n, int status) {
   if (status == FOPO_OK) status = fopo_comm_gather(every, x, n * sizeof *x);
   if (status != FOPO_OK) return status;
   memset(x, 0, n * sizeof *x);
-  for (size_t i = 0; i < n * ranks(); i++) x[i % n] += every[i];
+  for (size_t i = 0; i < n * fopo_comm_ranks(); i++) x[i % n] += every[i];
   return FOPO_OK;
 }
 
@@ -94,8 +91,8 @@ static void done(deal *d) {
 
 static void write_heads(deal *d, const fopo_sessions *s, size_t first_user, size_t total) {
   size_t row = 0, first;
-  for (size_t r = 0; r < ranks(); r++) {
-    size_t n = fopo_comm_share(&first, total, r, ranks());
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) {
+    size_t n = fopo_comm_share(&first, total, r, fopo_comm_ranks());
     d->at[r] = row;
     for (; row < d->rows && d->places[row] < first + n; row++) {
       d->sent[row] = (head){.place = d->places[row],
@@ -104,17 +101,17 @@ static void write_heads(deal *d, const fopo_sessions *s, size_t first_user, size
                             .y = (uint32_t)fopo_csr_count(&s->Y, row)};
     }
   }
-  d->at[ranks()] = row;
+  d->at[fopo_comm_ranks()] = row;
 }
 
 static int send_heads(deal *d, int status) {
   size_t sent[FOPO_COMM_RANKS], coming[FOPO_COMM_RANKS];
-  for (size_t r = 0; r < ranks() && status == FOPO_OK; r++) {
+  for (size_t r = 0; r < fopo_comm_ranks() && status == FOPO_OK; r++) {
     sent[r] = (d->at[r + 1] - d->at[r]) * sizeof(head);
   }
   status = fopo_pieces_sizes(coming, sent, status);
   if (status != FOPO_OK) return status;
-  for (size_t r = 0; r < ranks(); r++) d->n += coming[r] / sizeof(head);
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) d->n += coming[r] / sizeof(head);
   d->heads = fopo_alloc(d->n, sizeof *d->heads);
   status = d->heads != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
   return fopo_pieces_exchange(d->heads, coming, d->sent, sent, FOPO_PIECE, status);
@@ -142,13 +139,13 @@ static int place_items(fopo_csr *m, const deal *d, const uint32_t *ids, size_t n
 
 /* X or Y: m, the sessions that are sent, becomes those that have come. */
 static int send_items(fopo_csr *m, const deal *d, size_t cols, size_t first, int in_y, int status) {
-  size_t sent[FOPO_COMM_RANKS], coming[FOPO_COMM_RANKS], nnz = 0;
-  for (size_t r = 0; r < ranks() && status == FOPO_OK; r++) {
+  size_t sent[FOPO_COMM_RANKS], coming[FOPO_COMM_RANKS], nnz = 0, ranks = fopo_comm_ranks();
+  for (size_t r = 0; r < ranks && status == FOPO_OK; r++) {
     sent[r] = d->rows > 0 ? m->indptr[d->at[r + 1]] - m->indptr[d->at[r]] : 0;
     sent[r] *= sizeof *m->ids;
   }
   status = fopo_pieces_sizes(coming, sent, status);
-  for (size_t r = 0; r < ranks() && status == FOPO_OK; r++) nnz += coming[r] / sizeof *m->ids;
+  for (size_t r = 0; r < ranks && status == FOPO_OK; r++) nnz += coming[r] / sizeof *m->ids;
   uint32_t *ids = fopo_alloc(nnz, sizeof *ids);
   if (status == FOPO_OK && ids == NULL) status = FOPO_ERR_MEMORY;
   const uint32_t *out = d->rows > 0 ? m->ids : ids;
@@ -161,7 +158,7 @@ static int send_items(fopo_csr *m, const deal *d, size_t cols, size_t first, int
 
 /* The sessions that have come. */
 static int receive(fopo_sessions *s, deal *d, size_t cols, size_t total, int status) {
-  fopo_comm_share(&s->first, total, own_rank(), ranks());
+  fopo_comm_own_share(&s->first, total);
   s->all = total;
   status = send_heads(d, status);
   status = send_items(&s->X, d, cols, s->first, 0, status);

@@ -9,7 +9,7 @@
 
 /* all [ranks, n]: *to = the sums of context b over the ranks. */
 static void join(fopo_ope_sums *to, const fopo_ope_sums *all, size_t n, size_t b) {
-  size_t ranks = (size_t)fopo_comm_size();
+  size_t ranks = fopo_comm_ranks();
   fopo_ope_sums s = {.m = -INFINITY, .logged = -INFINITY};
   for (size_t r = 0; r < ranks; r++) {
     s.m = fmax(s.m, all[r * n + b].m);
@@ -27,7 +27,7 @@ static void join(fopo_ope_sums *to, const fopo_ope_sums *all, size_t n, size_t b
 }
 
 int fopo_ope_join(fopo_ope_sums *sums, size_t n, int status) {
-  fopo_ope_sums *all = fopo_alloc(n * (size_t)fopo_comm_size(), sizeof *all);
+  fopo_ope_sums *all = fopo_alloc(n * fopo_comm_ranks(), sizeof *all);
   if (status == FOPO_OK && all == NULL) status = FOPO_ERR_MEMORY;
   status = fopo_comm_agree(status);
   if (status == FOPO_OK) status = fopo_comm_gather(all, sums, n * sizeof *all);

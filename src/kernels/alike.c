@@ -27,11 +27,11 @@ static kind own_kind(void) {
   return k;
 }
 
-static int check_blas(const kind *all, int size) {
-  for (int r = 1; r < size; r++) {
+static int check_blas(const kind *all, size_t ranks) {
+  for (size_t r = 1; r < ranks; r++) {
     if (strcmp(all[r].blas, all[0].blas) == 0) continue;
     return fopo_fail(FOPO_ERR_UNAVAILABLE,
-                     "OpenBLAS computes as on %s on rank 0 (%s) and as on %s on rank %d (%s), and "
+                     "OpenBLAS computes as on %s on rank 0 (%s) and as on %s on rank %zu (%s), and "
                      "the two round differently; start all ranks with the kind that every machine "
                      "has: mpirun -x OPENBLAS_CORETYPE=Haswell (or Nehalem)",
                      all[0].blas, fopo_comm_host(0), all[r].blas, r, fopo_comm_host(r));
@@ -40,9 +40,9 @@ static int check_blas(const kind *all, int size) {
 }
 
 /* The best set that all have, and none above the least that one has chosen. */
-static uint32_t best_of_all(const kind *all, int size) {
+static uint32_t best_of_all(const kind *all, size_t ranks) {
   uint32_t usable = all[0].usable, least = all[0].chosen, best = 0;
-  for (int r = 1; r < size; r++) {
+  for (size_t r = 1; r < ranks; r++) {
     usable &= all[r].usable;
     if (all[r].chosen < least) least = all[r].chosen;
   }
@@ -50,12 +50,12 @@ static uint32_t best_of_all(const kind *all, int size) {
   return best;
 }
 
-static int choose(const kind *all, int size) {
-  uint32_t best = best_of_all(all, size);
-  for (int r = 0; r < size && fopo_comm_rank() == 0; r++) {
+static int choose(const kind *all, size_t ranks) {
+  uint32_t best = best_of_all(all, ranks);
+  for (size_t r = 0; r < ranks && fopo_comm_own_rank() == 0; r++) {
     if (all[r].chosen == best) continue;
-    int first = all[0].chosen == best ? r : 0;
-    fopo_notice("rank %d (%s) would compute with %s, but not every rank has or wants it: all use "
+    size_t first = all[0].chosen == best ? r : 0;
+    fopo_notice("rank %zu (%s) would compute with %s, but not every rank has or wants it: all use "
                 "%s",
                 first, fopo_comm_host(first), fopo_kernels_name(all[first].chosen),
                 fopo_kernels_name(best));
@@ -65,13 +65,13 @@ static int choose(const kind *all, int size) {
 }
 
 int fopo_kernels_make_alike(void) {
-  int size = fopo_comm_size();
-  if (size == 1) return FOPO_OK;
-  kind mine = own_kind(), *all = fopo_alloc((size_t)size, sizeof *all);
+  size_t ranks = fopo_comm_ranks();
+  if (ranks == 1) return FOPO_OK;
+  kind mine = own_kind(), *all = fopo_alloc(ranks, sizeof *all);
   int status = fopo_comm_agree(all != NULL ? FOPO_OK : FOPO_ERR_MEMORY);
   if (status == FOPO_OK) status = fopo_comm_gather(all, &mine, sizeof mine);
-  if (status == FOPO_OK) status = check_blas(all, size);
-  if (status == FOPO_OK) status = choose(all, size);
+  if (status == FOPO_OK) status = check_blas(all, ranks);
+  if (status == FOPO_OK) status = choose(all, ranks);
   fopo_free(all);
   return status;
 }

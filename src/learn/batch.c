@@ -147,7 +147,7 @@ static fopo_span next_piece(const fopo_batch *b) {
     size_t left = part->first + part->n - b->done;
     return span_at(b, part->first, b->done, left < b->piece_size ? left : b->piece_size);
   }
-  size_t first = 0, n = b->data->part != NULL ? part->n : fopo_exchange_share(&first, part->n);
+  size_t first = 0, n = b->data->part != NULL ? part->n : fopo_comm_own_share(&first, part->n);
   return span_at(b, part->first, part->first + first, n);
 }
 

@@ -375,7 +375,7 @@ static int renew_expired(fopo_candidates *c, const fopo_candidate_sets *sets, co
                          const fopo_span *piece, size_t count, int set) {
   fopo_device *d = c->data->device;
   int shared = c->together && c->data->part == NULL; /* else all ranks find the same */
-  size_t first = 0, n = shared ? fopo_exchange_share(&first, count) : count;
+  size_t first = 0, n = shared ? fopo_comm_own_share(&first, count) : count;
   uint32_t *places = c->device_expired;
   int status = d->ops->put(d, places, c->host_expired, 2 * count * sizeof *places);
   if (status == FOPO_OK) status = search_expired(c, sets, part, piece, first, n, set);

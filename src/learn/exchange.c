@@ -5,10 +5,6 @@
 #include "comm/comm.h"
 #include "learn/arrays.h"
 
-size_t fopo_exchange_share(size_t *first, size_t n) {
-  return fopo_comm_share(first, n, (size_t)fopo_comm_rank(), (size_t)fopo_comm_size());
-}
-
 /* ---- memory ---- */
 
 /* Floats of V, stats and count of a context. */
@@ -30,7 +26,7 @@ static int renew_sums(fopo_exchange *x, const fopo_binding *data, size_t part) {
 }
 
 int fopo_exchange_reserve(fopo_exchange *x, const fopo_binding *data, size_t part) {
-  size_t ranks = (size_t)fopo_comm_size(), share = part / ranks + 1, L = data->L;
+  size_t ranks = fopo_comm_ranks(), share = part / ranks + 1, L = data->L;
   size_t width = answer_width(L), sums = data->part != NULL ? fopo_sums_width(L) : 0;
   if (part <= x->capacity) return FOPO_OK;
   x->capacity = 0;
@@ -47,7 +43,7 @@ int fopo_exchange_reserve(fopo_exchange *x, const fopo_binding *data, size_t par
 
 /* bytes [ranks]: those of every rank's share of n contexts, `width` floats each. */
 static void list_bytes(size_t *bytes, size_t n, size_t width) {
-  size_t ranks = (size_t)fopo_comm_size(), first;
+  size_t ranks = fopo_comm_ranks(), first;
   for (size_t r = 0; r < ranks; r++) {
     bytes[r] = fopo_comm_share(&first, n, r, ranks) * width * sizeof(float);
   }
@@ -56,7 +52,7 @@ static void list_bytes(size_t *bytes, size_t n, size_t width) {
 int fopo_exchange_gather(uint32_t *x, size_t n, size_t width) {
   size_t bytes[FOPO_COMM_RANKS], first;
   list_bytes(bytes, n, width);
-  fopo_exchange_share(&first, n);
+  fopo_comm_own_share(&first, n);
   return fopo_comm_gather_parts(x, x + first * width, bytes);
 }
 
@@ -64,8 +60,8 @@ int fopo_exchange_gather(uint32_t *x, size_t n, size_t width) {
 static int join_sums(fopo_exchange *x, const fopo_binding *data, const fopo_span *part) {
   fopo_device *d = data->device;
   size_t sent[FOPO_COMM_RANKS], coming[FOPO_COMM_RANKS], first;
-  size_t ranks = (size_t)fopo_comm_size(), L = data->L, width = fopo_sums_width(L);
-  size_t own = fopo_exchange_share(&first, part->n);
+  size_t ranks = fopo_comm_ranks(), L = data->L, width = fopo_sums_width(L);
+  size_t own = fopo_comm_own_share(&first, part->n);
   list_bytes(sent, part->n, width);
   for (size_t r = 0; r < ranks; r++) coming[r] = own * width * sizeof(float);
   int status = fopo_comm_exchange(x->all, coming, x->sums, sent);
@@ -104,8 +100,8 @@ static int copy_answers(float *block, const fopo_binding *data, const fopo_span 
 static int gather(fopo_exchange *x, const fopo_binding *data, const fopo_span *part,
                   uint32_t *counts, int status) {
   size_t bytes[FOPO_COMM_RANKS], first;
-  size_t ranks = (size_t)fopo_comm_size(), width = answer_width(data->L);
-  size_t own = fopo_exchange_share(&first, part->n);
+  size_t ranks = fopo_comm_ranks(), width = answer_width(data->L);
+  size_t own = fopo_comm_own_share(&first, part->n);
   int all[FOPO_COMM_RANKS];
   if (status == FOPO_OK) status = copy_answers(x->mine + 1, data, part, counts, first, own, 0);
   memcpy(x->mine, &status, sizeof status);
@@ -120,7 +116,7 @@ static int gather(fopo_exchange *x, const fopo_binding *data, const fopo_span *p
   status = fopo_comm_heed(all);
   for (size_t r = 0; r < ranks && status == FOPO_OK; r++) {
     own = fopo_comm_share(&first, part->n, r, ranks);
-    if (r == (size_t)fopo_comm_rank()) continue;
+    if (r == fopo_comm_own_rank()) continue;
     status = copy_answers(x->all + first * width + r + 1, data, part, counts, first, own, 1);
   }
   return status;

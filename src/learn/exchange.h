@@ -29,9 +29,6 @@ typedef struct {
 int fopo_exchange_reserve(fopo_exchange *x, const fopo_binding *data, size_t part);
 void fopo_exchange_unbind(fopo_exchange *x, fopo_device *d);
 
-/* This rank's share of n contexts: from *first on, as many as are returned. */
-size_t fopo_exchange_share(size_t *first, size_t n);
-
 /* Every rank's share of x [n, width], which it has in its place, goes to all ranks. */
 int fopo_exchange_gather(uint32_t *x, size_t n, size_t width);
 

@@ -258,7 +258,7 @@ int fopo_gradient_check_fit(fopo_gradient *g) {
  * another one, if the caller says so. */
 static int is_spread(const fopo_gradient *g) {
   int together = g->spread || g->data.shared != NULL;
-  return g->data.part != NULL || (together && fopo_comm_size() > 1);
+  return g->data.part != NULL || (together && fopo_comm_ranks() > 1);
 }
 
 static int begin(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t B,

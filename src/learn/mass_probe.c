@@ -284,7 +284,7 @@ static void take_part(probe *p, size_t b, const found_part *from, uint32_t r) {
 
 /* Every rank gets what all have found up to the horizon. status: that of this rank. */
 static int join_parts(probe *p, uint64_t horizon, int status) {
-  size_t ranks = (size_t)fopo_comm_size(), n = p->n;
+  size_t ranks = fopo_comm_ranks(), n = p->n;
   size_t one = (sizeof(found_part) + p->k * sizeof(float) + 7) / 8 * 8;
   char *mine = fopo_alloc(n, one), *all = fopo_alloc(n * ranks, one);
   if (status == FOPO_OK && (mine == NULL || all == NULL)) status = FOPO_ERR_MEMORY;

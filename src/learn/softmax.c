@@ -118,7 +118,7 @@ static void join(const scored *q, double *x, size_t n) {
 static float largest_of(const scored *q) {
   float all[FOPO_COMM_RANKS], m = fopo_kernels_get()->max(q->f, q->n);
   if (!q->parts || fopo_comm_gather(all, &m, sizeof m) != FOPO_OK) return m;
-  for (int r = 0; r < fopo_comm_size(); r++) m = fmaxf(m, all[r]);
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) m = fmaxf(m, all[r]);
   return m;
 }
 

@@ -232,7 +232,7 @@ static int save(fopo_trainer *t, const char *path, const fopo_array *more, size_
 
 int fopo_trainer_save(fopo_trainer *t, const char *path, const fopo_array *more, size_t n_more) {
   /* All ranks hold the same state; the first one writes it. */
-  int status = fopo_comm_rank() == 0 ? save(t, path, more, n_more) : FOPO_OK;
+  int status = fopo_comm_own_rank() == 0 ? save(t, path, more, n_more) : FOPO_OK;
   int mine = status, sent = fopo_comm_broadcast(&status, sizeof status, 0);
   if (mine != FOPO_OK || status == FOPO_OK) return mine != FOPO_OK ? mine : sent;
   return fopo_fail(status, "the first rank could not write %s; it says why", path);

@@ -190,9 +190,9 @@ static int check(const fopo_trainer *t, const fopo_run_plan *plan) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "a job shares the items with whoever looks at them, so it "
                                         "cannot learn them; use t:run, or train_items = false");
   }
-  if (fopo_comm_size() > 1) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "a job trains on one process and there are %d; use t:run",
-                     fopo_comm_size());
+  if (fopo_comm_ranks() > 1) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "a job trains on one process and there are %zu; use t:run",
+                     fopo_comm_ranks());
   }
   if (plan->ask) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "a job cannot ask its caller to validate; use t:run");

@@ -20,11 +20,11 @@
 /* -- life ------------------------------------------------------------------------------------- */
 
 static int check_items(const fopo_trainer_options *o) {
-  if (o->policy->train_items && fopo_comm_size() > 1) {
+  if (o->policy->train_items && fopo_comm_ranks() > 1) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE,
-                     "items are trained by one process alone, here are %d; run one, or use "
+                     "items are trained by one process alone, here are %zu; run one, or use "
                      "train_items = false",
-                     fopo_comm_size());
+                     fopo_comm_ranks());
   }
   if (o->index_refresh == 0) return FOPO_OK;
   const fopo_index *ix = fopo_gradient_index(o->gradient);
@@ -153,11 +153,11 @@ static int check_same(const fopo_trainer *t) {
   uint64_t all[FOPO_COMM_RANKS];
   own = fopo_hash_mix(own ^ fopo_hash_mix(t->o.seed) ^ t->step);
   int status = fopo_comm_gather(all, &own, sizeof own);
-  for (int r = 1; r < fopo_comm_size() && status == FOPO_OK; r++) {
+  for (size_t r = 1; r < fopo_comm_ranks() && status == FOPO_OK; r++) {
     if (all[r] == all[0]) continue;
     status =
         fopo_fail(FOPO_ERR_ARGUMENT,
-                  "rank %d (%s) has another theta, seed or step than rank 0 (%s) at step %llu; "
+                  "rank %zu (%s) has another theta, seed or step than rank 0 (%s) at step %llu; "
                   "the script must do the same on all, on machines and devices of one kind",
                   r, fopo_comm_host(r), fopo_comm_host(0), (unsigned long long)t->step);
   }
@@ -175,7 +175,7 @@ static int begin_slice(fopo_trainer *t) {
   if (status == FOPO_OK) status = fopo_trainer_begin_async(t);
   if (status == FOPO_OK) status = fopo_gradient_attach_cache(o->gradient, &t->cache);
   status = fopo_comm_agree(status);
-  if (status == FOPO_OK && fopo_comm_size() > 1) status = check_same(t);
+  if (status == FOPO_OK && fopo_comm_ranks() > 1) status = check_same(t);
   if (status != FOPO_OK) {
     fopo_gradient_attach_cache(o->gradient, NULL);
     return status;

@@ -29,7 +29,7 @@ static const double between_readings = 0.02;
 int fopo_trainer_begin_async(fopo_trainer *t) {
   const fopo_device_ops *ops = t->o.device->ops;
   fopo_totals start = {.record = t->record.sum};
-  t->async = t->totals != NULL && fopo_comm_size() == 1 && !t->o.policy->train_items &&
+  t->async = t->totals != NULL && fopo_comm_ranks() == 1 && !t->o.policy->train_items &&
              !fopo_reward_from_caller(t->o.reward);
   t->pending = 0;
   t->on_device = 0.0;

@@ -6,24 +6,21 @@
 #include "comm/comm.h"
 #include "core/memory.h"
 
-static inline size_t ranks(void) { return (size_t)fopo_comm_size(); }
-static inline size_t own_rank(void) { return (size_t)fopo_comm_rank(); }
-
 /* Each rank in turn lacks memory at the n-th place of the work, n = 0, 1, .. until it succeeds. All
  * ranks must fail, none may wait, and nothing may be lost. Returns how often the work has failed.
  */
 static inline size_t fail_each_rank(int (*work)(const void *payload, long n), const void *payload) {
   size_t blocks = fopo_memory_in_use().blocks, failed = 0;
-  for (size_t r = 0; r < ranks(); r++) {
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) {
     int all[FOPO_COMM_RANKS] = {0};
     all[r] = FOPO_ERR_MEMORY;
     for (long n = 0; all[r] != FOPO_OK; n++) {
-      if (r == own_rank()) fopo_memory_fail_after(n, 0);
+      if (r == fopo_comm_own_rank()) fopo_memory_fail_after(n, 0);
       int status = work(payload, n);
       fopo_memory_fail_after(-1, 0);
       assert_int_equal(fopo_memory_in_use().blocks, blocks);
       ok(fopo_comm_gather(all, &status, sizeof status));
-      for (size_t i = 0; i < ranks(); i++) {
+      for (size_t i = 0; i < fopo_comm_ranks(); i++) {
         assert_true((all[i] == FOPO_OK) == (all[r] == FOPO_OK));
         if (i != r && all[i] != FOPO_OK) assert_int_equal(all[i], FOPO_ERR_UNAVAILABLE);
       }

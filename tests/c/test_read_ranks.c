@@ -10,14 +10,14 @@
 static const char *write_for_all(const char *name, const char *bytes, size_t n) {
   const char *path = in_folder(name);
   ok(fopo_comm_agree(FOPO_OK)); /* the file before has been read */
-  if (own_rank() == 0) spit(path, bytes, n);
+  if (fopo_comm_own_rank() == 0) spit(path, bytes, n);
   ok(fopo_comm_agree(FOPO_OK));
   return path;
 }
 
 /* `part` is what the ranks have read, `whole` what this one has. */
 static int same_part(const fopo_dataset *part, const fopo_dataset *whole) {
-  if (ranks() == 1) return same_dataset(part, whole);
+  if (fopo_comm_ranks() == 1) return same_dataset(part, whole);
   fopo_dataset *share;
   ok(fopo_dataset_share(&share, whole));
   int same = same_dataset(part, share) && part->first_user == share->first_user &&
@@ -42,7 +42,7 @@ static void check_files(const char *const *paths, size_t n, const fopo_read_opti
   if (own == FOPO_OK && !same_part(part, whole)) fail_msg("%s %d differ", what, kind);
   int knows = own != FOPO_OK && strcmp(fopo_error_sentence(), why) == 0;
   ok(fopo_comm_gather(all, &knows, sizeof knows));
-  for (size_t r = 0; r < ranks(); r++) told += all[r];
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) told += all[r];
   if (own != FOPO_OK && told != 1 && !o->skip_errors) fail_msg("%s %d: %s", what, kind, why);
   fopo_dataset_free(whole);
   fopo_dataset_free(part);
@@ -141,14 +141,14 @@ static void no_memory(void **state) {
 
 /* All ranks have the folder of the first. */
 static int share_folder(void **state) {
-  int failed = own_rank() == 0 && make_folder(state);
+  int failed = fopo_comm_own_rank() == 0 && make_folder(state);
   if (fopo_comm_agree(failed ? FOPO_ERR_FILE : FOPO_OK) != FOPO_OK) return 1;
   return fopo_comm_broadcast(folder, sizeof folder, 0);
 }
 
 static int leave_folder(void **state) {
   int status = fopo_comm_agree(FOPO_OK);
-  return own_rank() == 0 ? remove_folder(state) : status;
+  return fopo_comm_own_rank() == 0 ? remove_folder(state) : status;
 }
 
 int main(int argc, char **argv) {

@@ -52,38 +52,40 @@ static void pieces_of_any_size(void **state) {
   (void)state;
   static char send[FOPO_COMM_RANKS * 97], come[FOPO_COMM_RANKS * 97];
   size_t sent[FOPO_COMM_RANKS], coming[FOPO_COMM_RANKS], at = 0;
-  for (size_t r = 0; r < ranks(); r++) {
-    sent[r] = bytes_between(own_rank(), r);
-    for (size_t i = 0; i < sent[r]; i++) send[at++] = byte_of(own_rank(), r, i);
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) {
+    sent[r] = bytes_between(fopo_comm_own_rank(), r);
+    for (size_t i = 0; i < sent[r]; i++) send[at++] = byte_of(fopo_comm_own_rank(), r, i);
   }
   ok(fopo_pieces_sizes(coming, sent, FOPO_OK));
   for (size_t piece = 1; piece < 1000; piece = piece * 3 + 1) {
     memset(come, 0, sizeof come);
     ok(fopo_pieces_exchange(come, coming, send, sent, piece, FOPO_OK));
     at = 0;
-    for (size_t r = 0; r < ranks(); r++) {
-      assert_int_equal(coming[r], bytes_between(r, own_rank()));
+    for (size_t r = 0; r < fopo_comm_ranks(); r++) {
+      assert_int_equal(coming[r], bytes_between(r, fopo_comm_own_rank()));
       for (size_t i = 0; i < coming[r]; i++) {
-        assert_int_equal(come[at++], byte_of(r, own_rank(), i));
+        assert_int_equal(come[at++], byte_of(r, fopo_comm_own_rank(), i));
       }
     }
     size_t own = 0; /* the first rank's part of what this one sent */
-    for (size_t r = 0; r < ranks(); r++) coming[r] = bytes_between(r, 0);
+    for (size_t r = 0; r < fopo_comm_ranks(); r++) coming[r] = bytes_between(r, 0);
     memset(come, 0, sizeof come);
     ok(fopo_pieces_gather(come, send + own, coming, piece, FOPO_OK));
     at = 0;
-    for (size_t r = 0; r < ranks(); r++) {
+    for (size_t r = 0; r < fopo_comm_ranks(); r++) {
       for (size_t i = 0; i < coming[r]; i++) assert_int_equal(come[at++], byte_of(r, 0, i));
     }
-    for (size_t r = 0; r < ranks(); r++) coming[r] = bytes_between(r, own_rank());
+    for (size_t r = 0; r < fopo_comm_ranks(); r++) {
+      coming[r] = bytes_between(r, fopo_comm_own_rank());
+    }
   }
 }
 
 static void any_rank_broadcasts(void **state) {
   (void)state;
-  for (size_t r = 0; r < ranks(); r++) {
-    size_t x[3] = {own_rank(), 5 * own_rank(), 9};
-    ok(fopo_comm_broadcast(x, sizeof x, (int)r));
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) {
+    size_t x[3] = {fopo_comm_own_rank(), 5 * fopo_comm_own_rank(), 9};
+    ok(fopo_comm_broadcast(x, sizeof x, r));
     assert_true(x[0] == r && x[1] == 5 * r && x[2] == 9);
   }
 }
@@ -101,7 +103,7 @@ static void same_rows(const fopo_csr *part, const fopo_csr *whole, size_t first)
 }
 
 static void same_part(const fopo_sessions *part, const fopo_sessions *whole) {
-  size_t first, n = fopo_comm_share(&first, whole->X.rows, own_rank(), ranks());
+  size_t first, n = fopo_comm_own_share(&first, whole->X.rows);
   assert_int_equal(fopo_sessions_count(part), whole->X.rows);
   if (whole->X.rows == 0) return;
   assert_true(part->first == first && part->X.rows == n && part->Y.rows == n);
@@ -237,7 +239,7 @@ static void gathered_contexts(void **state) {
 }
 
 static void deal_items(fopo_shard *shard, fopo_matrix items) {
-  size_t first, n = fopo_comm_share(&first, items.rows, own_rank(), ranks());
+  size_t first, n = fopo_comm_own_share(&first, items.rows);
   ok(fopo_shard_deal(shard, fopo_matrix_rows(items, first, n)));
 }
 

@@ -7,9 +7,6 @@
 #include "core/memory.h"
 #include "data/merge.h"
 
-static size_t ranks(void) { return (size_t)fopo_comm_size(); }
-static size_t own_rank(void) { return (size_t)fopo_comm_rank(); }
-
 /* Places are counted over the bytes of all files. */
 typedef struct {
   const char *const *paths; /* [n]; not owned, as the options */
@@ -35,12 +32,12 @@ static int measure(part *p) {
   if (status != FOPO_OK) return status;
   mine[1] = p->first[p->n];
   status = fopo_comm_gather(all, mine, sizeof mine);
-  for (size_t r = 1; r < ranks() && status == FOPO_OK; r++) {
+  for (size_t r = 1; r < fopo_comm_ranks() && status == FOPO_OK; r++) {
     if (all[2 * r] == all[0] && all[2 * r + 1] == all[1]) continue;
     status = fopo_fail(FOPO_ERR_FILE,
                        "rank %zu (%s) sees other files than rank 0: %zu with %zu bytes, not %zu "
                        "with %zu",
-                       r, fopo_comm_host((int)r), (size_t)all[2 * r], (size_t)all[2 * r + 1],
+                       r, fopo_comm_host(r), (size_t)all[2 * r], (size_t)all[2 * r + 1],
                        (size_t)all[0], (size_t)all[1]);
   }
   return status;
@@ -70,7 +67,7 @@ static int move_out(const part *p, uint64_t *place) {
 }
 
 static int find_range(part *p) {
-  size_t first, n = fopo_comm_share(&first, (size_t)p->first[p->n], own_rank(), ranks());
+  size_t first, n = fopo_comm_own_share(&first, (size_t)p->first[p->n]);
   p->from = first;
   p->to = first + n;
   int status = move_out(p, &p->from);
@@ -120,13 +117,13 @@ static int read_rows(part *p) {
     if (status != FOPO_OK) return status;
     size_t r = 0; /* the first rank that has failed or does not begin where it should */
     int meets = 1;
-    for (; r < ranks(); r++) {
+    for (; r < fopo_comm_ranks(); r++) {
       meets = r == 0 || all[r].begin == all[r - 1].end;
       if (!meets || all[r].status != FOPO_OK) break;
     }
-    if (r == ranks()) return FOPO_OK;
-    if (meets) return fopo_comm_agree(r == own_rank() ? own : FOPO_OK);
-    if (r != own_rank()) continue;
+    if (r == fopo_comm_ranks()) return FOPO_OK;
+    if (meets) return fopo_comm_agree(r == fopo_comm_own_rank() ? own : FOPO_OK);
+    if (r != fopo_comm_own_rank()) continue;
     p->from = all[r - 1].end;
     p->told = 1;
     own = read_range(p);
@@ -175,11 +172,11 @@ static void add_facts(facts *sum, const facts *one) {
 }
 
 static int gather_facts(facts *sum, const fopo_several *s) {
-  facts mine = facts_of(s), *all = fopo_alloc(ranks(), sizeof *all);
+  facts mine = facts_of(s), *all = fopo_alloc(fopo_comm_ranks(), sizeof *all);
   int status = fopo_comm_agree(all != NULL ? FOPO_OK : FOPO_ERR_MEMORY);
   if (status == FOPO_OK) status = fopo_comm_gather(all, &mine, sizeof mine);
   *sum = (facts){.ones = 1, .times = 1};
-  for (size_t r = 0; r < ranks() && status == FOPO_OK; r++) add_facts(sum, &all[r]);
+  for (size_t r = 0; r < fopo_comm_ranks() && status == FOPO_OK; r++) add_facts(sum, &all[r]);
   fopo_free(all);
   return status;
 }

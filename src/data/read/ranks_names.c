@@ -48,8 +48,8 @@ static int add_piece(fopo_ids *all, const char *bytes, head h) {
 }
 
 /* Sends a piece of rank r's names, which are those from `at` on there; *h says what it was. */
-static int send_piece(fopo_ids *all, size_t at, int r, head *h, int status) {
-  int mine = fopo_comm_rank() == r;
+static int send_piece(fopo_ids *all, size_t at, size_t r, head *h, int status) {
+  int mine = fopo_comm_own_rank() == r;
   char *buffer = NULL;
   if (mine && status == FOPO_OK) *h = next_piece(all, at);
   status = fopo_comm_agree(status);
@@ -68,7 +68,7 @@ static int send_piece(fopo_ids *all, size_t at, int r, head *h, int status) {
 }
 
 /* The names that rank r has from `at` on go to all. */
-static int send_new(fopo_ids *all, size_t at, int r, int status) {
+static int send_new(fopo_ids *all, size_t at, size_t r, int status) {
   head h = {0};
   do {
     at += h.n;
@@ -88,9 +88,9 @@ int fopo_ranks_names(fopo_names *whole, uint32_t **place, fopo_ids *own) {
   *whole = (fopo_names){0};
   *place = fopo_alloc(n, sizeof **place);
   int status = *place != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
-  for (int r = 0; r < fopo_comm_size(); r++) {
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) {
     size_t before = all.n;
-    if (r == fopo_comm_rank() && status == FOPO_OK) {
+    if (r == fopo_comm_own_rank() && status == FOPO_OK) {
       status = fopo_merge_names(&all, *place, &mine);
       fopo_names_done(&mine);
     }

@@ -7,9 +7,6 @@
 #include "core/memory.h"
 #include "data/read/ranks.h"
 
-static size_t ranks(void) { return (size_t)fopo_comm_size(); }
-static size_t own_rank(void) { return (size_t)fopo_comm_rank(); }
-
 typedef struct {
   size_t n;                                            /* own pairs before */
   size_t all;                                          /* and after */
@@ -22,27 +19,27 @@ typedef struct {
 /* Whom each pair goes to, and from whom how many come. */
 static int address(moving *m, const uint32_t *user, size_t users) {
   size_t end[FOPO_COMM_RANKS], first;
-  for (size_t r = 0; r < ranks(); r++) {
-    end[r] = fopo_comm_share(&first, users, r, ranks());
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) {
+    end[r] = fopo_comm_share(&first, users, r, fopo_comm_ranks());
     end[r] += first;
   }
   m->to = fopo_alloc(m->n, sizeof *m->to);
   for (size_t i = 0; i < m->n && m->to != NULL; i++) {
-    size_t r = (size_t)((uint64_t)user[i] * ranks() / users); /* or next to it */
+    size_t r = (size_t)((uint64_t)user[i] * fopo_comm_ranks() / users); /* or next to it */
     while (r > 0 && user[i] < end[r - 1]) r--;
     while (user[i] >= end[r]) r++;
     m->to[i] = (uint16_t)r;
     m->sent[r]++;
   }
   int status = fopo_pieces_sizes(m->come, m->sent, m->to != NULL ? FOPO_OK : FOPO_ERR_MEMORY);
-  for (size_t r = 0; r < ranks() && status == FOPO_OK; r++) m->all += m->come[r];
+  for (size_t r = 0; r < fopo_comm_ranks() && status == FOPO_OK; r++) m->all += m->come[r];
   return status;
 }
 
 /* sorted = the n elements of one column by receiver, in their order. */
 static void sort_column(char *sorted, const char *column, const moving *m, size_t width) {
   size_t next[FOPO_COMM_RANKS], sum = 0;
-  for (size_t r = 0; r < ranks(); r++) {
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) {
     next[r] = sum;
     sum += m->sent[r];
   }
@@ -62,7 +59,7 @@ static int move_column(void *column, const moving *m, size_t width) {
   fopo_free(before);
   after = fopo_alloc(m->all, width);
   memcpy(column, &after, sizeof after);
-  for (size_t r = 0; r < ranks(); r++) {
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) {
     sent[r] = m->sent[r] * width;
     come[r] = m->come[r] * width;
   }
@@ -106,11 +103,11 @@ static summary summarise(const fopo_dataset *d) {
 
 /* The sum of all. */
 static int add_up(fopo_dataset *d, summary *sum) {
-  summary mine = summarise(d), *all = fopo_alloc(ranks(), sizeof *all);
+  summary mine = summarise(d), *all = fopo_alloc(fopo_comm_ranks(), sizeof *all);
   int status = fopo_comm_agree(all != NULL ? FOPO_OK : FOPO_ERR_MEMORY);
   if (status == FOPO_OK) status = fopo_comm_gather(all, &mine, sizeof mine);
   *sum = (summary){.ones = 1};
-  for (size_t r = 0; r < ranks() && status == FOPO_OK; r++) {
+  for (size_t r = 0; r < fopo_comm_ranks() && status == FOPO_OK; r++) {
     const summary *one = &all[r];
     if (one->nnz > 0) {
       int is_first = sum->nnz == 0;
@@ -151,7 +148,7 @@ static int count_items(fopo_dataset *d) {
   enum { BLOCK = 1 << 15 }; /* bytes of a block */
   const fopo_csr *m = &d->matrix;
   size_t bytes = m->cols / 8 + 1;
-  uint8_t *seen = fopo_alloc(bytes, 1), *all = fopo_alloc(ranks(), BLOCK);
+  uint8_t *seen = fopo_alloc(bytes, 1), *all = fopo_alloc(fopo_comm_ranks(), BLOCK);
   int status = fopo_comm_agree(seen != NULL && all != NULL ? FOPO_OK : FOPO_ERR_MEMORY);
   for (size_t e = 0; e < fopo_csr_nnz(m) && status == FOPO_OK; e++) {
     seen[m->ids[e] / 8] |= (uint8_t)(1 << m->ids[e] % 8);
@@ -162,7 +159,7 @@ static int count_items(fopo_dataset *d) {
     status = fopo_comm_gather(all, seen + at, n);
     for (size_t i = 0; i < n && status == FOPO_OK; i++) {
       unsigned any = 0;
-      for (size_t r = 0; r < ranks(); r++) any |= all[r * n + i];
+      for (size_t r = 0; r < fopo_comm_ranks(); r++) any |= all[r * n + i];
       d->items_seen += (size_t)__builtin_popcount(any);
     }
   }
@@ -172,7 +169,7 @@ static int count_items(fopo_dataset *d) {
 }
 
 int fopo_ranks_build(fopo_dataset *d, fopo_pairs *p, const char *title) {
-  size_t users = d->users.n, n = fopo_comm_share(&d->first_user, users, own_rank(), ranks());
+  size_t users = d->users.n, n = fopo_comm_own_share(&d->first_user, users);
   summary sum;
   int status = fopo_pairs_check_shape(title, users, d->items.n, d->rows_read);
   for (size_t i = 0; i < p->n; i++) p->user[i] -= (uint32_t)d->first_user;
@@ -185,7 +182,7 @@ int fopo_ranks_build(fopo_dataset *d, fopo_pairs *p, const char *title) {
   if (status != FOPO_OK) return status;
   d->users_seen = sum.users_seen;
   d->repeats = d->rows_read - sum.nnz;
-  if (ranks() == 1) return FOPO_OK; /* a whole one */
+  if (fopo_comm_ranks() == 1) return FOPO_OK; /* a whole one */
   d->all_users = users;
   d->all_nnz = sum.nnz;
   d->period[0] = sum.first;
