@@ -1,5 +1,5 @@
 /* The trainer's state, shared by the loop (trainer.c), the order of contexts (trainer_rows.c),
- * queued steps (trainer_async.c), files (checkpoint.c) and jobs (job.c); private to train/. */
+ * queued steps (trainer_async.c), files (checkpoint.h) and jobs (job.c); private to train/. */
 #ifndef FOPO_TRAIN_TRAINER_INTERNAL_H
 #define FOPO_TRAIN_TRAINER_INTERNAL_H
 

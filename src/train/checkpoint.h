@@ -1,0 +1,34 @@
+/* What the writer of checkpoints (checkpoint_save.c) and their reader (checkpoint_resume.c) have in
+ * common; private to train/. */
+#ifndef FOPO_TRAIN_CHECKPOINT_H
+#define FOPO_TRAIN_CHECKPOINT_H
+
+#include "train/trainer_internal.h"
+
+enum {
+  FOPO_FIXED = 6,                                      /* numbers of a fopo_fixed */
+  FOPO_SHAPE = FOPO_LAYERS + 2,                        /* the most numbers of a network's shape */
+  FOPO_RECORD = sizeof(fopo_stretch) / sizeof(double), /* numbers of the record in hand */
+  FOPO_RECORD_NAMES = 512                              /* bytes of their names */
+};
+
+extern const char fopo_checkpoint_format[];        /* the member "format" */
+extern const char *const fopo_checkpoint_optims[]; /* names of fopo_optim_kind */
+
+/* The numbers that must be the same in the trainer that resumes, with the names of their members.
+ */
+typedef struct {
+  const char *name[FOPO_FIXED];
+  uint64_t value[FOPO_FIXED];
+} fopo_fixed;
+
+fopo_fixed fopo_checkpoint_fixed(fopo_trainer *t);
+
+/* The shape of a network as numbers: its widths, then the activation. Returns how many. */
+size_t fopo_checkpoint_shape(uint64_t shape[FOPO_SHAPE], const fopo_network *net);
+
+/* The record in hand is saved as FOPO_RECORD doubles, and their names, so that a program whose
+ * statistics are others knows it: "reward ess .. seconds search .. update". */
+void fopo_checkpoint_record_names(char names[FOPO_RECORD_NAMES]);
+
+#endif

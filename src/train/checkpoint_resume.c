@@ -1,0 +1,272 @@
+/* Resuming from a checkpoint: everything is checked before anything is changed. */
+#include <math.h>
+#include <string.h>
+
+#include "core/npz.h"
+#include "core/status.h"
+#include "train/checkpoint.h"
+
+/* The checked contents of a file; the pointers are into the archive. */
+typedef struct {
+  const float *theta, *m, *v; /* of theta's shape */
+  const float *item_values;   /* [P, L]; NULL: items are fixed */
+  fopo_optim_items items;
+  uint64_t step, t;
+  fopo_stretch record; /* {0} if the file has none, or one of other statistics */
+} state;
+
+static int is_text(const fopo_array *a, const char *text) {
+  size_t n = strnlen(a->data, a->itemsize);
+  return n == strlen(text) && memcmp(a->data, text, n) == 0;
+}
+
+static int need_text(fopo_archive *archive, const char *path, const char *name, const char *wanted,
+                     const char *remedy) {
+  const fopo_array *a = fopo_archive_need(archive, path, name, FOPO_BYTES, 0);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  if (is_text(a, wanted)) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT, "%s: its %s is \"%.*s\", here it is \"%s\"; %s", path, name,
+                   (int)(a->itemsize < 40 ? a->itemsize : 40), (const char *)a->data, wanted,
+                   remedy);
+}
+
+static int need_count(uint64_t *value, fopo_archive *archive, const char *path, const char *name) {
+  const fopo_array *a = fopo_archive_need(archive, path, name, FOPO_U64, 0);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  memcpy(value, a->data, sizeof *value);
+  return FOPO_OK;
+}
+
+/* A count of steps, which Lua and doubles hold exactly. */
+static int need_steps(uint64_t *value, fopo_archive *archive, const char *path, const char *name) {
+  int status = need_count(value, archive, path, name);
+  if (status != FOPO_OK || *value <= (uint64_t)1 << 53) return status;
+  return fopo_fail(FOPO_ERR_FORMAT, "%s: its %s is %llu, more steps than any run has made (2^53)",
+                   path, name, (unsigned long long)*value);
+}
+
+static int need_matrix(const float **x, fopo_archive *archive, const char *path, const char *name,
+                       size_t rows, size_t cols) {
+  const fopo_array *a = fopo_archive_need(archive, path, name, FOPO_F32, 2);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  if (a->shape[0] != rows || a->shape[1] != cols) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "%s: %s is %zu x %zu but this policy needs %zu x %zu", path,
+                     name, a->shape[0], a->shape[1], rows, cols);
+  }
+  for (size_t i = 0; i < rows * cols; i++) {
+    float value;
+    memcpy(&value, (const char *)a->data + i * sizeof value, sizeof value);
+    if (!isfinite(value)) {
+      return fopo_fail(FOPO_ERR_NUMERIC, "%s: row %zu, column %zu of %s is %g", path, i / cols + 1,
+                       i % cols + 1, name, (double)value);
+    }
+  }
+  *x = a->data;
+  return FOPO_OK;
+}
+
+static int check_fixed(fopo_archive *archive, const char *path, const fopo_fixed *f) {
+  for (int i = 0; i < FOPO_FIXED; i++) {
+    uint64_t value = 0;
+    int status = need_count(&value, archive, path, f->name[i]);
+    if (status != FOPO_OK) return status;
+    if (value != f->value[i]) {
+      return fopo_fail(FOPO_ERR_ARGUMENT,
+                       "%s: its %s is %llu, here it is %llu; resume with the same data, batch, "
+                       "seed and reward",
+                       path, f->name[i], (unsigned long long)value,
+                       (unsigned long long)f->value[i]);
+    }
+  }
+  return FOPO_OK;
+}
+
+/* A network of the same shape, or none on both sides. */
+static int check_network(fopo_archive *archive, const char *path, const fopo_network *net) {
+  uint64_t shape[FOPO_SHAPE];
+  size_t n = net->layers > 0 ? fopo_checkpoint_shape(shape, net) : 0;
+  if (n == 0 && fopo_archive_find(archive, "network") == NULL) return FOPO_OK;
+  if (n == 0) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "%s: its policy is a network, here it is linear; use the "
+                     "same policy",
+                     path);
+  }
+  const fopo_array *a = fopo_archive_need(archive, path, "network", FOPO_U64, 1);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  if (a->shape[0] == n && memcmp(a->data, shape, n * sizeof *shape) == 0) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "%s: its network has other layers or another activation than "
+                   "this one; use the same policy",
+                   path);
+}
+
+/* One that was chosen for items that are dealt out is rounded in another way for each number of
+ * ranks. */
+static int check_temperature(fopo_archive *archive, const char *path, const fopo_policy *pi) {
+  float temperature = pi->temperature, slack = pi->shard != NULL ? 1e-5f * temperature : 0.0f;
+  const fopo_array *a = fopo_archive_need(archive, path, "temperature", FOPO_F32, 0);
+  float value = 0.0f;
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  memcpy(&value, a->data, sizeof value);
+  if (fabsf(value - temperature) <= slack) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT, "%s: its temperature is %g, here it is %g; use the same",
+                   path, (double)value, (double)temperature);
+}
+
+/* The optimiser's second moments are means of squares. */
+static int check_squares(const float *v, size_t n, const char *path) {
+  for (size_t i = 0; i < n; i++) {
+    if (v[i] < 0.0f) {
+      return fopo_fail(FOPO_ERR_FORMAT, "%s: optim_v has %g, which no square can be", path,
+                       (double)v[i]);
+    }
+  }
+  return FOPO_OK;
+}
+
+/* Items that are learnt, on both sides or on none. */
+static int need_items(state *s, fopo_archive *archive, const char *path, const fopo_policy *pi,
+                      fopo_optim_kind optim) {
+  size_t P = pi->items.rows, L = pi->items.cols;
+  const float *m = NULL, *v = NULL;
+  int theirs = fopo_archive_find(archive, "item_values") != NULL;
+  if (theirs != pi->train_items) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "%s: its items are %s, here they are %s; use the same "
+                     "train_items",
+                     path, theirs ? "trained" : "fixed", theirs ? "fixed" : "trained");
+  }
+  if (!theirs) return FOPO_OK;
+  int status = need_matrix(&s->item_values, archive, path, "item_values", P, L);
+  if (status == FOPO_OK) status = need_matrix(&m, archive, path, "items_m", P, L);
+  if (status == FOPO_OK && optim == FOPO_OPTIM_ADAM) {
+    status = need_matrix(&v, archive, path, "items_v", P, L);
+    if (status == FOPO_OK) status = check_squares(v, P * L, path);
+  }
+  if (status != FOPO_OK) return status;
+  fopo_array *t = fopo_archive_need(archive, path, "items_t", FOPO_U32, 1);
+  if (t == NULL) return FOPO_ERR_FORMAT;
+  if (t->shape[0] != P) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: items_t has %zu numbers for %zu items", path,
+                     t->shape[0], P);
+  }
+  s->items = (fopo_optim_items){.t = t->data, .P = P, .L = L};
+  memcpy(&s->items.m, &m, sizeof m); /* read only: the type has no const */
+  memcpy(&s->items.v, &v, sizeof v);
+  return FOPO_OK;
+}
+
+/* The record that was in hand when the file was written. */
+static int need_record(fopo_stretch *record, fopo_archive *archive, const char *path) {
+  char names[FOPO_RECORD_NAMES];
+  double x[FOPO_RECORD];
+  fopo_checkpoint_record_names(names);
+  if (fopo_archive_find(archive, "record_names") == NULL &&
+      fopo_archive_find(archive, "record") == NULL) {
+    return FOPO_OK; /* a file of an earlier version */
+  }
+  const fopo_array *a = fopo_archive_need(archive, path, "record_names", FOPO_BYTES, 0);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  int same = is_text(a, names);
+  a = fopo_archive_need(archive, path, "record", FOPO_F64, 1);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  if (!same) return FOPO_OK;
+  if (a->shape[0] != FOPO_RECORD) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: its record has %zu numbers, not %d", path, a->shape[0],
+                     FOPO_RECORD);
+  }
+  memcpy(x, a->data, sizeof x);
+  for (int i = 0; i < FOPO_RECORD; i++) {
+    if (isfinite(x[i]) && (x[i] >= 0.0 || i == FOPO_STAT_REWARD)) continue;
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: number %d of its record is %g", path, i + 1, x[i]);
+  }
+  memcpy(record, x, sizeof x);
+  return FOPO_OK;
+}
+
+static int understand(state *s, fopo_archive *archive, const char *path, fopo_trainer *t) {
+  fopo_optim_kind optim = t->o.optim->options.kind;
+  size_t rows = t->o.policy->theta.rows, cols = t->o.policy->theta.cols;
+  fopo_fixed f = fopo_checkpoint_fixed(t);
+  int status = fopo_archive_check(archive, path, "checkpoint");
+  if (status != FOPO_OK) return status;
+  status = need_text(archive, path, "format", fopo_checkpoint_format,
+                     "it is no checkpoint of this program");
+  if (status == FOPO_OK) {
+    status =
+        need_text(archive, path, "optim", fopo_checkpoint_optims[optim], "use the same optimiser");
+  }
+  if (status == FOPO_OK) {
+    status = need_text(archive, path, "gradient", fopo_gradient_get(t->o.gradient)->estimator->name,
+                       "use the same estimator");
+  }
+  if (status == FOPO_OK) status = check_network(archive, path, &t->o.policy->net);
+  if (status == FOPO_OK) {
+    status = need_text(archive, path, "rows", fopo_float_names[t->o.policy->rows.type],
+                       "use a policy of the same rows");
+  }
+  if (status == FOPO_OK) status = need_matrix(&s->theta, archive, path, "theta", rows, cols);
+  if (status == FOPO_OK) status = need_items(s, archive, path, t->o.policy, optim);
+  if (status == FOPO_OK) status = check_fixed(archive, path, &f);
+  if (status == FOPO_OK) status = check_temperature(archive, path, t->o.policy);
+  if (status == FOPO_OK) status = need_steps(&s->step, archive, path, "step");
+  if (status == FOPO_OK) status = need_steps(&s->t, archive, path, "optim_t");
+  if (status == FOPO_OK) status = need_record(&s->record, archive, path);
+  if (status == FOPO_OK) status = need_matrix(&s->m, archive, path, "optim_m", rows, cols);
+  if (status == FOPO_OK && optim == FOPO_OPTIM_ADAM) {
+    status = need_matrix(&s->v, archive, path, "optim_v", rows, cols);
+    if (status == FOPO_OK) status = check_squares(s->v, t->n_theta, path);
+  }
+  const fopo_proposal *q = fopo_gradient_proposal(t->o.gradient);
+  if (status == FOPO_OK && q != NULL) {
+    status = fopo_candidate_cache_check(&t->cache, t->o.device, archive, path, q,
+                                        t->o.contexts.rows, fopo_policy_n_items(t->o.policy));
+  }
+  return status;
+}
+
+static void set_items(fopo_policy *pi, const float *values) {
+  memcpy(pi->items.x, values, pi->items.rows * pi->items.cols * sizeof *values);
+  pi->version++;
+}
+
+/* Takes over the candidate cache; attaching it once makes the gradient show its epsilon. */
+static int restore_cache(fopo_trainer *t, const fopo_archive *file) {
+  const fopo_proposal *q = fopo_gradient_proposal(t->o.gradient);
+  if (q == NULL) return FOPO_OK;
+  int status = fopo_candidate_cache_restore(&t->cache, file, q);
+  fopo_gradient_attach_cache(t->o.gradient, &t->cache); /* cannot fail: it is reserved */
+  fopo_gradient_attach_cache(t->o.gradient, NULL);
+  return status;
+}
+
+int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive) {
+  fopo_archive file = {0};
+  state s = {0};
+  if (t->waiting) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "the trainer waits for rewards; it can resume from a file after that step");
+  }
+  int status = fopo_npz_load(&file, path);
+  if (status == FOPO_OK) status = understand(&s, &file, path, t);
+  if (status == FOPO_OK) {
+    status = fopo_optim_restore(t->o.optim, t->o.device, s.m, s.v, t->n_theta, s.t,
+                                s.item_values != NULL ? &s.items : NULL);
+  }
+  if (status == FOPO_OK) {
+    memcpy(t->o.policy->theta.x, s.theta, t->n_theta * sizeof *s.theta);
+    t->step = s.step;
+    t->record = s.record;
+    if (s.item_values != NULL) set_items(t->o.policy, s.item_values);
+    t->items_reach.bound = INFINITY;
+    status = restore_cache(t, &file);
+  }
+  if (status == FOPO_OK) status = fopo_trainer_refresh(t);
+  if (status == FOPO_OK && archive != NULL) {
+    *archive = file;
+  } else {
+    fopo_archive_done(&file);
+  }
+  return status;
+}
