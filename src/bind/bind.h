@@ -227,6 +227,7 @@ void bind_push_id(lua_State *L, uint32_t id);
 
 /* Pushes a list of n numbers, or of n counts. */
 void bind_push_list(lua_State *L, const double *x, size_t n);
+void bind_push_floats(lua_State *L, const float *x, size_t n);
 void bind_push_counts(lua_State *L, const size_t *x, size_t n);
 
 /* Pushes a buffer of n elements of `size` bytes, which Lua frees. */

@@ -272,6 +272,14 @@ void bind_push_list(lua_State *L, const double *x, size_t n) {
   }
 }
 
+void bind_push_floats(lua_State *L, const float *x, size_t n) {
+  lua_createtable(L, (int)n, 0);
+  for (size_t i = 0; i < n; i++) {
+    lua_pushnumber(L, (double)x[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+}
+
 void bind_push_counts(lua_State *L, const size_t *x, size_t n) {
   lua_createtable(L, (int)n, 0);
   for (size_t i = 0; i < n; i++) {

@@ -46,6 +46,12 @@ bind_array *bind_array_new(lua_State *L, int ids, size_t rows, size_t cols) {
   return a;
 }
 
+void bind_push_ids(lua_State *L, const fopo_csr *m, size_t i) {
+  size_t n = fopo_csr_count(m, i);
+  bind_array *ids = bind_array_new(L, 1, 1, n);
+  memcpy(ids->data, fopo_csr_row(m, i), n * sizeof(uint32_t));
+}
+
 static void done(bind_object *o) {
   bind_array *a = (bind_array *)o;
   if (a->shard == NULL) fopo_free(a->data);

@@ -39,6 +39,9 @@ static inline size_t bind_array_bytes(const bind_array *a) {
 /* Pushes a new array of zeros. */
 bind_array *bind_array_new(lua_State *L, int ids, size_t rows, size_t cols);
 
+/* Pushes row i of m as an array of ids. */
+void bind_push_ids(lua_State *L, const fopo_csr *m, size_t i);
+
 /* The array at `index`, of numbers or of ids; raises, naming `what`, if it is of the other kind. */
 bind_array *bind_array_numbers(lua_State *L, int index, const char *what);
 bind_array *bind_array_ids(lua_State *L, int index, const char *what);

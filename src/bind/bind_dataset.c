@@ -1,0 +1,225 @@
+/* Datasets: their names, rows and counts. bind_read.c reads them from files. */
+#include <math.h>
+
+#include "bind/families.h"
+
+static void dataset_done(bind_object *o) { fopo_dataset_free(((bind_dataset *)o)->dataset); }
+
+fopo_dataset *bind_any_dataset(lua_State *L, int index) {
+  return ((bind_dataset *)bind_get(L, index, &bind_dataset_type))->dataset;
+}
+
+fopo_dataset *bind_get_dataset(lua_State *L, int index) {
+  fopo_dataset *d = bind_any_dataset(L, index);
+  if (d->all_users > 0) {
+    bind_refuse(L, "the dataset is shared out to the ranks, and none has all of it; split it with "
+                   "d:sessions{}, or read it whole, without shard");
+  }
+  return d;
+}
+
+/* d:save(path): an .npz that scipy.sparse.load_npz reads, names included. */
+static int dataset_save(lua_State *L) {
+  const char *path = bind_path(L, 2);
+  bind_check(L, fopo_dataset_save(bind_get_dataset(L, 1), path));
+  return 0;
+}
+
+int bind_push_name(lua_State *L, const fopo_names *names, size_t i) {
+  char buffer[64]; /* enough for a name that is a number; others lie in `text` */
+  if (names->text != NULL) return bind_return_string(L, names->text + names->offsets[i]);
+  return bind_return_string(L, fopo_names_get(names, i, buffer, sizeof buffer));
+}
+
+/* Pushes the 1-based index of the name at stack index 2, a string or an integer; nil if there is
+ * none. */
+static int push_found(lua_State *L, int items) {
+  if (lua_isinteger(L, 2)) {
+    lua_settop(L, 2);
+    lua_tostring(L, 2);
+  }
+  const char *name = bind_string(L, 2, "the name");
+  fopo_dataset *d = bind_any_dataset(L, 1);
+  const fopo_names *names = items ? &d->items : &d->users;
+  int64_t at = fopo_names_find(names, name);
+  if (at < 0) {
+    lua_pushnil(L);
+  } else {
+    lua_pushinteger(L, (lua_Integer)at + 1);
+  }
+  return 1;
+}
+
+/* d:user_name(i): the id that user i had in the file. */
+static int user_name(lua_State *L) {
+  fopo_dataset *d = bind_any_dataset(L, 1);
+  size_t i = bind_id(L, 2, "user", fopo_dataset_users(d));
+  return bind_push_name(L, &d->users, i);
+}
+
+/* d:item_name(j): the id that item j had in the file. */
+static int item_name(lua_State *L) {
+  fopo_dataset *d = bind_any_dataset(L, 1);
+  size_t j = bind_id(L, 2, "item", d->matrix.cols);
+  return bind_push_name(L, &d->items, j);
+}
+
+/* d:find_user(name): its index, or nil. */
+static int find_user(lua_State *L) { return push_found(L, 0); }
+
+/* d:find_item(name): its index, or nil. */
+static int find_item(lua_State *L) { return push_found(L, 1); }
+
+/* A time; as an integer if it is one. */
+static void push_time(lua_State *L, double t) {
+  if (fabs(t) < 9007199254740992.0 && floor(t) == t) {
+    lua_pushinteger(L, (lua_Integer)t);
+  } else {
+    lua_pushnumber(L, t);
+  }
+}
+
+static void push_times(lua_State *L, const double *t, size_t n) {
+  lua_createtable(L, (int)n, 0);
+  for (size_t i = 0; i < n; i++) {
+    push_time(L, t[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+}
+
+/* The row of d that holds user u of all ranks: *at. Of a dataset that is shared out the ranks fetch
+ * it together into one that is pushed. */
+static const fopo_dataset *row_of(lua_State *L, size_t u, size_t *at) {
+  const fopo_dataset *d = bind_any_dataset(L, 1);
+  *at = u;
+  if (d->all_users == 0) return d;
+  bind_dataset *row = bind_new(L, &bind_dataset_type, 0);
+  bind_check(L, fopo_dataset_fetch(&row->dataset, bind_any_dataset(L, 1), u));
+  *at = 0;
+  return row->dataset;
+}
+
+/* d:row(u): the items of user u, a table of their values (nil if all are 1), and tables of their
+ * first and last times (nil if there are none, or if no pair repeats). */
+static int dataset_row(lua_State *L) {
+  lua_settop(L, 2);
+  bind_push_again(L, 1, &bind_dataset_type);
+  size_t u = bind_id(L, 2, "user", fopo_dataset_users(bind_any_dataset(L, 1))), row;
+  const fopo_dataset *d = row_of(L, u, &row);
+  const fopo_csr *m = &d->matrix;
+  size_t n = fopo_csr_count(m, row), at = (size_t)m->indptr[row];
+  bind_push_ids(L, m, row);
+  int results = d->times.last != NULL ? 4 : d->times.first != NULL ? 3 : m->values != NULL ? 2 : 1;
+  if (results >= 2 && m->values != NULL) bind_push_floats(L, m->values + at, n);
+  if (results >= 3 && m->values == NULL) lua_pushnil(L);
+  if (results >= 3) push_times(L, d->times.first + at, n);
+  if (results >= 4) push_times(L, d->times.last + at, n);
+  return results;
+}
+
+static const fopo_dataset *dataset_of(const bind_object *o) {
+  return ((const bind_dataset *)o)->dataset;
+}
+
+static int dataset_n_users(lua_State *L, bind_object *o) {
+  return bind_return_count(L, fopo_dataset_users(dataset_of(o)));
+}
+
+/* Of a dataset that is shared out, the users of this rank; else all. */
+static int dataset_here(lua_State *L, bind_object *o) {
+  return bind_return_count(L, dataset_of(o)->matrix.rows);
+}
+
+static int dataset_shared(lua_State *L, bind_object *o) {
+  return bind_return_boolean(L, dataset_of(o)->all_users > 0);
+}
+
+static int dataset_n_items(lua_State *L, bind_object *o) {
+  return bind_return_count(L, dataset_of(o)->matrix.cols);
+}
+
+static int dataset_nnz(lua_State *L, bind_object *o) {
+  return bind_return_count(L, fopo_dataset_nnz(dataset_of(o)));
+}
+
+static int dataset_rows_read(lua_State *L, bind_object *o) {
+  return bind_return_count(L, dataset_of(o)->rows_read);
+}
+
+static int dataset_repeats(lua_State *L, bind_object *o) {
+  return bind_return_count(L, dataset_of(o)->repeats);
+}
+
+static int dataset_skipped(lua_State *L, bind_object *o) {
+  return bind_return_count(L, dataset_of(o)->skipped);
+}
+
+static int dataset_items_seen(lua_State *L, bind_object *o) {
+  return bind_return_count(L, dataset_of(o)->items_seen);
+}
+
+static int dataset_users_seen(lua_State *L, bind_object *o) {
+  return bind_return_count(L, dataset_of(o)->users_seen);
+}
+
+static int dataset_format(lua_State *L, bind_object *o) {
+  return bind_return_string(L, dataset_of(o)->format);
+}
+
+static int dataset_has_times(lua_State *L, bind_object *o) {
+  return bind_return_boolean(L, dataset_of(o)->times.first != NULL);
+}
+
+/* Why the dataset has no times, if it seemed to have them; else nil. */
+static int dataset_no_times(lua_State *L, bind_object *o) {
+  const char *why = dataset_of(o)->no_times;
+  return bind_return_string(L, *why != '\0' ? why : NULL);
+}
+
+/* Pushes the earliest or the latest time, or nil. */
+static int return_period(lua_State *L, bind_object *o, int latest) {
+  double period[2];
+  if (!fopo_dataset_period(&period[0], &period[1], dataset_of(o))) return bind_return_nil(L);
+  push_time(L, period[latest]);
+  return 1;
+}
+
+static int dataset_first_time(lua_State *L, bind_object *o) { return return_period(L, o, 0); }
+
+static int dataset_last_time(lua_State *L, bind_object *o) { return return_period(L, o, 1); }
+
+static int dataset_has_values(lua_State *L, bind_object *o) {
+  return bind_return_boolean(L, dataset_of(o)->matrix.values != NULL);
+}
+
+static const luaL_Reg dataset_methods[] = {{"save", dataset_save},
+                                           {"user_name", user_name},
+                                           {"item_name", item_name},
+                                           {"find_user", find_user},
+                                           {"find_item", find_item},
+                                           {"row", dataset_row},
+                                           {NULL, NULL}};
+
+static const bind_field dataset_fields[] = {{"n_users", dataset_n_users, NULL},
+                                            {"here", dataset_here, NULL},
+                                            {"shared", dataset_shared, NULL},
+                                            {"n_items", dataset_n_items, NULL},
+                                            {"nnz", dataset_nnz, NULL},
+                                            {"rows_read", dataset_rows_read, NULL},
+                                            {"repeats", dataset_repeats, NULL},
+                                            {"skipped", dataset_skipped, NULL},
+                                            {"items_seen", dataset_items_seen, NULL},
+                                            {"users_seen", dataset_users_seen, NULL},
+                                            {"format", dataset_format, NULL},
+                                            {"has_values", dataset_has_values, NULL},
+                                            {"has_times", dataset_has_times, NULL},
+                                            {"first_time", dataset_first_time, NULL},
+                                            {"last_time", dataset_last_time, NULL},
+                                            {"no_times", dataset_no_times, NULL},
+                                            {NULL, NULL, NULL}};
+
+const bind_type bind_dataset_type = {.name = "fopo.dataset",
+                                     .size = sizeof(bind_dataset),
+                                     .done = dataset_done,
+                                     .methods = dataset_methods,
+                                     .fields = dataset_fields};

@@ -1,0 +1,134 @@
+/* Sessions: what they hold, and the contexts and embeddings that are made of them. */
+#include "bind/families.h"
+#include "data/embed.h"
+
+static void sessions_done(bind_object *o) { fopo_sessions_done(&((bind_sessions *)o)->sessions); }
+
+fopo_sessions *bind_any_sessions(lua_State *L, int index) {
+  return &((bind_sessions *)bind_get(L, index, &bind_sessions_type))->sessions;
+}
+
+fopo_sessions *bind_get_sessions(lua_State *L, int index) {
+  fopo_sessions *s = bind_any_sessions(L, index);
+  if (s->all > 0) {
+    bind_refuse(L, "the sessions are shared out to the ranks, and none has all of them; "
+                   "s:gather(1000) puts 1,000 of them on every rank, and s:share(pi) is to train "
+                   "on");
+  }
+  return s;
+}
+
+/* s:contexts(items, {scale = "mean" | "unit"}): [N, L], the mean embedding of the items in each X,
+ * as it is or of unit length. */
+static int sessions_contexts(lua_State *L) {
+  fopo_sessions *s = bind_get_sessions(L, 1);
+  bind_array *items = bind_array_items(L, 2, "items");
+  int scale = lua_isnoneornil(L, 3) ? 0 : bind_option_choice(L, 3, "scale", fopo_contexts_names);
+  bind_array *x = bind_array_new(L, 0, s->X.rows, items->cols);
+  s = bind_get_sessions(L, 1);
+  items = bind_array_items(L, 2, "items");
+  if (items->shard != NULL) {
+    bind_check(L, fopo_shard_contexts(bind_matrix(x), s, items->shard, (fopo_contexts_scale)scale));
+  } else {
+    bind_check(L, fopo_contexts(bind_matrix(x), s, bind_matrix(items), (fopo_contexts_scale)scale));
+  }
+  return 1;
+}
+
+static int push_part(lua_State *L, int observed) {
+  bind_push_again(L, 1, &bind_sessions_type);
+  fopo_sessions *s = bind_get_sessions(L, 1);
+  size_t i = bind_id(L, 2, "context", s->X.rows);
+  bind_push_ids(L, observed ? &s->X : &s->Y, i);
+  return 1;
+}
+
+/* s:x(i): the observed items of context i. */
+static int sessions_x(lua_State *L) { return push_part(L, 1); }
+
+/* s:y(i): the held-out items, which a policy should find. */
+static int sessions_y(lua_State *L) { return push_part(L, 0); }
+
+/* s:user(i): the dataset's row that context i comes from. */
+static int sessions_user(lua_State *L) {
+  fopo_sessions *s = bind_get_sessions(L, 1);
+  uint32_t i = bind_id(L, 2, "context", s->X.rows);
+  lua_pushinteger(L, (lua_Integer)s->users[i] + 1);
+  return 1;
+}
+
+/* s:hits(i, item): whether the item is in Y of context i. */
+static int sessions_hits(lua_State *L) {
+  fopo_sessions *s = bind_get_sessions(L, 1);
+  uint32_t i = bind_id(L, 2, "context", s->Y.rows);
+  lua_pushboolean(L, fopo_csr_contains(&s->Y, i, bind_id(L, 3, "item", s->Y.cols)));
+  return 1;
+}
+
+static int sessions_n(lua_State *L, bind_object *o) {
+  return bind_return_count(L, fopo_sessions_count(&((bind_sessions *)o)->sessions));
+}
+
+/* Of sessions that are shared out, those of this rank; else all. */
+static int sessions_here(lua_State *L, bind_object *o) {
+  return bind_return_count(L, ((bind_sessions *)o)->sessions.X.rows);
+}
+
+static int sessions_shared(lua_State *L, bind_object *o) {
+  return bind_return_boolean(L, ((bind_sessions *)o)->sessions.all > 0);
+}
+
+static int sessions_n_items(lua_State *L, bind_object *o) {
+  return bind_return_count(L, ((bind_sessions *)o)->sessions.X.cols);
+}
+
+/* native.embed_svd(sessions, {dim, scale, seed, power_iterations, oversample, shard}): items [P,
+ * L], dealt out if `shard`, and a table of the L singular values. */
+static int embed_svd(lua_State *L) {
+  static const char *const scales[] = {"none", "sqrt", "sigma", NULL};
+  fopo_svd_options o = {.dim = bind_option_count(L, 2, "dim", 0, SIZE_MAX),
+                        .oversample = bind_option_count(L, 2, "oversample", 0, SIZE_MAX),
+                        .power_iterations =
+                            bind_option_count(L, 2, "power_iterations", 0, SIZE_MAX),
+                        .seed = bind_option_seed(L, 2)};
+  fopo_scale scale = (fopo_scale)bind_option_choice(L, 2, "scale", scales);
+  int is_dealt = bind_has(L, 2, "shard") && bind_option_boolean(L, 2, "shard");
+  fopo_sessions *s = is_dealt ? bind_any_sessions(L, 1) : bind_get_sessions(L, 1);
+  size_t N = fopo_sessions_count(s), most = N < s->X.cols ? N : s->X.cols;
+  if (o.dim > most) {
+    return bind_refuse(L,
+                       "dim is %zu but %zu contexts x %zu items have at most %zu "
+                       "singular vectors; use dim <= %zu",
+                       o.dim, N, s->X.cols, most, most);
+  }
+  float *singular = bind_scratch(L, o.dim, sizeof *singular);
+  if (is_dealt) {
+    bind_array *part = bind_array_new_part(L);
+    bind_check(L, fopo_shard_svd(part->shard, singular, bind_any_sessions(L, 1), scale, &o));
+    bind_array_dealt(L, part);
+  } else {
+    bind_array *items = bind_array_new(L, 0, s->X.cols, o.dim);
+    s = bind_get_sessions(L, 1);
+    bind_check(L, fopo_embed_svd(bind_matrix(items), singular, s, scale, &o));
+  }
+  bind_push_floats(L, singular, o.dim);
+  return 2;
+}
+
+const luaL_Reg bind_sessions_functions[] = {{"embed_svd", embed_svd}, {NULL, NULL}};
+
+static const luaL_Reg sessions_methods[] = {
+    {"contexts", sessions_contexts}, {"x", sessions_x},       {"y", sessions_y},
+    {"user", sessions_user},         {"hits", sessions_hits}, {NULL, NULL}};
+
+static const bind_field sessions_fields[] = {{"n", sessions_n, NULL},
+                                             {"here", sessions_here, NULL},
+                                             {"shared", sessions_shared, NULL},
+                                             {"n_items", sessions_n_items, NULL},
+                                             {NULL, NULL, NULL}};
+
+const bind_type bind_sessions_type = {.name = "fopo.sessions",
+                                      .size = sizeof(bind_sessions),
+                                      .done = sessions_done,
+                                      .methods = sessions_methods,
+                                      .fields = sessions_fields};
