@@ -5,10 +5,10 @@
  * columns are user, item, value and conditions. Then rows are cut into fields (table_cut.c) and
  * checked against it (table.c): every row must have as many fields as the first, and the used
  * columns must hold what they should. Columns that are not used are not looked at. Rows may also be
- * JSON objects, one a line, whose keys are the columns (table_json.c). table_chunks.c
- * reads most rows, many at once and on several threads, and leaves the others to table.c; both give
- * the same result. table_numbers.c turns integer ids into indices, table_read.c makes the dataset.
- */
+ * JSON objects, one a line, whose keys are the columns (table_json.c). table_chunks.c and chunk.c
+ * read most rows, many at once and on several threads, and leave the others to table.c; both ways
+ * give the same result. table_numbers.c turns integer ids into indices, table_read.c makes the
+ * dataset. */
 #ifndef FOPO_DATA_READ_TABLE_H
 #define FOPO_DATA_READ_TABLE_H
 
