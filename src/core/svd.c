@@ -15,11 +15,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/factor.h"
 #include "core/memory.h"
 #include "core/progress.h"
+#include "core/qr.h"
 #include "core/rng.h"
 #include "core/status.h"
+#include "core/svd_dense.h"
 #include "core/threads.h"
 
 #define SLAB (32.0 * 1024 * 1024) /* multiply-adds between two progress calls: about 10 ms */

@@ -1,5 +1,5 @@
 /* The number of threads, found once. The first call of fopo_threads() also limits OpenBLAS to one
- * thread, so it must precede every call of BLAS; matrix.c and factor.c make sure of that. */
+ * thread, so it must precede every call of BLAS; matrix.c, qr.c and svd_dense.c make sure. */
 #include "core/threads.h"
 
 #include <cblas.h>

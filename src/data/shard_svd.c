@@ -13,10 +13,11 @@
 #include <string.h>
 
 #include "comm/comm.h"
-#include "core/factor.h"
 #include "core/memory.h"
 #include "core/progress.h"
+#include "core/qr.h"
 #include "core/status.h"
+#include "core/svd_dense.h"
 #include "data/columns.h"
 #include "data/shard.h"
 

@@ -9,12 +9,12 @@
 #include <omp.h>
 #include <string.h>
 
-#include "core/factor.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/rng.h"
 #include "core/solve.h"
 #include "core/status.h"
+#include "core/svd_dense.h"
 #include "core/threads.h"
 
 enum {

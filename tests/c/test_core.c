@@ -7,13 +7,14 @@
 #include "comm/comm.h"
 #include "core/clock.h"
 #include "core/csr.h"
-#include "core/factor.h"
 #include "core/matrix.h"
 #include "core/memory.h"
 #include "core/progress.h"
+#include "core/qr.h"
 #include "core/rng.h"
 #include "core/sort.h"
 #include "core/status.h"
+#include "core/svd_dense.h"
 #include "core/threads.h"
 
 /* ---- status ---- */
