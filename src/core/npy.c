@@ -1,13 +1,11 @@
 /* One array as NumPy writes it (numpy.lib.format, versions 1.0 to 3.0): magic, version, length of
  * the header, a Python dict in a fixed form, then the bytes of the array.
  *
- * The dict is read by a parser that accepts its three keys and nothing else. The size it claims
- * must be that of the file or member, which is checked before memory is allocated. Types without a
- * fopo_dtype are widened: int8, int16 and uint16 to int32, float16 to float32, text of code points
- * to UTF-8. Object arrays are pickles, that is, programs, and are refused. */
+ * npy_header.c parses the dict. The size it claims must be that of the file or member, which is
+ * checked before memory is allocated. Types without a fopo_dtype are widened: int8, int16 and
+ * uint16 to int32, float16 to float32, text of code points to UTF-8. */
 #include "core/npy.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,165 +19,11 @@
 /* NumPy's own limit (max_header_size) for headers that are not trusted. */
 enum { HEADER_MOST = 10000 };
 
-/* What the header claims. */
-typedef struct {
-  char order;  /* '<' '>' '|' */
-  char kind;   /* f i u b S U */
-  size_t size; /* bytes of one element, for U four per character */
-  int fortran;
-  int ndim;
-  size_t shape[2];
-} claim;
-
 size_t fopo_dtype_size(fopo_dtype type) {
   static const size_t sizes[] = {
       [FOPO_F32] = 4, [FOPO_F64] = 8, [FOPO_I32] = 4,  [FOPO_I64] = 8,  [FOPO_U8] = 1,
       [FOPO_U32] = 4, [FOPO_U64] = 8, [FOPO_BOOL] = 1, [FOPO_BYTES] = 1};
   return sizes[type];
-}
-
-/* ---- the header's grammar ---- */
-
-typedef struct {
-  const char *at, *end, *label;
-} scanner;
-
-static int malformed(const scanner *s, const char *why) {
-  return fopo_fail(FOPO_ERR_FORMAT, "%s: the .npy header is malformed: %s", s->label, why);
-}
-
-static void spaces(scanner *s) {
-  while (s->at < s->end && (*s->at == ' ' || *s->at == '\n' || *s->at == '\t')) s->at++;
-}
-
-static int accept(scanner *s, char c) {
-  spaces(s);
-  if (s->at == s->end || *s->at != c) return 0;
-  s->at++;
-  return 1;
-}
-
-/* A quoted word without escapes. */
-static int word(scanner *s, char *text, size_t size) {
-  spaces(s);
-  if (s->at == s->end || (*s->at != '\'' && *s->at != '"')) {
-    return malformed(s, "a quote is missing");
-  }
-  char quote = *s->at++;
-  size_t n = 0;
-  while (s->at < s->end && *s->at != quote) {
-    if (n + 1 >= size) return malformed(s, "a word is too long");
-    text[n++] = *s->at++;
-  }
-  text[n] = '\0';
-  return accept(s, quote) ? FOPO_OK : malformed(s, "a quote is not closed");
-}
-
-static int boolean(scanner *s, int *value) {
-  spaces(s);
-  size_t left = (size_t)(s->end - s->at);
-  *value = left >= 4 && memcmp(s->at, "True", 4) == 0;
-  if (!*value && !(left >= 5 && memcmp(s->at, "False", 5) == 0)) {
-    return malformed(s, "fortran_order is neither True nor False");
-  }
-  s->at += *value ? 4 : 5;
-  return FOPO_OK;
-}
-
-/* A dimension; Python 2 printed long ones as 10L. */
-static int dimension(scanner *s, size_t *value) {
-  spaces(s);
-  if (s->at == s->end || !isdigit((unsigned char)*s->at)) {
-    return malformed(s, "a dimension is not a number");
-  }
-  size_t n = 0;
-  for (; s->at < s->end && isdigit((unsigned char)*s->at); s->at++) {
-    if (n > (INT64_MAX - 9) / 10) return malformed(s, "a dimension is too large");
-    n = 10 * n + (size_t)(*s->at - '0');
-  }
-  if (s->at < s->end && *s->at == 'L') s->at++;
-  *value = n;
-  return FOPO_OK;
-}
-
-static int shape(scanner *s, claim *c) {
-  if (!accept(s, '(')) return malformed(s, "the shape is not a tuple");
-  c->shape[0] = c->shape[1] = 1;
-  for (c->ndim = 0; !accept(s, ')'); c->ndim++) {
-    if (c->ndim == 2) {
-      return fopo_fail(FOPO_ERR_FORMAT, "%s has more than two dimensions; reshape it first",
-                       s->label);
-    }
-    int status = dimension(s, &c->shape[c->ndim]);
-    if (status != FOPO_OK) return status;
-    if (!accept(s, ',') && !(s->at < s->end && *s->at == ')')) {
-      return malformed(s, "the shape is not closed");
-    }
-  }
-  return FOPO_OK;
-}
-
-static int descr(scanner *s, claim *c) {
-  char text[32];
-  spaces(s);
-  if (s->at < s->end && *s->at == '[') {
-    return fopo_fail(FOPO_ERR_FORMAT, "%s has named fields; save each field as an array of its own",
-                     s->label);
-  }
-  int status = word(s, text, sizeof text);
-  if (status != FOPO_OK) return status;
-  c->order = text[0];
-  c->kind = c->order != '\0' ? text[1] : '\0';
-  if (c->kind == 'O') {
-    return fopo_fail(FOPO_ERR_FORMAT,
-                     "%s holds Python objects (a pickle), which are never loaded; "
-                     "save numbers instead",
-                     s->label);
-  }
-  scanner digits = {text + 2, text + strlen(text), s->label};
-  if (c->kind == '\0' || strchr("<>|=", c->order) == NULL ||
-      dimension(&digits, &c->size) != FOPO_OK || digits.at != digits.end) {
-    return malformed(s, "the type is not understood");
-  }
-  size_t n = c->size;
-  int known = (c->kind == 'f' && (n == 2 || n == 4 || n == 8)) ||
-              ((c->kind == 'i' || c->kind == 'u') && (n == 1 || n == 2 || n == 4 || n == 8)) ||
-              (c->kind == 'b' && n == 1) || c->kind == 'S' || c->kind == 'U';
-  if (!known) {
-    return fopo_fail(FOPO_ERR_FORMAT,
-                     "%s has type '%s'; float, int and bool arrays and text are read", s->label,
-                     text);
-  }
-  if (c->kind == 'U' && __builtin_mul_overflow(c->size, (size_t)4, &c->size)) {
-    return malformed(s, "the type is too large");
-  }
-  return FOPO_OK;
-}
-
-/* {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } with each key once, in any order. */
-static int dict(scanner *s, claim *c) {
-  unsigned seen = 0;
-  if (!accept(s, '{')) return malformed(s, "it is not a dict");
-  while (!accept(s, '}')) {
-    char key[32];
-    int status = word(s, key, sizeof key);
-    if (status != FOPO_OK) return status;
-    if (!accept(s, ':')) return malformed(s, "a colon is missing");
-    unsigned bit = strcmp(key, "descr") == 0           ? 1
-                   : strcmp(key, "fortran_order") == 0 ? 2
-                   : strcmp(key, "shape") == 0         ? 4
-                                                       : 0;
-    if (bit == 0 || (seen & bit) != 0) return malformed(s, "a key is unknown or occurs twice");
-    seen |= bit;
-    status = bit == 1 ? descr(s, c) : bit == 2 ? boolean(s, &c->fortran) : shape(s, c);
-    if (status != FOPO_OK) return status;
-    if (!accept(s, ',') && !(s->at < s->end && *s->at == '}')) {
-      return malformed(s, "a comma is missing");
-    }
-  }
-  spaces(s);
-  if (seen != 7) return malformed(s, "descr, fortran_order or shape is missing");
-  return s->at == s->end ? FOPO_OK : malformed(s, "something follows the dict");
 }
 
 /* ---- conversion to a fopo_dtype ---- */
@@ -255,7 +99,7 @@ static int utf8(unsigned char *element, size_t size, const char *label) {
   return FOPO_OK;
 }
 
-static fopo_dtype type_of(const claim *c) {
+static fopo_dtype type_of(const fopo_npy_claim *c) {
   switch (c->kind) {
   case 'f': return c->size == 8 ? FOPO_F64 : FOPO_F32;
   case 'i': return c->size == 8 ? FOPO_I64 : FOPO_I32;
@@ -283,7 +127,7 @@ static int transpose(fopo_array *a) {
 }
 
 /* Converts byte order, width and layout of the bytes that were read. */
-static int convert(fopo_array *a, const claim *c, const char *label) {
+static int convert(fopo_array *a, const fopo_npy_claim *c, const char *label) {
   size_t count = fopo_array_count(a), wide = a->itemsize;
   unsigned char *data = a->data;
   unsigned char *raw = data + count * (wide - c->size);
@@ -319,7 +163,7 @@ static int fetch(const fopo_npy_source *s, void *bytes, size_t n) {
 }
 
 /* Reads magic, version and dict. *used: bytes consumed. */
-static int read_header(claim *c, uint64_t *used, const fopo_npy_source *s) {
+static int read_header(fopo_npy_claim *c, uint64_t *used, const fopo_npy_source *s) {
   unsigned char start[12];
   char text[HEADER_MOST];
   int status = s->size >= 10 ? fetch(s, start, 10) : FOPO_OK;
@@ -349,12 +193,11 @@ static int read_header(claim *c, uint64_t *used, const fopo_npy_source *s) {
   status = fetch(s, text, length);
   if (status != FOPO_OK) return status;
   *used += length;
-  scanner scan = {text, text + length, s->label};
-  return dict(&scan, c);
+  return fopo_npy_parse(c, text, length, s->label);
 }
 
 int fopo_npy_read(fopo_array *array, const fopo_npy_source *source) {
-  claim c = {0};
+  fopo_npy_claim c = {0};
   uint64_t used = 0;
   int status = read_header(&c, &used, source);
   if (status != FOPO_OK) return status;
@@ -420,7 +263,7 @@ int fopo_npy_load(fopo_array *array, const char *path) {
 
 /* The shape of the file, whose data begins at *used, if its rows can be read one by one. */
 static int rows_of_file(size_t shape[2], uint64_t *used, const fopo_npy_source *s) {
-  claim c = {0};
+  fopo_npy_claim c = {0};
   int status = read_header(&c, used, s);
   if (status != FOPO_OK) return status;
   if (c.kind != 'f' || c.size != sizeof(float) || c.order == '>' || c.fortran || c.ndim != 2) {
