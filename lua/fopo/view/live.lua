@@ -1,5 +1,5 @@
--- The controller of the live view: its keys, its settings, and the loop that feeds and draws it.
--- src/term/view draws the screen.
+-- The controller of the live view: its figures, and the loop that feeds and draws it. Its keys are
+-- in fopo/view/keys.lua, its line of Lua in fopo/view/line.lua; src/term/view draws the screen.
 --
 -- The controller shows a source; fopo/view/sources.lua has the sources of runs:
 --   source.title, .device     words, if they are known
@@ -15,9 +15,10 @@
 -- source:save(path), source:leave(), source:note(action), and source:watching(f), which calls f and
 -- notes the options that it changed.
 local define = require "fopo.base.define"
+local keys = require "fopo.view.keys"
+local line = require "fopo.view.line"
 local log = require "fopo.run.log"
 local native = require "fopo.native"
-local show = require "fopo.show"
 local term = require "fopo.term"
 local text = require "fopo.base.text"
 
@@ -33,7 +34,7 @@ local interval = 0.1     -- least seconds between drawings
 local shortest = 0.05    -- least seconds of a slice; a key waits that long
 local dearest = 0.008    -- largest share of the time for the view; above it the view slows down
 
--- ---- a controller: a view, its source, and what the keys have set ----
+-- ---- a controller: a view, its source, and the settings ----
 
 local controller = {}
 controller.__index = controller
@@ -44,7 +45,8 @@ local finite = text.finite
 
 -- v: a view of term.view; o: its options overlay, glyphs and mono.
 function live.new(v, source, o)
-  local c = setmetatable({v = v, source = source, paused = source.resting and source:resting(),
+  local c = setmetatable({v = v, source = source, line = line.new(v, source),
+                          paused = source.resting and source:resting(),
                           seen = 0, slice = shortest, every = interval,
                           spent = 0, worked = 1e-9, cpu = 1e-9, own_cpu = 0, drawings = 0,
                           begun = now(), said_until = 0, next_memory = 0,
@@ -161,194 +163,14 @@ function controller:draw(anew)
   self.drawn, self.drawings = now(), self.drawings + 1
 end
 
--- ---- keys ----
-
-local function next_of(list, value)
-  for i, one in ipairs(list) do
-    if one == value then return list[i % #list + 1] end
-  end
-  return list[1]
-end
-
-function controller:toggle(name)
-  self.settings[name] = not self.settings[name]
-  self.v:set{[name] = self.settings[name]}
-end
-
-function controller:cycle(name, list)
-  self.settings[name] = next_of(list, self.settings[name])
-  self.v:set{[name] = self.settings[name]}
-end
-
--- Changes lr, epsilon or k by the function f.
-function controller:turn(what, f)
-  local source = self.source
-  local old = source.get and source:get(what)
-  if not old then
-    return self:message("this run has no %s to change", what)
-  end
-  local ok, why = pcall(source.set, source, what, f(old))
-  if ok then self:message("%s: %.6g, was %.6g", what, source:get(what), old)
-  else self:message("%s", (tostring(why):gsub("^[^:]*:%d+: ", ""))) end
-end
-
-local function stepped(by)
-  return function(v) return math.min(1, math.max(0, math.floor((v + by) * 100 + 0.5) / 100)) end
-end
-
--- Calls a method of the source, which may be missing or fail, and shows its message.
-function controller:ask(name, ...)
-  local source = self.source
-  if not source[name] then return self:message("this screen has nothing to %s", name) end
-  local ok, said = pcall(source[name], source, ...)
-  if ok and said then self:message("%s", said) end
-  if not ok then self:message("%s", (tostring(said):gsub("^[^:]*:%d+: ", ""))) end
-end
-
-function controller:screenshot()
-  local base = self.source.shot and self.source:shot() or "screen"
-  local made, why = native.make_folder(base:match("^(.*)/[^/]*$") or ".")
-  for format, ending in pairs{text = "txt", ansi = "ans", svg = "svg"} do
-    if made then
-      made, why = native.write_file(("%s.%s"):format(base, ending), self.v:render(format))
-    end
-    if not made then return self:message("the screenshot is not whole: %s", why) end
-  end
-  self:message("%s.txt, .ans and .svg", base)
-end
-
-local keys = {
-  ["?"] = function(c) c:toggle("help") end,
-  q = function(c)
-    c.left = true
-    if c.source.leave then c.source:leave() end
-  end,
-  [" "] = function(c)
-    c.paused = not c.paused
-    if c.source.pause then c.source:pause(c.paused) end
-  end,
-  n = function(c)
-    if not c.source.one then return c:message("this screen makes no steps") end
-    c.paused = true
-    c:add(c.source:one())
-  end,
-  ["+"] = function(c) c:turn("lr", function(v) return v * 1.25 end) end,
-  ["-"] = function(c) c:turn("lr", function(v) return v / 1.25 end) end,
-  ["["] = function(c) c:turn("epsilon", stepped(-0.05)) end,
-  ["]"] = function(c) c:turn("epsilon", stepped(0.05)) end,
-  k = function(c) c:turn("k", function(v) return math.max(1, v // 2) end) end,
-  K = function(c) c:turn("k", function(v) return v * 2 end) end,
-  e = function(c) c:ask("evaluate") end,
-  s = function(c) c:ask("save") end,
-  y = function(c) c:toggle("logy") end,
-  w = function(c)
-    local seconds = c.settings.axis == "seconds"
-    c:cycle("window", seconds and {0, 60, 600, 3600} or {0, 1000, 10000, 100000})
-  end,
-  x = function(c)
-    c:cycle("axis", {"steps", "seconds"})
-    c.settings.window = 0
-    c.v:set{window = 0}
-  end,
-  m = function(c) c:cycle("smoothing", {0, 0.6, 0.9, 0.97}) end,
-  o = function(c) c:toggle("overlays") end,
-  g = function(c) c:cycle("glyphs", term.utf8() and {"braille", "block", "ascii"} or {"ascii"}) end,
-  S = function(c) c:screenshot() end,
-  [":"] = function(c) c.line = {at = 0, up = #c.lines + 1} end,
-  ["\12"] = function(c) c:draw(true) end,
-  gone = function(c) c.left = true end,
-}
-keys["="], keys["_"] = keys["+"], keys["-"]
-controller.lines = {} -- lines of Lua that were entered, for Up
-
--- ---- a line of Lua ----
-
-local function shown(...)
-  local parts = {}
-  for i = 1, select("#", ...) do parts[i] = show((select(i, ...))) end
-  return table.concat(parts, "  ")
-end
-
-function controller:enter(line)
-  local v, source = self.v, self.source
-  local env = setmetatable({t = source.t}, {__index = _G, __newindex = _G})
-  local chunk, why = load("return " .. line, "=view", "t", env)
-  if not chunk then chunk, why = load(line, "=view", "t", env) end
-  v:say(": " .. line)
-  if not chunk then return v:say(tostring(why)) end
-  if source.note then source:note{what = "lua", value = line} end
-  local function call()
-    local results = table.pack(pcall(chunk))
-    if not results[1] then return v:say(tostring(results[2])) end
-    if results.n > 1 then v:say(shown(table.unpack(results, 2, results.n))) end
-  end
-  if source.watching then source:watching(call, line) else call() end
-end
-
-local edits = {}
-function edits.left(l) l.at = math.max(0, l.at - 1) end
-function edits.right(l) l.at = math.min(#l, l.at + 1) end
-function edits.home(l) l.at = 0 end
-edits["end"] = function(l) l.at = #l end
-function edits.backspace(l)
-  if l.at > 0 then
-    table.remove(l, l.at)
-    l.at = l.at - 1
-  end
-end
-function edits.delete(l) if l.at < #l then table.remove(l, l.at + 1) end end
-edits["\1"], edits["\5"], edits["\4"] = edits.home, edits["end"], edits.delete
-edits["\21"] = function(l) -- Ctrl-U
-  for i = #l, 1, -1 do l[i] = nil end
-  l.at = 0
-end
-
--- Up and Down: recall the lines entered before.
-local function recall(c, by)
-  local l = c.line
-  local up = math.max(1, math.min(#c.lines + 1, l.up + by))
-  edits["\21"](l)
-  l.up = up
-  for _, code in utf8.codes(c.lines[up] or "", true) do l[#l + 1] = utf8.char(code) end
-  l.at = #l
-end
-function edits.up(_, c) recall(c, -1) end
-function edits.down(_, c) recall(c, 1) end
-
-function controller:edit(key)
-  local l = self.line
-  if key == "\r" or key == "\n" then
-    local line = table.concat(l)
-    self.line = nil
-    if line:find("%S") then
-      self.lines[#self.lines + 1] = line
-      self:enter(line)
-    end
-  elseif key == "\27" then
-    self.line = nil
-  elseif edits[key] then
-    edits[key](l, self)
-  elseif #key >= 1 and key:byte() >= 32 and utf8.len(key) == 1 and #l < 200 then
-    l.at = l.at + 1
-    table.insert(l, l.at, key)
-  end
-  l = self.line
-  self.v:set{command = l and table.concat(l) or "", cursor = l and l.at or -1}
-end
+-- ---- the loop ----
 
 function controller:press(key)
   if key == "resize" then self:draw() return end
-  if self.line then self:edit(key)
-  elseif keys[key] then keys[key](self)
-  elseif key == "\27" then
-    self.settings.help = false
-    self.v:set{help = false}
-  end
-  if self.line then self.v:set{command = table.concat(self.line), cursor = self.line.at} end
+  if self.line:is_open() then self.line:press(key)
+  elseif keys[key] then keys[key](self) end
   self.pressed = true
 end
-
--- ---- the loop ----
 
 -- Handles the keys that were typed; waits at most `seconds` for the first.
 function controller:take_keys(seconds)
