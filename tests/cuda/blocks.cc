@@ -75,34 +75,81 @@ void maybe_change_blocks(uint32_t one_in) {
 
 /* ---- switches between threads of a block ---- */
 
+constexpr unsigned NOBODY = MOST_THREADS; /* the scheduler */
+
 #if defined(__SANITIZE_ADDRESS__)
-static void leave_scheduler(coroutine &f) {
-  __sanitizer_start_switch_fiber(&mine->scheduler_fake, f.stack, STACK);
+static void leave(void **fake, unsigned to) {
+  bool fiber = to != NOBODY;
+  __sanitizer_start_switch_fiber(fake, fiber ? mine->coroutines[to].stack : mine->scheduler_stack,
+                                 fiber ? STACK : mine->scheduler_size);
 }
+static void leave_scheduler(unsigned to) { leave(&mine->scheduler_fake, to); }
 static void back_in_scheduler() {
   __sanitizer_finish_switch_fiber(mine->scheduler_fake, nullptr, nullptr);
 }
 static void enter_fiber(bool first) {
-  __sanitizer_finish_switch_fiber(first ? nullptr : mine->coroutines[mine->running].fake,
-                                  &mine->scheduler_stack, &mine->scheduler_size);
+  const void *stack;
+  size_t size;
+  __sanitizer_finish_switch_fiber(first ? nullptr : mine->coroutines[mine->running].fake, &stack,
+                                  &size);
+  if (mine->scheduler_stack == nullptr) mine->scheduler_stack = stack, mine->scheduler_size = size;
 }
-static void leave_fiber() {
-  __sanitizer_start_switch_fiber(&mine->coroutines[mine->running].fake, mine->scheduler_stack,
-                                 mine->scheduler_size);
-}
+static void leave_fiber(unsigned to) { leave(&mine->coroutines[mine->running].fake, to); }
 #else
-static void leave_scheduler(coroutine &) {}
+static void leave_scheduler(unsigned) {}
 static void back_in_scheduler() {}
 static void enter_fiber(bool) {}
-static void leave_fiber() {}
+static void leave_fiber(unsigned) {}
 #endif
+
+/* The thread whose turn is next in this round, or NOBODY. */
+static unsigned next_turn(schedule &s) {
+  for (; s.row < s.end; s.row++, s.bit = 0) {
+    uint64_t can = s.ready[s.row] & (s.prompt[s.row] | s.others), later = can >> s.bit << s.bit;
+    if (later == 0 && s.by_rows) later = can;
+    if (later == 0) continue;
+    s.bit = (unsigned)__builtin_ctzll(later) + 1;
+    return s.order[s.row * 32 + s.bit - 1];
+  }
+  return NOBODY;
+}
+
+/* Goes on with thread t, or the scheduler, and returns when `here` is gone on with. */
+static void switch_to(crew *c, void **here, unsigned t) {
+  if (__builtin_setjmp(here) != 0) return;
+  if (t == NOBODY) __builtin_longjmp(c->scheduler, 1);
+  fiber &f = c->fibers[t];
+  c->running = t;
+  threadIdx.x = t;
+  if (f.begun) __builtin_longjmp(f.here, 1);
+  f.begun = true;
+  setcontext(&c->coroutines[t].context);
+}
 
 void yield_turn() {
   crew *c = mine;
-  unsigned me = c->running;
-  leave_fiber();
-  if (_setjmp(c->coroutines[me].here) == 0) _longjmp(c->scheduler, 1);
+  fiber &me = c->fibers[c->running];
+  unsigned next = next_turn(c->turns);
+  leave_fiber(next);
+  switch_to(c, me.here, next);
   enter_fiber(false);
+}
+
+void pass_turn() {
+  schedule &s = mine->turns;
+  if (s.by_rows) s.row++, s.bit = 0;
+  yield_turn();
+}
+
+/* The turns of the rows from .. end - 1; whether there was one. */
+static bool run_rows(crew *c, unsigned from, unsigned end) {
+  c->turns.row = from, c->turns.bit = 0, c->turns.end = end;
+  unsigned first = next_turn(c->turns);
+  if (first == NOBODY) return false;
+  leave_scheduler(first);
+  switch_to(c, c->scheduler, first);
+  back_in_scheduler();
+  return true;
 }
 
 /* ---- the life of a thread ---- */
@@ -115,27 +162,13 @@ static void live() {
     races::resume(c->watcher, me, c->coroutines[me].stack, STACK);
     grid.kernel->run();
     races::pause(c->watcher);
-    c->fibers[me].done = true;
+    let_wait(c->turns, me);
+    c->turns.living[c->turns.place_of[me] / 32] &= ~bit_of(c->turns, me);
     c->alive--;
     check_ended(c, me);
     if (c->of_block.waiting > 0 && c->of_block.waiting == c->alive) open_barrier(c);
     yield_turn();
   }
-}
-
-static void resume(unsigned t) {
-  crew *c = mine;
-  coroutine &f = c->coroutines[t];
-  c->running = t;
-  threadIdx.x = t;
-  leave_scheduler(f);
-  if (_setjmp(c->scheduler) == 0) {
-    if (c->fibers[t].begun) _longjmp(f.here, 1);
-    c->fibers[t].begun = true;
-    if (f.stack == nullptr) give_up("a thread has no stack");
-    setcontext(&f.context);
-  }
-  back_in_scheduler();
 }
 
 /* Stacks that began at equal places of their pages would share few lines of the caches. */
@@ -157,11 +190,7 @@ static void begin_block(crew *c, size_t b) {
   c->alive = c->threads = grid.threads;
   c->of_block = {};
   for (unsigned w = 0; w < grid.threads / 32; w++) c->warps[w] = {};
-  for (unsigned t = 0; t < grid.threads; t++) {
-    make_coroutine(c->coroutines[t], t);
-    c->fibers[t].done = c->fibers[t].waits_for_lanes = false;
-    c->fibers[t].gate = nullptr;
-  }
+  for (unsigned t = 0; t < grid.threads; t++) make_coroutine(c->coroutines[t], t);
   c->dynamic.assign(grid.shared + 64, (char)0xff);
   blockDim = {grid.threads, 1, 1};
   gridDim = {(unsigned)grid.blocks, 1, 1};
@@ -169,31 +198,33 @@ static void begin_block(crew *c, size_t b) {
   races::begin_block(c->watcher, (uint32_t)b, grid.threads, c->dynamic.data(), grid.shared);
 }
 
-/* How the threads of a block take turns: ascending, descending, in an order that is drawn and that
- * each round begins elsewhere, or some threads only if no other can go on. */
-enum turns { ASCENDING, DESCENDING, RANDOM, LAGGING, N_TURNS };
+/* How the threads of a block take turns: ascending or descending, where a warp goes on until all
+ * its lanes wait for others; in an order that is drawn and that each round begins elsewhere; or
+ * some threads only if no other can go on. */
+enum manner { ASCENDING, DESCENDING, RANDOM, LAGGING, N_MANNERS };
 
-static void order_turns(crew *c, turns how) {
-  std::iota(c->order, c->order + c->threads, (uint16_t)0);
-  if (how == DESCENDING) std::reverse(c->order, c->order + c->threads);
-  if (how == RANDOM) shuffle(c->order, c->threads);
-}
-
-static bool can_run(const fiber &f) {
-  return !f.done && !f.waits_for_lanes && (f.gate == nullptr || *f.gate != f.closed);
-}
-
-/* Each thread that can run has a turn, but for those of which the hash is in `lagging`. */
-static bool run_round(crew *c, unsigned first, uint32_t lagging) {
-  bool moved = false;
-  for (unsigned i = 0; i < c->threads; i++) {
-    unsigned t = c->order[first + i < c->threads ? first + i : first + i - c->threads];
-    if (!can_run(c->fibers[t]) || lagging >> (t * 2654435769u >> 27) & 1) continue;
-    c->fibers[t].gate = nullptr;
-    moved = true;
-    resume(t);
+static void order_turns(crew *c, manner how) {
+  schedule &s = c->turns;
+  std::iota(s.order, s.order + c->threads, (uint16_t)0);
+  if (how == DESCENDING) std::reverse(s.order, s.order + c->threads);
+  if (how == RANDOM) shuffle(s.order, c->threads);
+  for (unsigned i = 0; i < c->threads; i++) s.place_of[s.order[i]] = (uint16_t)i;
+  std::fill(s.living, s.living + WARPS, 0);
+  std::fill(s.living, s.living + c->threads / 32, ~0u);
+  std::copy(s.living, s.living + WARPS, s.ready);
+  std::fill(s.prompt, s.prompt + WARPS, ~0u);
+  uint32_t lagging = how == LAGGING ? chance(UINT32_MAX) : 0; /* hashes of threads */
+  for (unsigned t = 0; t < c->threads && how == LAGGING; t++) {
+    if (lagging >> (t * 2654435769u >> 27) & 1) s.prompt[t / 32] &= ~bit_of(s, t);
   }
-  return moved;
+  s.by_rows = how == ASCENDING || how == DESCENDING;
+}
+
+/* Each thread that can run has a turn, or each of those that do not lag. */
+static bool run_round(crew *c, unsigned first, bool all) {
+  c->turns.others = all ? ~0u : 0;
+  bool moved = run_rows(c, first, c->threads / 32);
+  return run_rows(c, 0, first) || moved;
 }
 
 static void say_why_stuck(const crew *c) {
@@ -208,15 +239,12 @@ static void say_why_stuck(const crew *c) {
 }
 
 static void run_block(crew *c, size_t b) {
-  turns how = seed() == 0 ? ASCENDING : (turns)chance(N_TURNS);
-  uint32_t lagging = how == LAGGING ? chance(UINT32_MAX) : 0;
+  manner how = seed() == 0 ? ASCENDING : (manner)chance(N_MANNERS);
   begin_block(c, b);
   order_turns(c, how);
   while (c->alive > 0) {
-    unsigned first = how == RANDOM ? chance(c->threads) : 0;
-    if (!run_round(c, first, lagging) && (lagging == 0 || !run_round(c, first, 0))) {
-      say_why_stuck(c);
-    }
+    unsigned first = how == RANDOM ? chance(c->threads / 32) : 0;
+    if (!run_round(c, first, false) && !run_round(c, first, true)) say_why_stuck(c);
     maybe_change_blocks(4);
   }
 }

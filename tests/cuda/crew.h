@@ -2,9 +2,7 @@
 #ifndef CUDA_EMULATION_CREW_H
 #define CUDA_EMULATION_CREW_H
 
-#undef _FORTIFY_SOURCE /* its longjmp refuses to go from one coroutine's stack to another's */
 #include <semaphore.h>
-#include <setjmp.h>
 #include <ucontext.h>
 
 #include "machine.h"
@@ -15,7 +13,7 @@ namespace emulation {
 enum { MOST_THREADS = 1024, WARPS = MOST_THREADS / 32, STACK = 64 << 10, MOST_CREWS = 4 };
 
 struct barrier {
-  unsigned waiting, generation;
+  unsigned waiting;
   bool vote, result; /* of those that wait; of those that it let through last */
   place where;
 };
@@ -33,19 +31,17 @@ struct warp {
   uint32_t ended;
 };
 
-/* What is looked at in every round of turns. */
-struct fiber {
-  const unsigned *gate; /* it waits while *gate is `closed` */
-  unsigned closed;
-  bool begun, done, waits_for_lanes;
-  unsigned from;
+/* What a switch to a thread needs, in one line of the cache. */
+struct alignas(64) fiber {
+  void *here[5];       /* where it goes on, by __builtin_setjmp */
   uint64_t given, got; /* in a meeting */
+  unsigned from;
+  bool begun;
 };
 
 /* The rest of a thread. */
 struct coroutine {
   ucontext_t context;
-  jmp_buf here;
   char *stack;
   uint32_t operands[6]; /* of a product of matrices */
   float sums[4];
@@ -56,35 +52,55 @@ struct coroutine {
 #endif
 };
 
+/* The order in which threads take turns. A place of it is a row and a bit of that row's words. */
+struct schedule {
+  uint16_t order[MOST_THREADS], place_of[MOST_THREADS];
+  uint32_t living[WARPS], ready[WARPS]; /* have not ended; can go on */
+  uint32_t prompt[WARPS];               /* have a turn in every round */
+  uint32_t others;                      /* ~0 in a round of all threads, else 0 */
+  unsigned row, bit, end;               /* where the next turn is looked for, up to row `end` */
+  bool by_rows;                         /* a row goes on until none of its threads can */
+};
+
 /* What runs one block after another. */
 struct crew {
   fiber fibers[MOST_THREADS];
   coroutine coroutines[MOST_THREADS];
   warp warps[WARPS];
   barrier of_block;
-  jmp_buf scheduler;
+  schedule turns;
+  void *scheduler[5]; /* by __builtin_setjmp */
   unsigned running, alive, threads;
-  uint16_t order[MOST_THREADS];
   std::vector<char> dynamic;
   races::watcher *watcher;
   sem_t turn;
   bool busy;
 #if defined(__SANITIZE_ADDRESS__)
   void *scheduler_fake;
-  const void *scheduler_stack;
+  const void *scheduler_stack; /* known from the first switch on */
   size_t scheduler_size;
 #endif
 };
 
-extern thread_local crew *mine;
+extern constinit thread_local crew *mine;
 
-/* Back to the scheduler; returns when this thread's turn comes again. */
+/* Lets other threads run; returns when this thread's turn comes again. */
 void yield_turn();
+/* The same, of a thread that could go on: it lets other warps run, too. */
+void pass_turn();
 /* Lets another block run, if blocks run side by side and the dice say so. */
 void maybe_change_blocks(uint32_t one_in);
 
 /* tensor.cc: the product of the 16 x 16 and 16 x 8 matrices that the lanes of a warp hold. */
 void multiply(coroutine *lanes);
+
+inline uint32_t bit_of(const schedule &s, unsigned thread) { return 1u << s.place_of[thread] % 32; }
+inline void let_go_on(schedule &s, unsigned thread) {
+  s.ready[s.place_of[thread] / 32] |= bit_of(s, thread);
+}
+inline void let_wait(schedule &s, unsigned thread) {
+  s.ready[s.place_of[thread] / 32] &= ~bit_of(s, thread);
+}
 
 /* lanes.cc: the threads that waited at the block's barrier go on. */
 void open_barrier(crew *c);

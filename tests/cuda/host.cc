@@ -123,15 +123,20 @@ static void do_next(emulated_stream &s) {
   now.run();
 }
 
+/* The memory is opened once for all of the work. */
+static void do_next(emulated_stream &s, size_t n) {
+  if (s.work.empty() || n == 0) return;
+  on_device open;
+  while (n-- > 0 && !s.work.empty()) do_next(s);
+}
+
 /* Streams that nobody waits for may be as far as they like. */
 void emulation::catch_up(cudaStream_t stream) {
   held here(lock);
   for (cudaStream_t other : streams) {
-    size_t n = other != stream && seed() > 0 ? chance((uint32_t)other->work.size() + 1) : 0;
-    while (n-- > 0 && !other->work.empty()) do_next(*other);
+    do_next(*other, other != stream && seed() > 0 ? chance((uint32_t)other->work.size() + 1) : 0);
   }
-  emulated_stream &s = known(stream);
-  while (!s.work.empty()) do_next(s);
+  do_next(known(stream), SIZE_MAX);
 }
 
 void emulation::catch_up_all() {

@@ -8,7 +8,7 @@ void open_barrier(crew *c) {
   c->of_block.waiting = 0;
   c->of_block.result = c->of_block.vote;
   c->of_block.vote = false;
-  c->of_block.generation++;
+  std::copy(c->turns.living, c->turns.living + WARPS, c->turns.ready);
   races::barrier(c->watcher);
 }
 
@@ -16,7 +16,6 @@ bool sync_block(bool vote, place where) {
   outside_kernel pause;
   crew *c = mine;
   barrier &b = c->of_block;
-  fiber &me = c->fibers[c->running];
   if (b.waiting == 0) b.where = where;
   if (b.where.line != where.line) {
     give_up("the threads of a block wait at different barriers, %s:%d and :%d", where.file,
@@ -27,8 +26,7 @@ bool sync_block(bool vote, place where) {
     open_barrier(c);
     return b.result;
   }
-  me.gate = &b.generation;
-  me.closed = b.generation;
+  let_wait(c->turns, c->running);
   yield_turn();
   return b.result; /* the next barrier opens only after this thread has come there */
 }
@@ -47,7 +45,7 @@ static void end_meeting(crew *c, unsigned w, meeting &m) {
               m.where.file, m.where.line);
     }
     f.got = m.kind == VOTE ? votes : c->fibers[w * 32 + f.from].given;
-    f.waits_for_lanes = false;
+    let_go_on(c->turns, w * 32 + i);
   }
   m.arrived = 0;
   c->warps[w].open--;
@@ -95,7 +93,7 @@ uint64_t meet(collective kind, unsigned mask, uint64_t value, unsigned from, pla
   if (m.arrived == mask) {
     end_meeting(c, w, m);
   } else {
-    me.waits_for_lanes = true;
+    let_wait(c->turns, c->running);
     yield_turn();
   }
   return me.got;
@@ -110,7 +108,7 @@ void fence(bool of_block) {
 void begin_atomic(const volatile void *x, size_t bytes) {
   outside_kernel pause;
   maybe_change_blocks(8);
-  if (seed() > 0 && chance(8) == 0) yield_turn();
+  if (seed() > 0 && chance(8) == 0) pass_turn();
   races::atomic(mine->watcher, mine->running, x, bytes, __builtin_return_address(0));
 }
 
@@ -122,7 +120,7 @@ void end_atomic() {
 void give_way() {
   outside_kernel pause;
   maybe_change_blocks(1);
-  yield_turn();
+  pass_turn();
 }
 
 void *shared_memory() { return mine->dynamic.data(); }

@@ -42,7 +42,7 @@ struct alignas(8) float2 {
 struct alignas(16) float4 {
   float x, y, z, w;
 };
-extern thread_local uint3 threadIdx, blockIdx, blockDim, gridDim;
+extern constinit thread_local uint3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace emulation {
 
