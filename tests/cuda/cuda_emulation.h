@@ -4,7 +4,7 @@
  * side of every call. It says nothing about time, occupancy and the card's compiler.
  *
  * It is stricter than a card if that is cheap, and ends the program with a sentence. Work is
- * deferred until the host waits for it, as on a card that is far behind, and pinned host memory is
+ * deferred until the host waits for it, as on a card that is far behind, and host memory is
  * read only then. The host cannot touch device memory between kernels; device memory starts as NaN
  * and ends at a guard (to the byte under AddressSanitizer), and so do arrays in scratch. Loads by
  * __ldg must be aligned. What a call, a kernel or a graph is given must be device memory when it is

@@ -216,14 +216,8 @@ cudaError_t cudaFreeHost(void *host) {
   return call();
 }
 
-static bool is_pinned(const void *x) {
-  return std::any_of(pinned.begin(), pinned.end(), [=](const block &b) {
-    return (const char *)x >= b.x && (const char *)x < b.x + b.bytes;
-  });
-}
-
-/* Of pageable memory, the program's own: the card's driver reads it before the call returns, and
- * writes it before, too. Pinned memory is read and written when the stream comes to the copy. */
+/* The host's memory is read and written when the stream comes to the copy, whether it is pinned or
+ * pageable: of the program's own, a driver may have done it before the call returns, or not. */
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   held here(lock);
@@ -241,21 +235,11 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
     const void *host = kind == cudaMemcpyHostToDevice ? from : to;
     if (kind != cudaMemcpyDeviceToDevice && in_arena(host)) give_up("a copy has the wrong kind");
   };
-  if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
-    auto copy = std::make_shared<std::vector<char>>((const char *)from, (const char *)from + bytes);
-    put_off(stream, {[=] {
-                       on_device open;
-                       memcpy(to, copy->data(), bytes);
-                     },
-                     check});
-    return cudaSuccess;
-  }
   put_off(stream, {[=] {
                      on_device open;
                      memcpy(to, from, bytes);
                    },
                    check});
-  if (kind == cudaMemcpyDeviceToHost && !is_pinned(to)) catch_up(stream);
   return cudaSuccess;
 }
 

@@ -245,6 +245,7 @@ static void other_stream(const bench &b, bool waits) {
     cudaEventRecord(written, b.stream);
     if (waits) cudaStreamWaitEvent(b.other, written, 0);
     cudaMemcpyAsync(&seen, b.x, sizeof seen, cudaMemcpyDeviceToHost, b.other);
+    cudaStreamSynchronize(b.other);
   }
   if (seen != 40) fprintf(stderr, "stale: %g\n", (double)seen), abort();
 }

@@ -96,21 +96,25 @@ static int synchronise(fopo_device *d) {
   return status;
 }
 
-/* A copy from pageable memory may make the host wait for the stream. Small data is therefore copied
- * to the pinned ring first, whose bytes are reused only after the host has waited. */
+/* CUDA need not have read pageable memory when the call of a copy returns, and it may make the host
+ * wait for the stream (NVIDIA's "CUDA Runtime API", API synchronization behavior). Small data is
+ * therefore copied to the pinned ring first, whose bytes are reused only after the host has waited;
+ * for other data the host waits here. So the caller may change or release it in either case. */
 int put(fopo_device *d, void *device, const void *host, size_t bytes) {
   state *s = of(d);
   int status = refuse_while_recording(d, "a copy to the GPU");
+  bool small = bytes <= RING / 8;
   if (status != FOPO_OK || bytes == 0) return status;
-  if (bytes <= RING / 8) {
+  if (small) {
     if (s->ring_used + bytes > RING) status = synchronise(d);
     if (status != FOPO_OK) return status;
     host = memcpy(s->ring + s->ring_used, host, bytes);
     s->ring_used += (bytes + 63) / 64 * 64;
   }
   timed_work timed(d, "copies to the GPU");
-  return check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, s->stream),
-               "a copy to the GPU");
+  status = check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, s->stream),
+                 "a copy to the GPU");
+  return status == FOPO_OK && !small ? synchronise(d) : status;
 }
 
 int get(fopo_device *d, void *host, const void *device, size_t bytes) {
