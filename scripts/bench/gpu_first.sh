@@ -15,6 +15,7 @@
 #                   nothing (default runs/gpu)
 #   LIMIT=seconds   of this call (570); a step that would not fit is left to the next call
 #   EMULATED=1      a rehearsal without a card: small sizes on the emulation of the tests
+#   CUDA_ARCH=n     builds for cards of compute version n (default native: the card that is here)
 #
 # The same command goes on where the last one stopped: what is done is kept in build/gpu-first. Each
 # step has its own time box and may fail or be cut without the others. Without a card each step that
@@ -66,7 +67,8 @@ card() {
 # ---- the steps ----
 
 do_build() {
-  make_fopo -j"$(nproc)" CUDA_ARCH=native all build/release/test_cuda build/release/test_cuda_runs
+  make_fopo -j"$(nproc)" CUDA_ARCH="${CUDA_ARCH:-native}" all build/release/test_cuda \
+    build/release/test_cuda_runs
 }
 
 # Runs tests, or programs, on the card: 77 says that there is none.
