@@ -10,7 +10,7 @@
 # scripts/tools/setup.sh. `make all` builds with what is there.
 # `make test T="test_plot test_cli.py"` runs only those.
 
-MODE    ?= release          # release | debug | asan | tsan | coverage
+MODE    ?= release          # release | debug | asan | clang | tsan | coverage
 ARM     ?= 0                # 1: for arm64, by Debian's cross compiler (scripts/tools/arm.sh)
 CC      := gcc
 CXX     := g++
@@ -22,6 +22,7 @@ FLAGS_release := -O2 -g -DNDEBUG
 FLAGS_debug   := -O0 -g
 FLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined \
                  -fno-omit-frame-pointer
+FLAGS_clang   := -O1 -g -fsanitize=undefined -fno-sanitize-recover=undefined
 FLAGS_tsan    := -O1 -g -fsanitize=thread -fno-omit-frame-pointer
 # Counters are not atomic: of two threads that add 1 at a time one may be lost, but none becomes 0.
 FLAGS_coverage := -O0 -g --coverage
@@ -63,6 +64,17 @@ V    ?= 0
 Q    := $(if $(filter 1,$(V)),,@)
 say   = $(if $(filter 1,$(V)),,@printf '  %-5s %s\n' $(1) $(2))
 OUT  := build/$(MODE)
+
+# The same by clang, whose sanitizer looks for other things than gcc's. Its warnings are not asked
+# for: gcc, clang-tidy and cppcheck have theirs. The kernels are gcc's, as clang 14 cannot ask for
+# all of their CPU features.
+ifeq ($(MODE),clang)
+  CC     := clang
+  CXX    := clang++
+  WARN   := -w
+  WARN_C := -w
+  build/clang/src/kernels/%.o: CC := gcc
+endif
 
 # Its objects have a folder of their own, and ./fopo stays this machine's.
 ifeq ($(filter 1,$(ARM)),1)
@@ -235,7 +247,7 @@ $(OUT)/fuzz: $(FUZZ_C:%.c=$(OUT)/%.o) $(OUT)/tests/fuzz/drive.o $(OBJ)
 
 FUZZ_FLAGS := -O1 -g -UNDEBUG -fsanitize=fuzzer-no-link,address,undefined \
               -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-# The kernels are gcc's: clang 14 cannot ask for all of their CPU features.
+# The kernels are gcc's, as in MODE=clang.
 KERNELS    := $(filter src/kernels/%,$(SRC_C))
 FUZZ_OBJ   := $(patsubst %.c,build/fuzz/%.o,$(filter-out $(KERNELS),$(SRC_C))) \
               $(KERNELS:%.c=$(OUT)/%.o) $(SRC_CXX:%.cc=build/fuzz/%.o) \
@@ -274,7 +286,7 @@ test: packages
 	$(Q)bash tests/run.sh $(OUT) $(T)
 
 test-programs: $(TESTS) $(EMULATED) $(OUT)/seam.so $(OUT)/fuzz
-test-programs: $(if $(filter asan coverage,$(MODE)),,$(WATCHED) $(PLANTED))
+test-programs: $(if $(filter asan clang coverage,$(MODE)),,$(WATCHED) $(PLANTED))
 
 # The form of the source: clang-format, luacheck, clang-tidy, cppcheck, long lines, the layers.
 lint:

@@ -17,6 +17,9 @@ if [[ $out == *asan* ]]; then
   export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 # nothing is suppressed
 fi
 
+# A crash is the program's own, as in the release.
+[[ $out == *clang* ]] && export UBSAN_OPTIONS=print_stacktrace=1:handle_segv=0:handle_abort=0
+
 # What asserts a ratio of times, or how soon a key is answered.
 alone='test_read test_interrupt.py'
 at_once=${TESTS_AT_ONCE:-2}

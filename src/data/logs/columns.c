@@ -286,6 +286,7 @@ static int add_level(fopo_log_pass *p, fopo_feature *f, uint32_t *index) {
 
 int fopo_features_take(fopo_features *f, fopo_log_pass *p) {
   int status = reserve_row(f);
+  if (status != FOPO_OK) return status;
   uint32_t *row = f->raw + f->rows * f->n;
   for (size_t i = 0; i < f->n && status == FOPO_OK; i++) {
     fopo_feature *one = &f->list[i];

@@ -58,9 +58,9 @@ static int send_piece(fopo_ids *all, size_t at, size_t r, head *h, int status) {
   if (!mine) buffer = fopo_alloc((size_t)h->bytes, 1);
   status = fopo_comm_agree(mine || buffer != NULL ? FOPO_OK : FOPO_ERR_MEMORY);
   if (status == FOPO_OK) {
-    void *numbers = all->numbers + at, *text = all->text + (all->is_text ? all->offsets[at] : 0);
-    void *names = all->is_text ? text : numbers;
-    status = fopo_comm_broadcast(mine ? names : buffer, (size_t)h->bytes, r);
+    void *from = buffer;
+    if (mine) from = all->is_text ? (void *)(all->text + all->offsets[at]) : all->numbers + at;
+    status = fopo_comm_broadcast(from, (size_t)h->bytes, r);
   }
   if (status == FOPO_OK && !mine) status = add_piece(all, buffer, *h);
   fopo_free(buffer);

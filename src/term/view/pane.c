@@ -32,7 +32,7 @@ void fopo_pane_command(fopo_screen *s, int row, const fopo_view_model *m) {
   fopo_screen_put(s, row, 0, 1, FOPO_INK_BAR, ":");
   fopo_screen_put(s, row, 1, s->cols - 1, FOPO_INK_BAR, text);
   int at = 1 + m->cursor - (skip > 0 ? skip : 0);
-  if (at < s->cols) { /* the cursor: the cell in plain ink */
+  if (at >= 0 && at < s->cols) { /* the cursor: the cell in plain ink */
     uint32_t code = s->cells[(size_t)row * (size_t)s->cols + (size_t)at].code;
     fopo_screen_set(s, row, at, code == ' ' ? '_' : code, FOPO_INK_BOLD);
   }
