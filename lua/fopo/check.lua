@@ -189,13 +189,15 @@ return define.fn{
 - the mean of each estimator over many draws against the exact gradient, in standard errors. The
   bias of SNIS, of order 1 / S, is removed by two sizes, (4 d(4S) - d(S)) / 3, and 4 / n of that
   bias is allowed for the rest, where n = S / sum_a pi_a^2 / q_a is the number of draws of the
-  policy that S draws of q are worth. S is doubled until n is 25. (With epsilon = 0 items outside
-  the candidates are never drawn, a bias that no S cures: the check fails.)
+  policy that S draws of q are worth. S is doubled until n is 25; draws of a tail are as many as
+  that takes. (With epsilon = 0 items outside the candidates are never drawn, a bias that no S
+  cures: the check fails.)
 - the index against exact search (the recall of an approximate one is reported, see the option);
 - 1 thread against 2, and the CPU against a GPU if there is one.
 Prints a table and "all okay", or the first check that failed. Returns {ok, rows, first, seconds};
 rows have name, measured, bound and status ("okay", "FAILED" or "skipped"). A check that cannot be
-made is skipped by name. The reward must give the same value whenever it is asked. Copies of the
+made is skipped by name, such as that of a policy so certain that its gradient is less than the
+rounding of float32. The reward must give the same value whenever it is asked. Copies of the
 gradients are measured; an adaptive proposal at its present epsilon or 0.5, whichever is more. Cost:
 passes over the whole catalogue for the exact gradient and REINFORCE, with fewer repetitions on
 large catalogues.

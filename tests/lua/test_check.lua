@@ -55,6 +55,33 @@ function TestCheck:test_policy_and_data()
   lu.assertEquals(h.tail, 90)
 end
 
+-- Where the tail holds much of a policy's mass more is drawn from it, or it is said that too much
+-- would have to be; and a policy that is nearly certain has no gradient that float32 could show.
+function TestCheck:test_cold_policies()
+  local others = fopo.array.randn(items.rows, items.cols, 3)
+  local mean, reinforce = "mean of head and tail, H 100", "mean of reinforce, baseline none"
+  local function at(temperature)
+    local pi = fopo.policy.linear{items = others, theta = "identity", temperature = temperature}
+    local r = check{policy = pi, repetitions = 100,
+                    gradient = {fopo.gradient.head_tail{head = 100, tail = 200},
+                                fopo.gradient.reinforce{samples = 50}}}
+    okay(r)
+    local of, measured = statuses(r), {}
+    for i, row in ipairs(r.rows) do measured[i] = row.measured end
+    return {of["exact gradient"], of[mean], of[reinforce]}, table.concat(measured, "\n")
+  end
+  local of, text = at(0.27)
+  lu.assertEquals(of, {"okay", "okay", "okay"})
+  lu.assertNil(text:find("S = 500", 1, true))
+  of, text = at(0.05)
+  lu.assertEquals(of, {"okay", "skipped", "skipped"})
+  lu.assertStrContains(text, "draws of the tail are worth one of the policy")
+  lu.assertStrContains(text, "the policy hardly ever draws but its best item")
+  of, text = at(0.01)
+  lu.assertEquals(of, {"skipped", "skipped", "skipped"})
+  lu.assertStrContains(text, "the policy is nearly certain")
+end
+
 -- A head that is rounded is compared with the policy of the rounded head, where it is multiplied.
 function TestCheck:test_products()
   local g = fopo.gradient.head_tail{head = 1000, tail = 400, products = "bfloat16"}

@@ -101,6 +101,36 @@ function laws.of(c, g, b)
   end
 end
 
+-- The scores of these items in context b.
+local function scores_of(c, order, b)
+  local row = c.pi:queries(c.picked:rows_of{b}):matmul(c.pi:items():rows_of(order), false, true)
+  return row:totable()[1]
+end
+
+-- sum_a pi_a^2 over the items of a head_tail's head in context b.
+local function head_concentration(c, g, b)
+  local order, f
+  if g.head then
+    order = laws.largest_norms(c, g.head)
+    f = scores_of(c, order, b)
+  else
+    order, f = candidates(c, g.proposal.index, g.k, b)
+  end
+  local sum = 0
+  for j = 1, #order do sum = sum + math.exp(2 * (f[j] - c.log_z[b])) end
+  return sum
+end
+
+-- The number of draws of the tail at which the estimate of Z has a standard error of Z: the largest
+-- over the contexts of (P - H) sum_a pi_a^2, a in the tail.
+function laws.tail_price(c, g)
+  local worst, others = 0, c.pi.n_items - (g.head or g.k)
+  for b = 1, #c.rows do
+    worst = math.max(worst, others * (c.concentration[b] - head_concentration(c, g, b)))
+  end
+  return worst
+end
+
 -- The number of draws of q that are worth one draw of the policy: the largest over the contexts of
 -- E_q w^2 / (E_q w)^2 = sum_a pi_a^2 / q_a. Computed from the law, not from weights that were
 -- drawn, because the heaviest items may not have been drawn. nil if the law is not known.
