@@ -1,10 +1,9 @@
-/* Bandit logs. */
+/* Bandit logs. bind_log_world.c makes synthetic ones. */
 #include <string.h>
 
 #include "bind/families.h"
 #include "core/memory.h"
 #include "data/logs/readers.h"
-#include "data/world/synthetic_logs.h"
 
 enum {
   CONTEXTS,
@@ -36,9 +35,7 @@ static void keep_array(lua_State *L, int log, int slot) {
   lua_setiuservalue(L, log, slot + 1);
 }
 
-/* Pushes an empty log that keeps two empty arrays, or the items of the log at `lender` (0: none).
- */
-static bind_logs *new_log(lua_State *L, int lender) {
+bind_logs *bind_logs_new(lua_State *L, int lender) {
   luaL_checkstack(L, 8, NULL);
   bind_new(L, &bind_logs_type, 2);
   int log = lua_gettop(L);
@@ -62,8 +59,7 @@ static void move(bind_object *array, fopo_matrix m) {
   a->cols = m.cols;
 }
 
-/* After C has made the log: moves its contexts and items into the two arrays. */
-static void settle(lua_State *L, bind_logs *box) {
+void bind_logs_made(lua_State *L, bind_logs *box) {
   fopo_logs *logs = box->logs;
   size_t bytes = logs->n * 12;
   if (!logs->contexts_borrowed) {
@@ -99,15 +95,15 @@ static int logs_read(lua_State *L) {
   int like = bind_option(L, 2, "like");
   bind_logs *box;
   if (lua_isnil(L, like)) {
-    box = new_log(L, 0);
+    box = bind_logs_new(L, 0);
     bind_check(L, fopo_logs_read(&box->logs, path, &o));
   } else {
     get_logs(L, like);
-    box = new_log(L, like);
+    box = bind_logs_new(L, like);
     bind_check(L, fopo_logs_read(&box->logs, path, &o));
     bind_check(L, fopo_logs_match(box->logs, get_logs(L, like), path));
   }
-  settle(L, box);
+  bind_logs_made(L, box);
   return 1;
 }
 
@@ -181,9 +177,9 @@ static int part(lua_State *L) {
   fopo_logs *logs = get_logs(L, 1);
   size_t first = bind_id(L, 2, "first", logs->n);
   size_t count = bind_count(L, 3, "count", 1, logs->n - first);
-  bind_logs *box = new_log(L, 1);
+  bind_logs *box = bind_logs_new(L, 1);
   bind_check(L, fopo_logs_part(&box->logs, get_logs(L, 1), first, count));
-  settle(L, box);
+  bind_logs_made(L, box);
   return 1;
 }
 
@@ -192,9 +188,9 @@ static int take(lua_State *L) {
   size_t n;
   lua_settop(L, 2);
   uint32_t *rows = bind_rows(L, 2, get_logs(L, 1)->n, 0, &n);
-  bind_logs *box = new_log(L, 1);
+  bind_logs *box = bind_logs_new(L, 1);
   bind_check(L, fopo_logs_take(&box->logs, get_logs(L, 1), rows, n));
-  settle(L, box);
+  bind_logs_made(L, box);
   return 1;
 }
 
@@ -202,12 +198,12 @@ static int take(lua_State *L) {
 static int logs_split(lua_State *L) {
   size_t n = bind_count(L, 2, "n", 0, SIZE_MAX);
   uint64_t seed = bind_seed(L, 3);
-  new_log(L, 1);
+  bind_logs_new(L, 1);
   int first = lua_gettop(L);
-  bind_logs *test = new_log(L, 1), *train = get_box(L, first);
+  bind_logs *test = bind_logs_new(L, 1), *train = get_box(L, first);
   bind_check(L, fopo_logs_split(&train->logs, &test->logs, get_logs(L, 1), n, seed));
-  settle(L, train);
-  settle(L, test);
+  bind_logs_made(L, train);
+  bind_logs_made(L, test);
   return 2;
 }
 
@@ -256,155 +252,10 @@ static int field_format(lua_State *L, bind_object *o) {
   return bind_return_string(L, logs_of(o)->format);
 }
 
-/* ---- worlds ---- */
-
-typedef struct {
-  bind_object object; /* keeps: the log, whose contexts and items it uses */
-  fopo_log_world *world;
-} bind_log_world;
-
-static void world_done(bind_object *o) { fopo_log_world_free(((bind_log_world *)o)->world); }
-
-static fopo_log_world *get_world(lua_State *L, int index) {
-  return ((bind_log_world *)bind_get(L, index, &bind_log_world_type))->world;
-}
-
-/* native.logs_synthetic{n, actions, dim, k, epsilon, skill, sharpness, bias, slope, spread, seed}:
- * a log and the world it comes from. */
-static int logs_synthetic(lua_State *L) {
-  luaL_checkstack(L, 20, NULL);
-  fopo_log_world_options o = {.n = bind_option_count_or(L, 1, "n", 0, SIZE_MAX, 0),
-                              .actions = bind_option_count_or(L, 1, "actions", 0, SIZE_MAX, 0),
-                              .dim = bind_option_count_or(L, 1, "dim", 0, SIZE_MAX, 0),
-                              .k = bind_option_count_or(L, 1, "k", 0, SIZE_MAX, 0),
-                              .epsilon = bind_option_number(L, 1, "epsilon"),
-                              .skill = bind_option_number(L, 1, "skill"),
-                              .sharpness = bind_option_number(L, 1, "sharpness"),
-                              .bias = bind_option_number(L, 1, "bias"),
-                              .slope = bind_option_number(L, 1, "slope"),
-                              .spread = bind_option_number(L, 1, "spread"),
-                              .seed = bind_option_seed(L, 1)};
-  new_log(L, 0);
-  int log = lua_gettop(L);
-  bind_log_world *w = bind_new(L, &bind_log_world_type, 0);
-  bind_logs *box = get_box(L, log);
-  bind_check(L, fopo_log_world_new(&w->world, &box->logs, &o));
-  bind_keep(&w->object, 0, &box->object);
-  settle(L, box);
-  return 2;
-}
-
-/* The contexts at `index`; those of the world's log if there is nothing. */
-static fopo_matrix world_contexts(lua_State *L, int index) {
-  if (lua_isnoneornil(L, index)) return get_world(L, 1)->contexts;
-  return bind_matrix(bind_array_numbers(L, index, "contexts"));
-}
-
-/* world:true_value(pi, contexts, greedy): of the policy on these contexts (the log's if nil). */
-static int true_value(lua_State *L) {
-  int greedy = bind_boolean(L, 4, "greedy");
-  get_world(L, 1);
-  bind_policy *pi = bind_policy_whole(L, 2, "world:true_value");
-  fopo_matrix X = world_contexts(L, 3);
-  lua_settop(L, 4);
-  bind_push_again(L, 1, &bind_log_world_type);
-  bind_push_again(L, 2, &bind_policy_type);
-  bind_array *q = bind_array_new(L, 0, X.rows, pi->policy.items.cols);
-  pi = bind_get(L, 6, &bind_policy_type);
-  X = world_contexts(L, 3);
-  double value = 0;
-  bind_check(L, fopo_policy_queries(bind_matrix(q), &pi->policy, X));
-  bind_check(L, fopo_log_world_value(&value, get_world(L, 5), X, bind_matrix(q), pi->policy.items,
-                                     greedy));
-  lua_pushnumber(L, value);
-  return 1;
-}
-
-/* world:best(contexts): the true value of the best policy. */
-static int world_best(lua_State *L) {
-  double value = 0;
-  bind_check(L, fopo_log_world_best(&value, get_world(L, 1), world_contexts(L, 2)));
-  lua_pushnumber(L, value);
-  return 1;
-}
-
-/* world:logging(contexts): the true value of the logging policy. */
-static int world_logging(lua_State *L) {
-  double value = 0;
-  bind_check(L, fopo_log_world_logging(&value, get_world(L, 1), world_contexts(L, 2)));
-  lua_pushnumber(L, value);
-  return 1;
-}
-
-/* world:contexts(n, seed): n new contexts [n, D] of the same distribution. */
-static int world_draw(lua_State *L) {
-  size_t n = bind_count(L, 2, "n", 1, UINT32_MAX - 1), D = get_world(L, 1)->options.dim;
-  uint64_t seed = bind_seed(L, 3);
-  bind_push_again(L, 1, &bind_log_world_type);
-  bind_array *x = bind_array_new(L, 0, n, D);
-  bind_check(L, fopo_log_world_contexts(bind_matrix(x), get_world(L, 1), seed));
-  return 1;
-}
-
-/* world:reward(ids, rows, contexts): rho [B, S] of actions ids [B, S] in the contexts rows. */
-static int world_reward(lua_State *L) {
-  bind_array *ids = bind_array_ids(L, 2, "ids");
-  size_t B = ids->rows, S = ids->cols, n;
-  lua_settop(L, 4);
-  size_t N = world_contexts(L, 4).rows;
-  uint32_t *rows = bind_rows(L, 3, N, B < N ? B : N, &n);
-  if (n != B) {
-    return bind_refuse(
-        L, "ids has %zu rows but %zu contexts are given; give one context for each row", B, n);
-  }
-  bind_push_again(L, 1, &bind_log_world_type);
-  bind_push_again(L, 2, &bind_array_type);
-  bind_array *r = bind_array_new(L, 0, B, S);
-  ids = bind_array_ids(L, 2, "ids");
-  bind_check(L, fopo_log_world_rewards(r->data, get_world(L, 1), world_contexts(L, 4), ids->data,
-                                       rows, B, S));
-  return 1;
-}
-
-static const fopo_log_world_options *options_of(const bind_object *o) {
-  return &((const bind_log_world *)o)->world->options;
-}
-
-static int world_actions(lua_State *L, bind_object *o) {
-  return bind_return_count(L, options_of(o)->actions);
-}
-
-static int world_dim(lua_State *L, bind_object *o) {
-  return bind_return_count(L, options_of(o)->dim);
-}
-
-static int world_epsilon(lua_State *L, bind_object *o) {
-  return bind_return_number(L, options_of(o)->epsilon);
-}
-
-static int world_k(lua_State *L, bind_object *o) { return bind_return_count(L, options_of(o)->k); }
-
 const luaL_Reg bind_logs_functions[] = {{"logs_read", logs_read},
                                         {"logs_formats", logs_formats},
                                         {"logs_split", logs_split},
-                                        {"logs_synthetic", logs_synthetic},
                                         {NULL, NULL}};
-
-static const luaL_Reg world_methods[] = {{"true_value", true_value}, {"best", world_best},
-                                         {"logging", world_logging}, {"contexts", world_draw},
-                                         {"reward", world_reward},   {NULL, NULL}};
-
-static const bind_field world_fields[] = {{"actions", world_actions, NULL},
-                                          {"dim", world_dim, NULL},
-                                          {"epsilon", world_epsilon, NULL},
-                                          {"k", world_k, NULL},
-                                          {NULL, NULL, NULL}};
-
-const bind_type bind_log_world_type = {.name = "fopo.log_world",
-                                       .size = sizeof(bind_log_world),
-                                       .done = world_done,
-                                       .methods = world_methods,
-                                       .fields = world_fields};
 
 static const luaL_Reg methods[] = {{"contexts", contexts},
                                    {"items", items},

@@ -180,6 +180,13 @@ void bind_run_set_best(lua_State *L, const fopo_run_best *best);
  * 1. */
 int bind_run_push_record(lua_State *L, const fopo_run_record *record);
 
+/* Pushes an empty log that keeps two empty arrays, or the items of the log at `lender` (0: none).
+ */
+bind_logs *bind_logs_new(lua_State *L, int lender);
+
+/* After C has made the log: moves its contexts and items into the two arrays. */
+void bind_logs_made(lua_State *L, bind_logs *box);
+
 /* Notes that the dataset has been filled. */
 void bind_dataset_made(lua_State *L, const bind_dataset *d);
 
