@@ -14,11 +14,10 @@
 #include "core/rng.h"
 #include "core/solve.h"
 #include "core/status.h"
-#include "core/svd_dense.h"
 #include "core/threads.h"
+#include "judge/directions.h"
 
 enum {
-  SIDE_MOST = 8192,       /* columns of a side: its Gram matrix is 256 MB */
   PARAMETERS_MOST = 8192, /* their Gram matrix is 512 MB */
   CHUNK = 128,            /* rows of the design made at once */
   SLICES = 16,
@@ -28,56 +27,6 @@ static const size_t slice_bytes = (size_t)64 << 20; /* most that all slices' Gra
 static const size_t blas_bytes = (size_t)4 << 20;   /* a thread's buffer of OpenBLAS, as used */
 
 static double sigmoid(double t) { return 1.0 / (1.0 + exp(-t)); }
-
-/* ---- principal directions ---- */
-
-/* basis [d, cols] (fresh): the first d <= dim principal directions of X [n, cols], not centred,
- * divided by one number so that the coordinates along them have a mean square of 1. */
-static int find_basis(float **basis, size_t *d, fopo_matrix X, size_t dim, const char *what) {
-  fopo_matrix G = {0}, V = {0};
-  float *s = NULL;
-  size_t m = X.cols;
-  *basis = NULL;
-  *d = 0;
-  if (m > SIDE_MOST) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "the %s have %zu columns; a model is fitted to at most %d",
-                     what, m, SIDE_MOST);
-  }
-  int status = fopo_matrix_finite(X, what);
-  if (status == FOPO_OK) status = fopo_matrix_init(&G, m, m);
-  if (status == FOPO_OK) status = fopo_matrix_init(&V, m, m);
-  if (status == FOPO_OK && (s = fopo_alloc(m, sizeof *s)) == NULL) status = FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) status = fopo_gemm(G, 1.0f / (float)X.rows, X, 1, X, 0, 0.0f);
-  if (status == FOPO_OK) status = fopo_svd_dense((fopo_matrix){0}, s, V, G);
-  if (status != FOPO_OK) goto out;
-  size_t kept = 0;
-  double sum = 0.0;
-  while (kept < m && kept < dim && s[kept] > 1e-6f * s[0]) sum += (double)s[kept++];
-  float scale = kept > 0 ? (float)(1.0 / sqrt(sum / (double)kept)) : 1.0f;
-  *basis = fopo_alloc(kept * m, sizeof **basis);
-  if (*basis == NULL) {
-    status = FOPO_ERR_MEMORY;
-    goto out;
-  }
-  for (size_t i = 0; i < kept * m; i++) (*basis)[i] = V.x[i] * scale;
-  *d = kept;
-out:
-  fopo_matrix_done(&G);
-  fopo_matrix_done(&V);
-  fopo_free(s);
-  return status;
-}
-
-/* out [n, d + 1] (fresh) = [X basis^T, 1]. */
-static int compress(fopo_matrix *out, fopo_matrix X, const float *basis, size_t d) {
-  int status = fopo_matrix_init(out, X.rows, d + 1);
-  fopo_matrix left = *out, directions = {NULL, d, X.cols, X.cols};
-  memcpy(&directions.x, &basis, sizeof basis);
-  left.cols = d;
-  if (status == FOPO_OK && d > 0) status = fopo_gemm(left, 1.0f, X, 0, directions, 1, 0.0f);
-  for (size_t i = 0; i < out->rows && status == FOPO_OK; i++) fopo_matrix_row(*out, i)[d] = 1.0f;
-  return status;
-}
 
 /* ---- the design ---- */
 
@@ -350,12 +299,15 @@ static int prepare(fit *f, fopo_matrix items) {
   fopo_model *m = f->model;
   const fopo_logs *logs = f->logs;
   float *basis_b = NULL;
-  int status = find_basis(&m->basis_x, &m->dx, logs->contexts, m->options.dim, "contexts");
-  if (status == FOPO_OK) status = compress(&f->x, logs->contexts, m->basis_x, m->dx);
+  int status =
+      fopo_directions_find(&m->basis_x, &m->dx, logs->contexts, m->options.dim, "contexts");
+  if (status == FOPO_OK) status = fopo_directions_along(&f->x, logs->contexts, m->basis_x, m->dx);
   if (status == FOPO_OK && items.x != NULL) {
-    status = find_basis(&basis_b, &m->db, items, m->options.dim, "items");
+    status = fopo_directions_find(&basis_b, &m->db, items, m->options.dim, "items");
   }
-  if (status == FOPO_OK && items.x != NULL) status = compress(&f->b, items, basis_b, m->db);
+  if (status == FOPO_OK && items.x != NULL) {
+    status = fopo_directions_along(&f->b, items, basis_b, m->db);
+  }
   fopo_free(basis_b);
   if (status == FOPO_OK) status = count_parameters(m, items.x != NULL);
   if (status == FOPO_OK) status = reserve(f);
@@ -422,7 +374,7 @@ int fopo_model_users(fopo_matrix *users, const fopo_model *model, fopo_matrix co
                      model->D, contexts.cols);
   }
   size_t folds = model->options.folds;
-  int status = compress(&x, contexts, model->basis_x, model->dx);
+  int status = fopo_directions_along(&x, contexts, model->basis_x, model->dx);
   if (status == FOPO_OK) status = fopo_matrix_init(users, contexts.rows, model->items.cols);
   for (size_t i = 0; i < contexts.rows && status == FOPO_OK; i++) {
     for (size_t k = 0; k < folds; k++) {
