@@ -1,4 +1,4 @@
--- Options of fopo.data.read, whoever reads the file.
+-- Reading files: options of fopo.data.read, whoever reads the file, and the table of formats.
 local define = require "fopo.base.define"
 local reading = {}
 
@@ -25,6 +25,16 @@ function reading.options(o)
   end
   if o.header ~= nil then o.header = o.header and "yes" or "no" end
   return o
+end
+
+-- The names for one_of, and a line of help for each format, from native's {name, what, ...}.
+function reading.formats(list)
+  local names, lines = {"auto"}, {}
+  for i = 1, #list, 2 do
+    names[#names + 1] = list[i]
+    lines[#lines + 1] = ("  %-10s %s"):format(list[i], list[i + 1])
+  end
+  return names, table.concat(lines, "\n")
 end
 
 return reading
