@@ -1,7 +1,8 @@
 -- What a rank holds of data that are shared out, and takes at most while it works: split,
 -- embeddings, contexts to train on. For test_ranks.py.
 --   mpirun -n 2 fopo tests/ranks_data.lua [users]
--- Prints one line a rank: "split held 1234 peak 2345 svd held ...", in bytes that C has allocated.
+-- Prints one line a rank: "split held 1234 peak 2345 sent 345 svd held ...", in bytes that C has
+-- allocated, and that this rank has given to others (fopo.ranks).
 local fopo = require "fopo"
 local native = require "fopo.native"
 local users = math.tointeger(tonumber(arg[1])) or 20000
@@ -12,15 +13,16 @@ local function clean()
   collectgarbage()
 end
 
--- f(), and what it has left and taken at most.
+-- f(), and what it has left, taken at most and sent.
 local function measured(name, f)
   clean()
   native.memory_mark()
-  local before = native.memory().bytes
+  local before, sent = native.memory().bytes, fopo.ranks().bytes
   local results = table.pack(f())
   clean()
   local after = native.memory()
-  line[#line + 1] = ("%s held %d peak %d"):format(name, after.bytes - before, after.peak - before)
+  line[#line + 1] = ("%s held %d peak %d sent %d"):format(
+    name, after.bytes - before, after.peak - before, fopo.ranks().bytes - sent)
   return table.unpack(results, 1, results.n)
 end
 

@@ -385,7 +385,8 @@ for n in (2, 3, 4) if ALL else (2, 4):
     check(f"files of {n}: the numbers of one process", near(truth, out), truth, out)
 
 # what a rank takes while it splits, embeds and shares is its part of what one process takes; of two
-# matrices by users that the SVD has of several, one process needs one
+# matrices by users that the SVD has of several, one process needs one. A rank sends N x 32 floats
+# for each of its two pairs of products, less than a part of the interactions, and little else
 taken = {}
 for n in (1, 2, 4):
     code, out, err = run(n, os.path.join(os.path.dirname(os.path.abspath(__file__)),
@@ -393,11 +394,13 @@ for n in (1, 2, 4):
     lines = out.strip().split("\n")
     check(f"memory of {n}", code == 0 and len(lines) == n, out, err)
     for line in lines:
-        words = line.split()[2:]
-        one = {words[i]: (int(words[i + 2]), int(words[i + 4])) for i in range(0, len(words), 5)}
+        N, nnz, *words = line.split()
+        one = {words[i]: [int(w) for w in words[i + 2:i + 7:2]] for i in range(0, len(words), 7)}
         taken.setdefault(n, one)
+        numbers = 2 * int(N) * 32 + int(nnz) / n
+        check(f"{n} ranks: svd sent", n == 1 or one["svd"][2] < 1.05 * 4 * numbers, line)
         for name, most in (("split", 1.1), ("svd", 1.6), ("share", 1.3 + 0.1 * n)):
-            held, peak = taken[1][name]
+            held, peak, _ = taken[1][name]
             check(f"{n} ranks: {name} held", one[name][0] < 1.1 * held / n, line, taken[1])
             check(f"{n} ranks: {name} taken", one[name][1] < most * peak / n, line, taken[1])
 

@@ -4,6 +4,7 @@
 
 #include "comm/pieces.h"
 #include "core/memory.h"
+#include "core/sorted.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "data/gather.h"
@@ -126,7 +127,6 @@ static int unpack(fopo_columns *c, parcel *p) {
   fopo_free(c->M.ids);
   c->M.ids = p->ids; /* of the same size */
   p->ids = NULL;
-  for (size_t b = 0; b < fopo_comm_ranks(); b++) c->at[b + 1] = c->at[b] + p->users[b];
   return FOPO_OK;
 }
 
@@ -159,27 +159,49 @@ int fopo_columns_init(fopo_columns *c, const fopo_sessions *s, int status) {
 
 /* ---- products ---- */
 
-void fopo_columns_by_users(fopo_matrix Y, const fopo_columns *c, size_t b, fopo_matrix W) {
-  size_t first;
-  fopo_columns_block(&first, c, b);
+void fopo_columns_by_users(fopo_matrix Y, const fopo_columns *c, size_t first, fopo_matrix W) {
+  size_t begin = fopo_sorted_place(c->users, c->M.rows, (uint32_t)first);
+  size_t end = fopo_sorted_place(c->users, c->M.rows, (uint32_t)(first + Y.rows));
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
   for (size_t i = 0; i < Y.rows; i++) memset(fopo_matrix_row(Y, i), 0, Y.cols * sizeof *Y.x);
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 256)
-  for (size_t i = c->at[b]; i < c->at[b + 1]; i++) {
+  for (size_t i = begin; i < end; i++) {
     fopo_csr_add_rows(fopo_matrix_row(Y, c->users[i] - first), fopo_csr_row(&c->M, i), NULL,
                       fopo_csr_count(&c->M, i), 0, 0, W);
   }
 }
 
-void fopo_columns_by_items(fopo_matrix W, fopo_columns *c, size_t b, fopo_matrix Y) {
+/* The first item before which there are at least p / parts of the entries. */
+static size_t find_item(const fopo_columns *c, size_t p, size_t parts) {
+  size_t low = 0, high = c->n;
+  if (p == parts) return high;
+  uint64_t entries = fopo_csr_nnz(&c->Mt) / parts * p;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (c->Mt.indptr[middle] < entries) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+size_t fopo_columns_part(size_t *first, const fopo_columns *c, size_t p, size_t parts) {
+  *first = find_item(c, p, parts);
+  return find_item(c, p + 1, parts) - *first;
+}
+
+void fopo_columns_by_items(fopo_matrix items, size_t at, fopo_columns *c, size_t b, fopo_matrix Y) {
   size_t first, n = fopo_columns_block(&first, c, b);
-#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 256)
-  for (size_t a = 0; a < c->n; a++) {
-    if (b == 0) memset(fopo_matrix_row(W, a), 0, W.cols * sizeof *W.x);
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 16)
+  for (size_t i = 0; i < items.rows; i++) {
+    size_t a = at + i;
+    float *w = fopo_matrix_row(items, i);
+    if (b == 0) memset(w, 0, items.cols * sizeof *w);
     uint64_t begin = b == 0 ? c->Mt.indptr[a] : c->next[a], end = begin;
     while (end < c->Mt.indptr[a + 1] && c->Mt.ids[end] < first + n) end++;
-    fopo_csr_add_rows(fopo_matrix_row(W, a), c->Mt.ids + begin, NULL, (size_t)(end - begin), 0,
-                      first, Y);
+    fopo_csr_add_rows(w, c->Mt.ids + begin, NULL, (size_t)(end - begin), 0, first, Y);
     c->next[a] = end;
   }
 }

@@ -13,9 +13,8 @@ typedef struct {
   fopo_csr M;      /* [rows, n] X + Y of the users that took one of these items; owned, as Mt and
                       users */
   uint32_t *users; /* [rows] their places, ascending */
-  size_t at[FOPO_COMM_RANKS + 1]; /* rows at[b] .. at[b + 1] - 1 are of block b */
-  fopo_csr Mt;                    /* [n, N], the transpose; its ids are places of users */
-  uint64_t *next;                 /* [n] entries of Mt that by_items has used; owned */
+  fopo_csr Mt;     /* [n, N], the transpose; its ids are places of users */
+  uint64_t *next;  /* [n] entries of Mt that by_items has used; owned */
 } fopo_columns;
 
 /* Of sessions that are shared out, or whole on every rank. Collective (comm/comm.h), after `status`
@@ -28,10 +27,15 @@ static inline size_t fopo_columns_block(size_t *first, const fopo_columns *c, si
   return fopo_comm_share(first, c->N, b, fopo_comm_ranks());
 }
 
-/* Y [users of block b, l] = M_b W, W [n, l]. */
-void fopo_columns_by_users(fopo_matrix Y, const fopo_columns *c, size_t b, fopo_matrix W);
+/* Y [users, l] = M W for the users from place `first` on, W [n, l]. */
+void fopo_columns_by_users(fopo_matrix Y, const fopo_columns *c, size_t first, fopo_matrix W);
 
-/* W += M_b^T Y, to be called for all blocks in their order; for the first one W = M_b^T Y. */
-void fopo_columns_by_items(fopo_matrix W, fopo_columns *c, size_t b, fopo_matrix Y);
+/* Of the items cut into `parts` of about as many entries each: part p, from *first on. */
+size_t fopo_columns_part(size_t *first, const fopo_columns *c, size_t p, size_t parts);
+
+/* The rows of `items` from place `at` on of W += M_b^T Y, items [.., l]; to be called for all
+ * blocks in their order, each with all items; for the first block W = M_b^T Y. Y [users of the
+ * block, l]. */
+void fopo_columns_by_items(fopo_matrix items, size_t at, fopo_columns *c, size_t b, fopo_matrix Y);
 
 #endif

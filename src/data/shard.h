@@ -39,6 +39,9 @@ void fopo_shard_done(fopo_shard *s); /* accepts {0} */
 int fopo_shard_svd(fopo_shard *s, float *singular, const fopo_sessions *sessions, fopo_scale scale,
                    const fopo_svd_options *options);
 
+/* For tests: the work of a rank between two looks at whether all go on; 0: the default. */
+void fopo_shard_svd_slab(size_t multiply_adds);
+
 /* The way back: *range (owned by the caller) becomes this rank's range of the items by id, as equal
  * as can be. */
 int fopo_shard_range(fopo_matrix *range, const fopo_shard *s);

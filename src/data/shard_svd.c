@@ -1,31 +1,44 @@
 /* fopo_embed_svd over columns and users that are shared out: rank r has the columns M_r of its
  * range of the items (data/columns.h) and its rows W_r of every matrix by items; of a matrix by
- * users, Y, the rows Y_r of its block of the users. Of two sums over b, the one by users is made
- * for a block at a time and kept by its rank:
+ * users, Y, the rows Y_r of its block of the users:
  *
- *     Y_b = sum over ranks r of (M_r)_b W_r      all-reduce of users of b x l floats, for each b
+ *     Y_b = sum over ranks r of (M_r)_b W_r      (M_r)_b W_r goes to rank b, which adds up
  *     W_r = sum over blocks b of (M_r)_b^T Y_b   broadcast of Y_b by its rank, for each b
  *     Gram matrices: sums of those of Y_r, W_r   all-reduce of l x l doubles
+ *
+ * Y_b is added up in the order of the ranks, so its bits depend on their number alone. Both
+ * products are made in pieces, with an agreement before what each sends: so all ranks leave soon
+ * if one is interrupted, or fails.
  *
  * The sketch is the same function of (seed, row, column) as in core/svd.c, so the span is that of
  * one process up to rounding. */
 #include <math.h>
 #include <string.h>
 
-#include "comm/comm.h"
+#include "comm/pieces.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/qr.h"
 #include "core/status.h"
 #include "core/svd_dense.h"
+#include "core/threads.h"
 #include "data/columns.h"
 #include "data/shard.h"
+
+/* Multiply-adds of a rank between two agreements, about: 10 to 50 ms. */
+#define SLAB ((size_t)32 << 20)
+static size_t slab = SLAB;
+
+void fopo_shard_svd_slab(size_t multiply_adds) { slab = multiply_adds > 0 ? multiply_adds : SLAB; }
 
 typedef struct {
   fopo_columns M;
   size_t first, rows, l;  /* the users of this rank's block; columns of the sketch */
+  size_t stripe;          /* users of each block whose Y is made at once */
+  size_t parts;           /* of the items: W of a block is made for one at a time */
   fopo_matrix Y, W, C, G; /* [rows, l], [n, l], [l, l], [l, l] */
-  fopo_matrix of_other;   /* [rows of the largest block, l] Y of another rank */
+  fopo_matrix of_others;  /* [rows of the largest block or more, l] Y of another rank, or what is
+                             sent to the others and comes of them of a stripe */
   double *Gy, *Gw;        /* [l, l] */
   float *s;               /* [l] */
 } job;
@@ -36,7 +49,7 @@ static void done(job *j) {
   fopo_matrix_done(&j->W);
   fopo_matrix_done(&j->C);
   fopo_matrix_done(&j->G);
-  fopo_matrix_done(&j->of_other);
+  fopo_matrix_done(&j->of_others);
   fopo_free(j->Gy);
   fopo_free(j->Gw);
   fopo_free(j->s);
@@ -58,14 +71,34 @@ static int measure(job *j, const fopo_sessions *sessions, const fopo_svd_options
   return FOPO_OK;
 }
 
+/* The pieces of the products, the same on all ranks. Collective. */
+static int plan(job *j) {
+  size_t all[FOPO_COMM_RANKS], nnz = fopo_csr_nnz(&j->M.M), most = 0, ranks = fopo_comm_ranks();
+  int status = fopo_comm_gather(all, &nnz, sizeof nnz);
+  for (size_t r = 0; r < ranks && status == FOPO_OK; r++) most = all[r] > most ? all[r] : most;
+  /* A rank makes one for each block, of users with so many entries here. */
+  size_t stripe = slab / (ranks * j->l * (most / j->M.N + 1));
+  if (ranks > 1) { /* half of the rows for what is sent, half for what comes */
+    size_t sent = FOPO_PIECE / ((ranks - 1) * j->l * sizeof(float));
+    size_t held = j->of_others.rows / 2 / (ranks - 1);
+    stripe = stripe < sent ? stripe : sent;
+    stripe = stripe < held ? stripe : held;
+  }
+  j->stripe = stripe > 1 ? stripe : 1;
+  j->parts = (most / ranks + j->M.P / ranks) * j->l / slab + 1;
+  return status;
+}
+
 static int init(job *j, const fopo_sessions *sessions, const fopo_svd_options *o) {
-  size_t l, n, first, largest = fopo_sessions_count(sessions) / fopo_comm_ranks() + 1;
+  size_t l, n, first, ranks = fopo_comm_ranks();
+  size_t largest = fopo_sessions_count(sessions) / ranks + 1;
   int status = measure(j, sessions, o);
   if (status != FOPO_OK) return status; /* on all ranks */
   l = j->l;
   n = fopo_comm_own_share(&first, sessions->X.cols);
   size_t nnz = fopo_csr_nnz(&sessions->X) + fopo_csr_nnz(&sessions->Y);
-  if (sessions->all == 0) nnz /= fopo_comm_ranks();
+  if (sessions->all == 0) nnz /= ranks;
+  if (largest < 2 * (ranks - 1)) largest = 2 * (ranks - 1); /* a user of each block */
   uint64_t bytes = (uint64_t)(j->rows + largest + n + 2 * l) * l * sizeof(float) +
                    4 * (uint64_t)nnz * sizeof(uint32_t);
   status = fopo_memory_suffices(bytes, "the SVD", "use a smaller dim, or more machines");
@@ -74,51 +107,117 @@ static int init(job *j, const fopo_sessions *sessions, const fopo_svd_options *o
   if (status == FOPO_OK) status = fopo_matrix_init(&j->W, n, l);
   if (status == FOPO_OK) status = fopo_matrix_init(&j->C, l, l);
   if (status == FOPO_OK) status = fopo_matrix_init(&j->G, l, l);
-  if (status == FOPO_OK && fopo_comm_ranks() > 1) {
-    status = fopo_matrix_init(&j->of_other, largest, l);
+  if (status == FOPO_OK && ranks > 1) status = fopo_matrix_init(&j->of_others, largest, l);
+  if (status == FOPO_OK) {
+    j->s = fopo_alloc(l, sizeof *j->s);
+    j->Gy = fopo_alloc(l * l, sizeof *j->Gy);
+    j->Gw = fopo_alloc(l * l, sizeof *j->Gw);
+    if (!j->s || !j->Gy || !j->Gw) status = FOPO_ERR_MEMORY;
   }
-  if (status != FOPO_OK) return status;
-  j->s = fopo_alloc(l, sizeof *j->s);
-  j->Gy = fopo_alloc(l * l, sizeof *j->Gy);
-  j->Gw = fopo_alloc(l * l, sizeof *j->Gw);
-  return j->s && j->Gy && j->Gw ? FOPO_OK : FOPO_ERR_MEMORY;
+  status = fopo_comm_agree(status);
+  return status == FOPO_OK ? plan(j) : status;
 }
 
 /* ---- products ---- */
 
-/* Where this rank has, or puts, Y of block b. */
-static fopo_matrix block_of(const job *j, size_t b) {
-  size_t first;
-  if (b == fopo_comm_own_rank()) return j->Y;
-  return fopo_matrix_rows(j->of_other, 0, fopo_columns_block(&first, &j->M, b));
+static int report(void) { return fopo_progress("finding singular vectors", 0.0, 0.0); }
+
+/* The users of block b in the stripe that begins `at` users behind its first: from *first on, as
+ * many as are returned. */
+static size_t stripe_of(size_t *first, const job *j, size_t b, size_t at) {
+  size_t n = fopo_columns_block(first, &j->M, b), rest = n > at ? n - at : 0;
+  *first += at;
+  return rest < j->stripe ? rest : j->stripe;
 }
 
-static int report(void) { return fopo_progress("finding singular vectors", 0.0, 0.0); }
+/* This rank's sums for the users of a stripe: `own` for those of its block; those for the other
+ * blocks into of_others, sent [ranks] bytes of them. */
+static void multiply_stripe(job *j, size_t *sent, fopo_matrix own, size_t at) {
+  size_t first, row = 0;
+  for (size_t b = 0; b < fopo_comm_ranks(); b++) {
+    size_t n = stripe_of(&first, j, b, at);
+    int is_own = b == fopo_comm_own_rank();
+    fopo_matrix Y = is_own ? own : fopo_matrix_rows(j->of_others, row, n);
+    fopo_columns_by_users(Y, &j->M, first, j->W);
+    sent[b] = is_own ? 0 : n * j->l * sizeof *Y.x;
+    row += is_own ? 0 : n;
+  }
+}
+
+/* own [n, l], this rank's sums, becomes those of all ranks; come [ranks - 1, n, l]: the sums of the
+ * others, which are overwritten. Neighbours are added first, then pairs of them, and so on. */
+static void add_up(fopo_matrix own, float *come) {
+  size_t ranks = fopo_comm_ranks(), rank = fopo_comm_own_rank(), l = own.cols;
+#pragma omp parallel for num_threads(fopo_threads())
+  for (size_t i = 0; i < own.rows; i++) {
+    float *row[FOPO_COMM_RANKS];
+    for (size_t r = 0; r < ranks; r++) {
+      size_t place = r < rank ? r : r - 1; /* of what has come */
+      row[r] = r == rank ? fopo_matrix_row(own, i) : come + (place * own.rows + i) * l;
+    }
+    for (size_t apart = 1; apart < ranks; apart *= 2) {
+      for (size_t r = 0; r + apart < ranks; r += 2 * apart) {
+        for (size_t k = 0; k < l; k++) row[r][k] += row[r + apart][k];
+      }
+    }
+    if (rank > 0) memcpy(row[rank], row[0], l * sizeof **row);
+  }
+}
 
 /* Y = M W. Collective. */
 static int by_users(job *j, int status) {
-  for (size_t b = 0; b < fopo_comm_ranks(); b++) {
-    fopo_matrix Y = block_of(j, b);
-    if (status == FOPO_OK) fopo_columns_by_users(Y, &j->M, b, j->W);
+  size_t sent[FOPO_COMM_RANKS], come[FOPO_COMM_RANKS], first, ranks = fopo_comm_ranks();
+  size_t longest = (j->M.N + ranks - 1) / ranks; /* of the blocks */
+  for (size_t at = 0; at < longest; at += j->stripe) {
+    size_t n = stripe_of(&first, j, fopo_comm_own_rank(), at);
+    fopo_matrix own = fopo_matrix_rows(j->Y, at < j->rows ? at : j->rows, n);
+    float *other = ranks > 1 ? fopo_matrix_row(j->of_others, j->of_others.rows / 2) : NULL;
+    if (status == FOPO_OK) multiply_stripe(j, sent, own, at);
     if (status == FOPO_OK) status = report();
+    for (size_t r = 0; r < ranks; r++) come[r] = n * j->l * sizeof *other;
+    come[fopo_comm_own_rank()] = 0;
     status = fopo_comm_agree(status);
-    if (status == FOPO_OK) status = fopo_comm_sum(Y.x, Y.rows * j->l);
+    if (status == FOPO_OK) status = fopo_comm_exchange(other, come, j->of_others.x, sent);
     if (status != FOPO_OK) return status;
+    add_up(own, other);
   }
   return FOPO_OK;
 }
 
-/* W = M^T Y. Collective. */
-static int by_items(job *j, int status) {
-  for (size_t b = 0; b < fopo_comm_ranks(); b++) {
-    fopo_matrix Y = block_of(j, b);
+/* Where this rank has Y of block b, or puts it. */
+static fopo_matrix block_of(const job *j, size_t b) {
+  size_t first;
+  if (b == fopo_comm_own_rank()) return j->Y;
+  return fopo_matrix_rows(j->of_others, 0, fopo_columns_block(&first, &j->M, b));
+}
+
+/* Y of block b goes to all ranks. Collective. */
+static int send_block(const job *j, fopo_matrix Y, size_t b, int status) {
+  size_t bytes = j->l * sizeof *Y.x, each = FOPO_PIECE / bytes + 1;
+  for (size_t at = 0; at < Y.rows; at += each) {
+    size_t n = Y.rows - at < each ? Y.rows - at : each;
+    if (status == FOPO_OK) status = report();
     status = fopo_comm_agree(status);
-    if (status == FOPO_OK) status = fopo_comm_broadcast(Y.x, Y.rows * j->l * sizeof *Y.x, b);
+    if (status == FOPO_OK) status = fopo_comm_broadcast(fopo_matrix_row(Y, at), n * bytes, b);
     if (status != FOPO_OK) return status;
-    fopo_columns_by_items(j->W, &j->M, b, Y);
-    status = report();
   }
   return status;
+}
+
+/* W = M^T Y. Collective. */
+static int by_items(job *j, int status) {
+  size_t first;
+  for (size_t b = 0; b < fopo_comm_ranks(); b++) {
+    fopo_matrix Y = block_of(j, b);
+    status = send_block(j, Y, b, status);
+    for (size_t p = 0; p < j->parts; p++) {
+      if (p > 0) status = fopo_comm_agree(report());
+      if (status != FOPO_OK) return status;
+      size_t n = fopo_columns_part(&first, &j->M, p, j->parts);
+      fopo_columns_by_items(fopo_matrix_rows(j->W, first, n), first, &j->M, b, Y);
+    }
+  }
+  return FOPO_OK;
 }
 
 /* G [l, l] = A^T A over all ranks, A their rows of a matrix. Collective. */
@@ -140,6 +239,7 @@ static int times(fopo_matrix A, fopo_matrix C) {
     fopo_matrix rows = fopo_matrix_rows(A, first, n), made = fopo_matrix_rows(product, 0, n);
     status = fopo_gemm(made, 1.0f, rows, 0, C, 0, 0.0f);
     if (status == FOPO_OK) memcpy(rows.x, made.x, n * A.cols * sizeof *made.x);
+    if (status == FOPO_OK) status = report();
   }
   fopo_matrix_done(&product);
   return status;

@@ -2,8 +2,10 @@
  * embeddings; and what goes wrong on one rank. Alone it runs as rank 0 of 1; test_ranks.py starts
  * it on several. */
 #include <math.h>
+#include <signal.h>
 
 #include "comm/pieces.h"
+#include "core/progress.h"
 #include "core/rng.h"
 #include "data/gather.h"
 #include "data/shared.h"
@@ -319,6 +321,79 @@ static void embeddings(void **state) {
   fopo_split_done(&split);
 }
 
+/* The products in pieces of any size are the same bits. */
+static void embeddings_in_pieces(void **state) {
+  (void)state;
+  fopo_split whole, split;
+  fopo_shard one, other;
+  float singular[DIM], again[DIM];
+  const fopo_svd_options o = {.dim = DIM, .oversample = 8, .power_iterations = 2, .seed = 2};
+  make_train(&whole, &split);
+  ok(fopo_shard_svd(&one, singular, &split.train, FOPO_SCALE_SQRT, &o));
+  for (size_t slab = 100; slab < 100000; slab *= 10) { /* from a user and an item at a time on */
+    fopo_shard_svd_slab(slab);
+    ok(fopo_shard_svd(&other, again, &split.train, FOPO_SCALE_SQRT, &o));
+    assert_memory_equal(singular, again, sizeof singular);
+    assert_int_equal(one.items.rows, other.items.rows);
+    assert_memory_equal(one.id, other.id, one.items.rows * sizeof *one.id);
+    assert_memory_equal(one.items.x, other.items.x, one.items.rows * DIM * sizeof(float));
+    fopo_shard_done(&other);
+  }
+  fopo_shard_svd_slab(0);
+  fopo_shard_done(&one);
+  fopo_split_done(&whole);
+  fopo_split_done(&split);
+}
+
+/* Ctrl-C on one rank, at the n-th time that it looks whether there was one. */
+typedef struct {
+  size_t rank, n, calls;
+} stop;
+
+static void stop_at(void *payload, const char *what, double done, double total, int closed) {
+  stop *s = payload;
+  (void)what, (void)done, (void)total, (void)closed;
+  if (++s->calls == s->n && s->rank == fopo_comm_own_rank()) fopo_interrupt_request();
+}
+
+static void on_signal(int number) {
+  (void)number;
+  fopo_interrupt_request();
+}
+
+/* Wherever one rank is interrupted, all leave with the piece of the work in hand. */
+static void interruptions(void **state) {
+  (void)state;
+  fopo_split whole, split;
+  fopo_shard shard;
+  float singular[DIM];
+  const fopo_svd_options o = {.dim = DIM, .oversample = 8, .power_iterations = 1, .seed = 2};
+  make_train(&whole, &split);
+  struct sigaction own = {.sa_handler = on_signal}, before;
+  sigaction(SIGINT, &own, &before);
+  fopo_shard_svd_slab(300);
+  stop s = {0};
+  fopo_progress_to(stop_at, &s);
+  ok(fopo_shard_svd(&shard, singular, &split.train, FOPO_SCALE_SQRT, &o));
+  size_t looks = s.calls;
+  fopo_shard_done(&shard);
+  assert_true(looks > 60);
+  for (size_t n = 1; n < looks; n += looks / 9) {
+    s = (stop){n % fopo_comm_ranks(), n, 0};
+    int status = fopo_shard_svd(&shard, singular, &split.train, FOPO_SCALE_SQRT, &o);
+    assert_int_equal(status, FOPO_ERR_INTERRUPTED);
+    assert_true(fopo_interrupted());
+    assert_true(s.calls <= n + 2);
+    fopo_interrupt_clear();
+    ok(fopo_comm_agree(FOPO_OK)); /* none is asked to stop in what follows */
+  }
+  fopo_progress_to(NULL, NULL);
+  fopo_shard_svd_slab(0);
+  sigaction(SIGINT, &before, NULL);
+  fopo_split_done(&whole);
+  fopo_split_done(&split);
+}
+
 /* ---- what goes wrong on one rank ---- */
 
 /* Everything, from the dataset to contexts to train on. */
@@ -371,6 +446,8 @@ int main(int argc, char **argv) {
                                      cmocka_unit_test(gathered_contexts),
                                      cmocka_unit_test(contexts_to_train_on),
                                      cmocka_unit_test(embeddings),
+                                     cmocka_unit_test(embeddings_in_pieces),
+                                     cmocka_unit_test(interruptions),
                                      cmocka_unit_test(no_memory)};
   if (join_ranks(&argc, &argv)) return 1;
   return leave_ranks(cmocka_run_group_tests(tests, NULL, NULL));
