@@ -107,6 +107,10 @@ void bind_push_again(lua_State *L, int index, const bind_type *type);
  */
 void bind_push_kept(lua_State *L, int index, const bind_type *type, int slot);
 
+/* The same by one handle every time, which is user value slot + 1 of the handle at `index`; a new
+ * one if that was closed or changed since. */
+void bind_push_held(lua_State *L, int index, const bind_type *type, int slot);
+
 /* The object at a stack index; raises if the value is no handle of this type or is closed. */
 void *bind_get(lua_State *L, int index, const bind_type *type);
 

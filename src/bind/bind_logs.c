@@ -18,12 +18,7 @@ static void done(bind_object *o) { fopo_logs_free(((bind_logs *)o)->logs); }
 
 /* Pushes the array in a slot of the log at `log`; the same handle every time. */
 static int push_array(lua_State *L, int log, int slot) {
-  bind_logs *box = get_box(L, log);
-  lua_getiuservalue(L, log, slot + 1);
-  if (bind_peek(L, -1, &bind_array_type) == box->object.keeps[slot]) return 1;
-  bind_push_kept(L, log, &bind_logs_type, slot);
-  lua_pushvalue(L, -1);
-  lua_setiuservalue(L, log, slot + 1);
+  bind_push_held(L, log, &bind_logs_type, slot);
   return 1;
 }
 

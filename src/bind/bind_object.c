@@ -157,6 +157,16 @@ void bind_push_kept(lua_State *L, int index, const bind_type *type, int slot) {
   h->object->refs++;
 }
 
+void bind_push_held(lua_State *L, int index, const bind_type *type, int slot) {
+  const bind_object *kept = ((bind_object *)bind_get(L, index, type))->keeps[slot];
+  lua_getiuservalue(L, index, slot + 1);
+  if (kept != NULL && bind_peek(L, -1, kept->type) == kept) return;
+  lua_pop(L, 1);
+  bind_push_kept(L, index, type, slot);
+  lua_pushvalue(L, -1);
+  lua_setiuservalue(L, index, slot + 1);
+}
+
 int bind_is(lua_State *L, int index, const bind_type *type) {
   return luaL_testudata(L, index, type->name) != NULL;
 }

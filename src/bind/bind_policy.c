@@ -280,23 +280,17 @@ static int set_theta(lua_State *L) {
   return 0;
 }
 
-/* Pushes the array in a slot: the same handle every time, or a new one if that was closed or
- * changed since. */
-static int push_items(lua_State *L, int slot) {
-  bind_policy *pi = get_policy(L, 1);
-  lua_getiuservalue(L, 1, 1 + slot);
-  if (bind_peek(L, -1, &bind_array_type) == pi->object.keeps[slot]) return 1;
-  bind_push_kept(L, 1, &bind_policy_type, slot);
-  lua_pushvalue(L, -1);
-  lua_setiuservalue(L, 1, 1 + slot);
+/* pi:items(): the array it was made with, or the policy's own copy if it learns the items. */
+static int items(lua_State *L) {
+  bind_push_held(L, 1, &bind_policy_type, ITEMS);
   return 1;
 }
 
-/* pi:items(): the array it was made with, or the policy's own copy if it learns the items. */
-static int items(lua_State *L) { return push_items(L, ITEMS); }
-
 /* pi:initial_items(): the array it was made with. */
-static int initial_items(lua_State *L) { return push_items(L, INITIAL); }
+static int initial_items(lua_State *L) {
+  bind_push_held(L, 1, &bind_policy_type, INITIAL);
+  return 1;
+}
 
 /* pi:set_items(array): copies [P, L] finite numbers into items that the policy learns. */
 static int set_items(lua_State *L) {
@@ -327,11 +321,7 @@ static const fopo_policy *policy_of(const bind_object *o) {
 static int field_hidden(lua_State *L, bind_object *o) {
   const fopo_network *net = &policy_of(o)->net;
   if (net->layers == 0) return bind_return_nil(L);
-  lua_newtable(L);
-  for (size_t i = 1; i < net->layers; i++) {
-    lua_pushinteger(L, (lua_Integer)net->width[i]);
-    lua_rawseti(L, -2, (lua_Integer)i);
-  }
+  bind_push_counts(L, net->width + 1, net->layers - 1);
   return 1;
 }
 

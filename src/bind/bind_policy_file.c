@@ -70,11 +70,7 @@ static void set_parameters(lua_State *L, bind_policy_file *f) {
 }
 
 static void set_network(lua_State *L, const fopo_network *net) {
-  lua_newtable(L);
-  for (size_t i = 1; i < net->layers; i++) {
-    lua_pushinteger(L, (lua_Integer)net->width[i]);
-    lua_rawseti(L, -2, (lua_Integer)i);
-  }
+  bind_push_counts(L, net->width + 1, net->layers - 1);
   lua_setfield(L, -2, "hidden");
   bind_set_string(L, "activation", fopo_activation_names[net->activation]);
 }

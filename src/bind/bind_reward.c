@@ -1,5 +1,4 @@
-/* Rewards: hits of sessions, estimates from logs, or a Lua function (bind_reward_call.c calls it).
- */
+/* Rewards: hits of sessions, estimates from logs, or a Lua function (bind_reward_call.c). */
 #include <string.h>
 
 #include "bind/families.h"
