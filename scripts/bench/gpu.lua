@@ -11,7 +11,7 @@ local script = require "script"
 local world = require "world"
 local study = require "common" -- scripts/studies
 local gpu = {}
-local S, K = 1000, 256
+local K = 256
 local BUDGET = 8192 -- items of the largest norms that an approximate search scores
 local FLOOR = 15e-6 -- seconds that the launches of a step may take
 
@@ -39,12 +39,13 @@ end
 local function methods(items)
   local exact = fopo.index.norm(items)
   local function mixture(index, refresh)
-    return fopo.gradient.snis{samples = S, proposal = fopo.proposal.mixture{
+    return fopo.gradient.snis{samples = bench.options.samples, proposal = fopo.proposal.mixture{
       index = index, k = K, epsilon = 0.8, refresh = refresh}}
   end
-  local uniform = fopo.gradient.snis{samples = S}
+  local uniform = fopo.gradient.snis{samples = bench.options.samples}
   local list = { -- REINFORCE first: others are compared with it
-    {"REINFORCE", fopo.gradient.reinforce{samples = S, baseline = "mean"}},
+    {"REINFORCE", fopo.gradient.reinforce{samples = bench.options.samples,
+                                          baseline = "mean"}},
     {"uniform", uniform},
     {"uniform, float16", uniform, rows = "float16"},
     {"uniform, bfloat16", uniform, rows = "bfloat16"},
@@ -134,7 +135,7 @@ end
 local function limits_of(L, B, P, rate, card)
   local s = {}
   if not card then return s end
-  s["limit"] = {math.max(B * S * L * 4 / rate, FLOOR)}
+  s["limit"] = {math.max(B * bench.options.samples * L * 4 / rate, FLOOR)}
   s["limit of 2 K rows"] = {math.max(B * 2 * K * L * 4 / rate, FLOOR)}
   for _, shared in ipairs(SHARED) do
     s["limit of " .. shared[1]] = {limit_of_head(shared, B, L, rate, card)}
@@ -179,7 +180,7 @@ local function rewards(device)
       local pi = fopo.policy.linear{items = items, preset = "paper", seed = seed, rows = rows}
       local t = fopo.trainer{policy = pi, data = split.train, valid = false,
         batch = 32, seed = seed, device = device, optim = fopo.optim.adam{lr = 0.01},
-        gradient = fopo.gradient.snis{samples = S,
+        gradient = fopo.gradient.snis{samples = bench.options.samples,
           proposal = fopo.proposal.mixture{index = index, k = K, epsilon = 0.8}}}
       t:run{steps = steps, every = steps, view = false}
       values[seed] = fopo.evaluate(pi, split.test).reward
@@ -210,8 +211,8 @@ function gpu.gpu()
     local python, absent
     if bench.options.torch then
       world.export(folder, items, sessions, 10000)
-      python, absent = bench.worker(("%s %s %s"):format(script.python, bench.path("torch_gpu.py"),
-                                                        folder))
+      python, absent = bench.worker(("%s %s %s %d"):format(
+        script.python, bench.path("torch_gpu.py"), folder, bench.options.samples))
       bench.forget(folder .. "/items.npy")
       bench.note("L = %d: PyTorch %s", L, python and python.about or "skipped: " .. absent)
     end

@@ -1,7 +1,7 @@
 """The three methods of torch_baseline.py on a card, as one would write them with PyTorch: the
 candidates of the mixture come from scoring every item there and torch.topk.
 
-    torch_gpu.py FOLDER
+    torch_gpu.py FOLDER [SAMPLES]
 
 reads items.npy [P, L], contexts.npy [N, L], y_ids.npy and y_counts.npy. First "ready,<torch and
 card>" or "absent,<why>"; each line of input is "METHOD BATCH STEPS" and is answered by
@@ -11,7 +11,8 @@ from the theta of a file, "save THETA" writes it; both are answered.
 import sys
 import time
 
-SAMPLES, K, EPSILON, LEARNING_RATE = 1000, 256, 0.8, 1e-4
+SAMPLES = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
+K, EPSILON, LEARNING_RATE = 256, 0.8, 1e-4
 
 
 class Problem:
