@@ -239,7 +239,7 @@ $(OUT)/seam.so: tests/faults/seam.c $(OUT)/flags
 # The fuzz targets with the driver of their own; and by clang, with libFuzzer and sanitizers, in
 # build/fuzz. --wrap makes the machine small: a file may claim gigabytes.
 FUZZ_WRAP := -Wl,--wrap=fopo_memory_suffices,--wrap=fopo_alloc,--wrap=fopo_realloc
-FUZZ_C    := tests/fuzz/targets.c tests/fuzz/zip.c
+FUZZ_C    := tests/fuzz/targets.c tests/fuzz/parts.c tests/fuzz/zip.c
 
 $(OUT)/fuzz: $(FUZZ_C:%.c=$(OUT)/%.o) $(OUT)/tests/fuzz/drive.o $(OBJ)
 	$(call say,LINK,$@)

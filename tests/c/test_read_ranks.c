@@ -86,6 +86,39 @@ static void rows_inside_of_fields(void **state) {
   free(text);
 }
 
+/* Rows in any order, whole and broken, with the ends of lines that files have. */
+static void random_rows(void **state) {
+  (void)state;
+  static const char *const rows[] = {"1,2,x",
+                                     "7,5,\"\"",
+                                     "ann,3,y",
+                                     "5,4,\"\n1,1,z\n2,2,\"",
+                                     "3,\"4\",\"\r\n6,6,\r\n\"",
+                                     "",
+                                     "9,9,x\r",
+                                     "8,\"a \"\"b\"\"\",",
+                                     "6,\"1\",\"\n\n\"\"\"",
+                                     "4,1,\"8,8,8\"",
+                                     "-6,b,x"};
+  enum { CASES = 120, ROWS = sizeof rows / sizeof *rows };
+  char *text = malloc(1 << 16);
+  uint32_t x = 11;
+  for (int c = 0; c < CASES; c++) {
+    size_t n = (size_t)sprintf(text, "user,item,note\n");
+    for (int i = 0; i < 1 + c % 40; i++) {
+      x = x * 1664525u + 1013904223u;
+      n += (size_t)sprintf(text + n, "%s\n", rows[(x >> 16) % ROWS]);
+      if (x >> 28 == 0) n += (size_t)sprintf(text + n, "2,%0*d,\"%0*d\"\n", 900, c, 1200, i);
+    }
+    if (c % 9 == 8) n += (size_t)sprintf(text + n, "1,2");
+    const char *path = write_for_all("random.csv", text, c % 2 ? n : n - 1);
+    fopo_chunks_size(c % 3 ? 100 : 0);
+    check_files((const char *const[]){path}, 1, &(fopo_read_options){.where = NULL}, "random", c);
+  }
+  fopo_chunks_size(0);
+  free(text);
+}
+
 /* Each user's row, wherever it is. */
 static void any_rank_has_a_row(void **state) {
   (void)state;
@@ -154,7 +187,8 @@ static int leave_folder(void **state) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tables_of_every_kind), cmocka_unit_test(rows_inside_of_fields),
-      cmocka_unit_test(any_rank_has_a_row), cmocka_unit_test(no_memory)};
+      cmocka_unit_test(random_rows), cmocka_unit_test(any_rank_has_a_row),
+      cmocka_unit_test(no_memory)};
   if (join_ranks(&argc, &argv)) return 1;
   return leave_ranks(cmocka_run_group_tests(tests, share_folder, leave_folder));
 }

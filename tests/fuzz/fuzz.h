@@ -32,6 +32,10 @@ int fuzz_one(const fuzz_target *t, const uint8_t *data, size_t n);
 /* Changes n bytes in place, which may become up to `most`; returns how many they are. */
 typedef size_t fuzz_mutator(uint8_t *data, size_t n, size_t most);
 
+/* parts.c. A table in several parts, against the same read whole. */
+int fuzz_parts(const char *path);
+void fuzz_parts_seeds(const char *folder);
+
 /* zip.c. Changes the contents of a member, its name or the list of members, and makes sizes and
  * CRCs again; now and then the bytes of the archive as they are. random: any number. */
 size_t fuzz_mutate_zip(uint8_t *data, size_t n, size_t most, uint32_t random, fuzz_mutator *mutate);

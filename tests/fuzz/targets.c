@@ -276,6 +276,12 @@ static void seeds_sparse(const char *folder) {
 
 static const char *const text_csv[] = {"u,i,n\nann,3,1\nann,14,2\nbob,7,x\n",
                                        "user\titem\tn\ttime\n1\ta\t1\t2016-05-09\n", NULL};
+static const char *const text_parts[] = {
+    "user,item,note\n1,2,\"\n9,9,x\n9,8,y\n\"\n\n3,4,\"a\"\"\n1,1,1\n\"\n5,6,\"\"\n7,8,\"9\"",
+    "user,item,rating,time\r\nann,3,1,4\r\n\r\nbob,x,2,5\r\n7,\"y\r\n8,y,1,1\r\n\",1,6\r\n7,z,1,"
+    "x\r\n",
+    "{\"user\":1,\"item\":\"\\n\",\"time\":1}\n\n{\"user\":\"b\",\"item\":2.5,\"time\":1e9}\n",
+    NULL};
 static const char *const text_named[] = {"1,a,sue,10,12\n2,b,tim,9,13\n1,a,tim,11,12\n", NULL};
 static const char *const text_mtx[] = {
     "%%MatrixMarket matrix coordinate real general\n3 4 3\n1 1 4\n3 2 .5\n2 4 1\n",
@@ -413,6 +419,7 @@ static void seeds_log_npz(const char *folder) {
 static const fuzz_target targets[] = {
     {.name = "any", .run = read_any, .seeds = seeds_any},
     {.name = "columns", .run = read_columns, .text = text_csv},
+    {.name = "parts", .run = fuzz_parts, .seeds = fuzz_parts_seeds, .text = text_parts},
     {.name = "named", .run = read_named, .seeds = seeds_named, .text = text_named},
     {.name = "lists", .run = read_lists, .seeds = seeds_lists},
     {.name = "mtx", .run = read_mtx, .text = text_mtx},
