@@ -245,12 +245,35 @@ check("what was cut", [(one["step"], one.get("what")) for one in cut] ==
 kept = [json.loads(line)["step"] for line in open(os.path.join(ahead, "actions.jsonl"))]
 check("actions that stay", kept == [20], kept)
 
+# killed between the two files of a record
+out, err, code = fopo(WORLD + """
+t = new() t:run{steps = 10, every = 5, view = false, log = "runs/between"}
+t:save("between.npz")
+t:run{steps = 5, every = 5, view = false, log = "runs/between"}
+""")
+between = os.path.join(folder, "runs/between")
+with open(os.path.join(between, "history.jsonl")) as f:
+    first = f.readlines()[:2]
+with open(os.path.join(between, "history.jsonl"), "w") as f:
+    f.writelines(first)
+out, err, code = fopo(WORLD + """
+t = new():resume("between.npz") t:run{steps = 10, every = 5, view = false, log = "runs/between"}
+""")
+check("a table that was ahead", code == 0 and "(records: 0, actions: 0)" in err, err)
+steps = [json.loads(line)["step"] for line in open(os.path.join(between, "history.jsonl"))]
+check("records once each", steps == [5, 10, 15, 20], steps)
+with open(os.path.join(between, "history.csv")) as f:
+    steps = [line.split(",")[0] for line in f.readlines()[1:]]
+check("lines once each", steps == ["5", "10", "15", "20"], steps)
+
 full = os.path.join(folder, "full")
 os.mkdir(full)
 os.symlink("/dev/full", os.path.join(full, "history.jsonl"))
 out, err, code = fopo(WORLD + "t = new() t:run{steps = 4, every = 1, log = 'full'} "
                       "assert(t.step == 4)")
 check("a full disk costs the log only", code == 0 and err.count("ends here") == 1, err)
+with open(os.path.join(full, "history.csv")) as f:
+    check("the table is written first", [line.split(",")[0] for line in f] == ["step", "1"])
 
 # actions made again: from a list and from the folder of a log, to the bit
 out, err, code = fopo(WORLD + """

@@ -239,15 +239,16 @@ function log:fail(why)
   complain("the log in %s ends here: %s; the training goes on", self.folder, why)
 end
 
--- One record: a table by the names of the columns.
+-- One record: a table by the names of the columns. It comes first into history.csv, which says how
+-- far the log is: of a process killed in between, no other file is ahead of it.
 function log:record(row)
   local cells = {}
   for i, name in ipairs(self.columns) do
     local text = json.number(row[name])
     cells[i] = text == "null" and "" or text
   end
-  self:put(self.jsonl, json.row(self.columns, row) .. "\n")
   self:put(self.csv, table.concat(cells, ",") .. "\n")
+  self:put(self.jsonl, json.row(self.columns, row) .. "\n")
   local list = {}
   for i, one in ipairs(self.tagged) do list[i] = {one[2], row[one[1]]} end
   if self.broken then return end
