@@ -383,24 +383,31 @@ static void many_entries(void **state) {
   REFUSE(write_sparse("csr", rows, COLS, N, COLS), FOPO_ERR_FORMAT, "an index is 1000");
 }
 
-/* Counts that are no counts are left alone: the file is one of scipy's with a member more. */
+/* Counts that are no counts are left alone: the file is one of scipy's with a member more. Counts
+ * of another matrix are refused. */
 static void other_counts(void **state) {
   (void)state;
-  static const uint64_t six[6] = {9, 9, 9, 9, 9, 9};
+  static const uint64_t six[][6] = {{9, 9, 9, 9, 9, 9}, /* the first two have another form */
+                                    {9, 9, 9, 9, 9, 9},
+                                    {2, 0, 0, 3, 2, 0},  /* more items than columns */
+                                    {2, 0, 0, 2, 3, 0},  /* more users than rows */
+                                    {1, 0, 0, 2, 2, 0},  /* fewer interactions than entries */
+                                    {3, 0, 0, 2, 2, 0},  /* more, without a repeat */
+                                    {1, 3, 0, 2, 2, 0}}; /* more repeats than interactions */
   static const float numbers[6];
   const int64_t shape[2] = {2, 2}, start[3] = {0, 1, 2};
   const int32_t ids[2] = {1, 0};
   const float values[2] = {1, 2};
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 7; i++) {
     fopo_array a[6] = {fopo_array_text("format", "csr"),
                        fopo_array_of("shape", FOPO_I64, shape, 1, 2, 1),
                        fopo_array_of("data", FOPO_F32, values, 1, 2, 1),
                        fopo_array_of("indices", FOPO_I32, ids, 1, 2, 1),
                        fopo_array_of("indptr", FOPO_I64, start, 1, 3, 1),
                        i == 0 ? fopo_array_of("counts", FOPO_F32, numbers, 1, 6, 1)
-                              : fopo_array_of("counts", FOPO_U64, six, 1, i == 1 ? 5 : 6, 1)};
+                              : fopo_array_of("counts", FOPO_U64, six[i], 1, i == 1 ? 5 : 6, 1)};
     ok(fopo_npz_save(in_folder("counts.npz"), a, 6, 0));
-    if (i == 2) {
+    if (i >= 2) {
       REFUSE(in_folder("counts.npz"), FOPO_ERR_FORMAT, "its counts do not fit its matrix");
       continue;
     }

@@ -207,7 +207,7 @@ static int read_coordinates(reader *r, fopo_dataset *d) {
 
 /* ---- further members of the cache ---- */
 
-/* The counts of a cache; 0 if there are none. They are checked in read_extras. */
+/* The counts of a cache; 0 if there are none. check_counts sees them beside the matrix. */
 static int read_counts(reader *r, fopo_dataset *d, const fopo_archive *counts) {
   fopo_array *a = fopo_archive_find(counts, "counts");
   if (a == NULL || a->type != FOPO_U64 || a->shape[0] != 6) return 0;
@@ -221,10 +221,14 @@ static int read_counts(reader *r, fopo_dataset *d, const fopo_archive *counts) {
   return 1;
 }
 
+static int check_counts(const reader *r, const fopo_dataset *d) {
+  int fits = d->items_seen <= r->cols && d->users_seen <= r->rows && d->repeats <= d->rows_read &&
+             d->rows_read - d->repeats == fopo_csr_nnz(&d->matrix);
+  if (fits) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_FORMAT, "%s: its counts do not fit its matrix", r->path);
+}
+
 static int read_extras(reader *r, fopo_dataset *d) {
-  if (d->items_seen > r->cols || d->users_seen > r->rows) {
-    return fopo_fail(FOPO_ERR_FORMAT, "%s: its counts do not fit its matrix", r->path);
-  }
   int status = fopo_names_load(&d->users, &r->archive, r->path, "users", r->rows);
   if (status == FOPO_OK) {
     status = fopo_names_load(&d->items, &r->archive, r->path, "items", r->cols);
@@ -271,11 +275,12 @@ static int read_npz(fopo_dataset *d, const char *path, const fopo_read_options *
   status = fopo_npz_load_some(&r.archive, path, r.use_values ? NULL : all_but_values);
   if (status == FOPO_OK) status = fopo_archive_check(&r.archive, path, "dataset");
   if (status == FOPO_OK) status = read_matrix(&r, d);
-  if (status == FOPO_OK) status = read_extras(&r, d);
   if (is_cache) {
     d->rows_read = rows_read;
     d->repeats = repeats;
   }
+  if (status == FOPO_OK) status = check_counts(&r, d);
+  if (status == FOPO_OK) status = read_extras(&r, d);
   fopo_archive_done(&r.archive);
   return status;
 }
