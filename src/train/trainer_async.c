@@ -163,8 +163,9 @@ static int add_replay(fopo_trainer *t, fopo_reach before) {
 }
 
 /* Makes the batch that was begun part of a graph if an identical batch was made before it: the
- * first batch of its kind runs normally, which allocates all memory; the second is recorded, for a
- * graph must not allocate. *made = 0: it is to be queued normally. */
+ * first batch of its kind runs normally, which allocates all memory and makes CUDA load the
+ * kernels; the second is recorded, where neither may happen. *made = 0: it is to be queued
+ * normally. */
 static int replay_graph(fopo_trainer *t, fopo_reach before, int *made) {
   fopo_work work = fopo_gradient_work(t->o.gradient);
   int status = FOPO_OK, repeats = fopo_work_equal(&work, &t->last_work);

@@ -22,6 +22,7 @@ step_numbers step_numbers_of(const fopo_adam *o) {
           fopo_update_keep(&o->u)};
 }
 
+/* CUDA frees a graph that still runs when it has ended. */
 static void destroy(cudaGraphExec_t *graph) {
   if (*graph != nullptr) cudaGraphExecDestroy(*graph);
   *graph = nullptr;
