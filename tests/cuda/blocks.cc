@@ -344,7 +344,7 @@ void launch(size_t blocks, unsigned threads, size_t shared, cudaStream_t stream,
 
 } // namespace emulation
 
-thread_local uint3 threadIdx, blockIdx, blockDim, gridDim;
+constinit thread_local uint3 threadIdx = {}, blockIdx = {}, blockDim = {}, gridDim = {};
 
 cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute, int value) {
   emulation::held here(emulation::lock);
