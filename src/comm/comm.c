@@ -247,7 +247,7 @@ int fopo_comm_sum_doubles(double *x, size_t n) {
 
 int fopo_comm_gather_parts(void *all, const void *mine, const size_t *bytes) {
   if (mpi.size == 1) {
-    if (all != mine) memcpy(all, mine, bytes[0]);
+    if (all != mine && bytes[0] > 0) memcpy(all, mine, bytes[0]);
     return FOPO_OK;
   }
   moment start = now();
@@ -263,7 +263,7 @@ int fopo_comm_gather(void *all, const void *mine, size_t n) {
 int fopo_comm_exchange(void *receive, const size_t *received, const void *send,
                        const size_t *sent) {
   if (mpi.size == 1) {
-    memcpy(receive, send, sent[0]);
+    if (sent[0] > 0) memcpy(receive, send, sent[0]); /* else they may be NULL */
     return FOPO_OK;
   }
   moment start = now();
