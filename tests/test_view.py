@@ -138,6 +138,12 @@ check("20 x 5", p.wait(lambda s: re.search(r"[\d,]{3,}  r 0\.\d", s) and "train"
       p.screen.text())
 p.set_size(50, 180)
 check("180 x 50", p.wait(lambda s: "view costs" in s and "S screenshot" in s), p.screen.text())
+for _ in range(3):  # to the same size again, before it is drawn
+    p.set_size(2, 20)
+    p.set_size(50, 180)
+    p.settle()
+    check("there and back", p.wait(lambda s: "view costs" in s and "S screenshot" in s),
+          p.screen.text())
 rng = random.Random(1)
 for _ in range(150):
     p.set_size(rng.choice((1, 2, 3, 7, 8, 24, 60, 200)), rng.choice((1, 2, 5, 20, 39, 40, 80, 300)))

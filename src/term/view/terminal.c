@@ -43,7 +43,7 @@ static struct {
   fopo_screen shown; /* what the terminal shows */
 } view = {.tty = -1, .saved = {-1, -1}, .memory = -1};
 
-static volatile sig_atomic_t stop_wanted, continued;
+static volatile sig_atomic_t stop_wanted, continued, resized;
 
 /* ---- endings ---- */
 
@@ -69,6 +69,13 @@ static void on_continue(int number) {
   continued = 1;
 }
 
+/* Between two drawings a window may become smaller and as large as before again: its size says
+ * nothing then, but what it showed is cut off. */
+static void on_resize(int number) {
+  (void)number;
+  resized = 1;
+}
+
 static void set_handlers(void) {
   struct sigaction action;
   memset(&action, 0, sizeof action);
@@ -78,7 +85,9 @@ static void set_handlers(void) {
   sigaction(SIGTSTP, &action, &view.former_stop);
   action.sa_handler = on_continue;
   sigaction(SIGCONT, &action, &view.former_continue);
-  stop_wanted = continued = 0;
+  action.sa_handler = on_resize;
+  sigaction(SIGWINCH, &action, &view.former_window);
+  stop_wanted = continued = resized = 0;
 }
 
 static void reset_handlers(void) {
@@ -195,7 +204,6 @@ int fopo_terminal_open(int colour) {
     if (view.tty >= 0) close(view.tty);
     return status;
   }
-  sigaction(SIGWINCH, NULL, &view.former_window);
   set_handlers(); /* before newterm, which installs handlers of signals that have none */
   view.screen = newterm(NULL, view.out, stdin);
   if (view.screen == NULL) {
@@ -263,6 +271,10 @@ static int same(const fopo_cell *a, const fopo_cell *b) {
 void fopo_terminal_show(const fopo_screen *s, int anew) {
   int rows, cols;
   if (!view.open) return;
+  if (resized) {
+    resized = 0;
+    anew = 1;
+  }
   fopo_terminal_size(&rows, &cols);
   if (continued) {
     continued = 0;
