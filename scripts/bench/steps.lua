@@ -113,7 +113,10 @@ local function threads() return bench.options.threads end
 
 -- It reads what the trainers of these sessions draw in their first steps.
 local function roofline(P, L, sessions)
-  local draws = "src/core/rng.c src/core/threads.c src/core/status.c -lopenblas -lm"
+  local draws = "-lopenblas -lm"
+  for _, name in ipairs{"rng", "threads", "status", "memory", "notice", "plain"} do
+    draws = ("src/core/%s.c %s"):format(name, draws)
+  end
   return assert(bench.worker(("%s %d %d %d %d %d %d %d"):format(
     bench.program("roofline.c", draws), P, L, B, S, threads(), sessions.n, world.seed)))
 end
