@@ -44,7 +44,7 @@ def libfuzz(name, seconds, most, seed, kept):
     subprocess.run([FUZZ, "--seeds", name, corpus], cwd=ROOT, check=True, capture_output=True)
     shutil.rmtree(os.path.join(corpus, ".log"), ignore_errors=True)
     done = subprocess.run([LIBFUZZER, "-max_total_time=%d" % max(1, seconds), "-runs=%d" % most,
-                           "-seed=%d" % seed, "-max_len=8192", "-timeout=20",
+                           "-seed=%d" % seed, "-max_len=32768", "-timeout=20",
                            "-rss_limit_mb=3000", "-detect_leaks=%d" % (name not in BY_LUA),
                            "-artifact_prefix=%s/%s-" % (kept, name), corpus],
                           cwd=ROOT, capture_output=True, text=True, errors="replace",
