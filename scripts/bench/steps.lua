@@ -248,7 +248,9 @@ function steps.steps()
     for _, fast in ipairs(FAST) do row(L, s, fast[1], "torch mixture", true, 20) end
     row(L, s, "REINFORCE", "torch reinforce", true)
     row(L, s, "uniform", "torch uniform", true)
-    row(L, s, "mixture", "torch mixture", true)
+    for _, what in ipairs{"mixture", MASS, "uniform"} do
+      row(L, s, what, "torch mixture", true)
+    end
     collectgarbage()
     collectgarbage()
   end
