@@ -165,11 +165,10 @@ $(OUT)/%.cu.o: %.cu $(OUT)/nvcc
 	  -c -o $@ $< >$(@:.o=.ptxas) 2>&1; status=$$?; \
 	  grep -vE '^ptxas info|bytes stack frame|^$$' $(@:.o=.ptxas) >&2; exit $$status
 
-# nvcc may be a wrapper such as ccache's, so it is asked itself where its libraries are.
 $(OUT)/fopo_cuda.so: $(CUDA_SRC:%.cu=$(OUT)/%.cu.o)
 	$(call say,LINK,$@)
-	$(Q)top=$$($(CUDA) --dryrun -x cu /dev/null 2>&1 | sed -n 's/^#\$$ TOP=//p'); \
-	  $(CUDA) -shared -cudart static -o $@ $^ -lcublas -Xlinker -rpath,$$(realpath "$$top")/lib64
+	$(Q)top=$$(sh scripts/tools/cuda.sh $(CUDA)); \
+	  $(CUDA) -shared -cudart static -o $@ $^ -lcublas -Xlinker -rpath,$$top/lib64
 
 # mpicc is asked for when the object is made, so that MPI=1 finds the one that it has installed.
 $(OUT)/fopo_mpi.so: src/comm/mpi/fopo_mpi.c src/comm/mpi/mpi.h src/core/status.h $(OUT)/flags \

@@ -30,8 +30,7 @@ local function limits()
   if not nvcc then return nil, "nvcc is absent" end
   local out = bench.folder .. "/bin/gpu_limits"
   bench.run("mkdir -p " .. bench.folder .. "/bin")
-  local top = bench.line_of(nvcc .. " --dryrun -x cu /dev/null 2>&1 | sed -n 's/^#\\$ TOP=//p'")
-  local lib = (top or "/usr/local/cuda") .. "/lib64" -- for those who run it
+  local lib = ("$(sh %s %s)/lib64"):format(bench.path("../tools/cuda.sh"), nvcc) -- to run it
   bench.run(("%s -O2 -std=c++17 -arch=native -o %s %s -lcublas -Xlinker -rpath,%s"):format(
     nvcc, out, bench.path("gpu_limits.cu"), lib))
   return bench.worker(out)
