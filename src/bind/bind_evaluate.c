@@ -2,7 +2,7 @@
 #include "bind/families.h"
 #include "judge/evaluate.h"
 #include "judge/measures.h"
-#include "learn/recommend.h"
+#include "policy/recommend.h"
 
 static void push_evaluation(lua_State *L, const fopo_evaluation *e) {
   lua_createtable(L, 0, 8);

@@ -4,7 +4,7 @@
 #include "bind/families.h"
 #include "core/memory.h"
 #include "data/embed.h"
-#include "learn/softmax.h"
+#include "policy/softmax.h"
 
 enum {
   ITEMS,

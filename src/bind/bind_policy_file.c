@@ -5,7 +5,7 @@
 #include "bind/families.h"
 #include "core/memory.h"
 #include "data/embed.h"
-#include "learn/policy_file.h"
+#include "policy/policy_file.h"
 
 /* A policy on its way from a file to Lua. */
 typedef struct {

@@ -5,7 +5,7 @@
 #include "data/histories.h"
 #include "data/lookup.h"
 #include "data/read/stream.h"
-#include "learn/recommend.h"
+#include "policy/recommend.h"
 
 /* ---- histories ---- */
 

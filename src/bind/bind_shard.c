@@ -3,7 +3,7 @@
 #include "comm/comm.h"
 #include "core/memory.h"
 #include "core/npy.h"
-#include "data/gather.h"
+#include "ranks/gather.h"
 
 bind_array *bind_array_new_part(lua_State *L) {
   bind_array *a = bind_new(L, &bind_array_type, 0);

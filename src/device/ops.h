@@ -112,7 +112,7 @@ typedef enum {
 #define FOPO_TAIL_LEAST (-FLT_MIN)
 
 /* The part of a catalogue of P items that this process holds, one of `size` that hold the others
- * (data/shard.h). Place p of the norm order is row p / size of part p mod size, so the rows of a
+ * (ranks/shard.h). Place p of the norm order is row p / size of part p mod size, so the rows of a
  * part are in the norm order too. */
 typedef struct {
   size_t P, rows;

@@ -6,7 +6,7 @@
 #include "core/clock.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "learn/recommend.h"
+#include "policy/recommend.h"
 
 static const double z = FOPO_Z95;
 

@@ -4,7 +4,7 @@
 #define FOPO_JUDGE_EVALUATE_H
 
 #include "data/sessions.h"
-#include "learn/policy.h"
+#include "policy/policy.h"
 
 typedef struct {
   size_t contexts; /* N */

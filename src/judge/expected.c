@@ -1,5 +1,5 @@
 /* sum_{a in Y} exp(q . beta_a - log Z), with log Z summed over the whole catalogue
- * (learn/softmax.h); without the items of X divided by what they leave of the mass. */
+ * (policy/softmax.h); without the items of X divided by what they leave of the mass. */
 #include "judge/expected.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "core/status.h"
 #include "core/threads.h"
 #include "kernels/kernels.h"
-#include "learn/softmax.h"
+#include "policy/softmax.h"
 
 enum { BLOCK = 1024 }; /* contexts whose queries are held at once */
 

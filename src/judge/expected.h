@@ -5,7 +5,7 @@
 #define FOPO_JUDGE_EXPECTED_H
 
 #include "data/sessions.h"
-#include "learn/policy.h"
+#include "policy/policy.h"
 
 typedef struct {
   size_t contexts;   /* those that were summed */

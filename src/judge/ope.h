@@ -8,7 +8,7 @@
  *   dr           (1/n) sum E_pi r_M(., x_i) + w_i (r_i - r_M(a_i, x_i))   (Dudik et al. 2011)
  *   clipped_dr   the same with clipped weights
  *
- * The items may be dealt out (data/shard.h): new and run are then collective, every rank has the
+ * The items may be dealt out (ranks/shard.h): new and run are then collective, every rank has the
  * whole log and model, sums over its own items, and comes to the terms of all events.
  *
  * There is no n x P matrix. What depends on the whole catalogue, Z(x_i) and E_pi r_M(., x_i), is

@@ -1,5 +1,5 @@
 /* What off-policy evaluation sums over the items of a context, for one process or for the parts of
- * a catalogue (data/shard.h). */
+ * a catalogue (ranks/shard.h). */
 #ifndef FOPO_JUDGE_OPE_JOIN_H
 #define FOPO_JUDGE_OPE_JOIN_H
 

@@ -6,7 +6,7 @@
 #ifndef FOPO_JUDGE_REFERENCE_H
 #define FOPO_JUDGE_REFERENCE_H
 
-#include "learn/policy.h"
+#include "policy/policy.h"
 
 /* The most parameter vectors of one pass, and the most directions of slopes. */
 enum { FOPO_REFERENCE_MOST = 33, FOPO_REFERENCE_DIRECTIONS = (FOPO_REFERENCE_MOST - 1) / 2 };

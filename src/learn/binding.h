@@ -3,7 +3,7 @@
 #ifndef FOPO_LEARN_BINDING_H
 #define FOPO_LEARN_BINDING_H
 
-#include "learn/policy.h"
+#include "policy/policy.h"
 #include "learn/reward.h"
 
 /* To be read; changed by the functions below alone. {0}: bound to nothing. */

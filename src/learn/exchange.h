@@ -2,7 +2,7 @@
  * and the same theta, and comes to the same gradient; what they share is the work of the estimator:
  *
  *   whole catalogue  each rank estimates v of its share of the contexts
- *   a part of it     each rank has a part of the items (data/shard.h), and sums over those draws of
+ *   a part of it     each rank has a part of the items (ranks/shard.h), and sums over those draws of
  *                    every context that its part holds; the rank whose share a context is in joins
  *                    the sums, in the order of the ranks, into v
  *

@@ -24,7 +24,7 @@
 #define FOPO_LEARN_MASS_H
 
 #include "core/matrix.h"
-#include "data/shard.h"
+#include "ranks/shard.h"
 
 #define FOPO_MASS_KEEP 0.995 /* the share that is kept unless a user asks for another */
 

@@ -4,7 +4,7 @@
 #define FOPO_LEARN_PROPOSAL_H
 
 #include "device/device.h"
-#include "learn/policy.h"
+#include "policy/policy.h"
 
 typedef enum { FOPO_PROPOSAL_UNIFORM, FOPO_PROPOSAL_MIXTURE } fopo_proposal_kind;
 

@@ -8,7 +8,7 @@
 #define FOPO_LEARN_REWARD_H
 
 #include "data/logs/logs.h"
-#include "data/shared.h"
+#include "ranks/shared.h"
 #include "device/device.h"
 #include "learn/option.h"
 

@@ -7,7 +7,7 @@
 #include "judge/expected.h"
 #include "judge/measures.h"
 #include "kernels/kernels.h"
-#include "learn/recommend.h"
+#include "policy/recommend.h"
 #include "small_world.h"
 
 static void near(double a, double b) {

@@ -15,7 +15,7 @@
 #include "core/npy.h"
 #include "core/rng.h"
 #include "core/status.h"
-#include "data/shard.h"
+#include "ranks/shard.h"
 #include "device/device.h"
 #include "mips/order.h"
 #include "mips/scan.h"

@@ -7,8 +7,8 @@
 #include "comm/pieces.h"
 #include "core/progress.h"
 #include "core/rng.h"
-#include "data/gather.h"
-#include "data/shared.h"
+#include "ranks/gather.h"
+#include "ranks/shared.h"
 #include "data/world/synthetic.h"
 #include "ranks.h"
 

@@ -2,7 +2,7 @@
  * the definition in double. */
 #include "core/progress.h"
 #include "judge/expected.h"
-#include "learn/softmax.h"
+#include "policy/softmax.h"
 #include "small_world.h"
 
 enum { P = 9000, N = 5, DIM = 4 }; /* more items than two tiles hold */

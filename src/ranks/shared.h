@@ -3,11 +3,11 @@
  * so those that have them send them to all: what every rank then computes is what one process does.
  *
  * All functions but done are collective (comm/comm.h), and fail on all ranks if one fails. */
-#ifndef FOPO_DATA_SHARED_H
-#define FOPO_DATA_SHARED_H
+#ifndef FOPO_RANKS_SHARED_H
+#define FOPO_RANKS_SHARED_H
 
 #include "data/embed.h"
-#include "data/shard.h"
+#include "ranks/shard.h"
 
 typedef struct {
   size_t N;      /* contexts of all ranks; fopo_comm_share says whose they are */

@@ -1,4 +1,4 @@
-#include "data/gather.h"
+#include "ranks/gather.h"
 
 #include <string.h>
 

@@ -14,12 +14,12 @@
  *   items_numbers, or items_text and items_offsets   the names of the items, as data/names.h says
  *
  * A file without contexts, rows or names is read as one with "mean", "float32" and no names. */
-#ifndef FOPO_LEARN_POLICY_FILE_H
-#define FOPO_LEARN_POLICY_FILE_H
+#ifndef FOPO_POLICY_POLICY_FILE_H
+#define FOPO_POLICY_POLICY_FILE_H
 
 #include "core/npz.h"
 #include "data/names.h"
-#include "learn/policy.h"
+#include "policy/policy.h"
 
 /* What to save; nothing is owned. */
 typedef struct {

@@ -1,11 +1,11 @@
 /* The softmax policy over a catalogue: pi(a | x) = exp f(a, x) / Z(x), with
  * f(a, x) = h(x)^T beta_a / temperature (the paper, "Parametrizing the Policy"). h is linear,
  * h(x) = theta^T x, or a network of one or two hidden layers (device/network.h). */
-#ifndef FOPO_LEARN_POLICY_H
-#define FOPO_LEARN_POLICY_H
+#ifndef FOPO_POLICY_POLICY_H
+#define FOPO_POLICY_POLICY_H
 
 #include "core/matrix.h"
-#include "data/shard.h"
+#include "ranks/shard.h"
 #include "device/network.h"
 #include "kernels/rows.h"
 #include "mips/index.h"

@@ -2,7 +2,7 @@
  * more are needed differs from context to context: a search begins with few, and contexts that were
  * left with less than k are searched again for four times as many, up to k and all that they leave
  * out, where the answer is certain. So a user who took 10,000 items does not slow the others. */
-#include "learn/recommend.h"
+#include "policy/recommend.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "core/progress.h"
 #include "core/sorted.h"
 #include "core/status.h"
-#include "learn/softmax.h"
+#include "policy/softmax.h"
 
 enum { BLOCK = 256, FIRST = 32, FACTOR = 4 };
 

@@ -5,7 +5,7 @@
  *
  * which are multiplied by exp(m_old - m) and its square if a tile raises m. A query is summed by
  * one thread in the order of the items. */
-#include "learn/softmax.h"
+#include "policy/softmax.h"
 
 #include <math.h>
 

@@ -5,8 +5,8 @@
  * catalogue in the norm order.
  *
  * All functions but done are collective (comm/comm.h), and fail on all ranks if one fails. */
-#ifndef FOPO_DATA_SHARD_H
-#define FOPO_DATA_SHARD_H
+#ifndef FOPO_RANKS_SHARD_H
+#define FOPO_RANKS_SHARD_H
 
 #include "data/embed.h"
 #include "device/ops.h"

@@ -1,6 +1,6 @@
 /* What the ranks hold in ranges, on every rank. */
-#ifndef FOPO_DATA_GATHER_H
-#define FOPO_DATA_GATHER_H
+#ifndef FOPO_RANKS_GATHER_H
+#define FOPO_RANKS_GATHER_H
 
 #include "data/sessions.h"
 

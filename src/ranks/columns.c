@@ -1,4 +1,4 @@
-#include "data/columns.h"
+#include "ranks/columns.h"
 
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "core/sorted.h"
 #include "core/status.h"
 #include "core/threads.h"
-#include "data/gather.h"
+#include "ranks/gather.h"
 #include "data/interactions.h"
 
 void fopo_columns_done(fopo_columns *c) {

@@ -11,7 +11,7 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
-#include "data/shard.h"
+#include "ranks/shard.h"
 #include "mips/order.h"
 #include "mips/scan.h"
 

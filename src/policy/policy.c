@@ -1,7 +1,7 @@
 /* The softmax policy: a linear transform or a network over item embeddings. Everything that scores
  * a whole catalogue goes through an index; what is here turns contexts into queries and queries
  * into recommendations, in blocks that bound memory and let an interruption through. */
-#include "learn/policy.h"
+#include "policy/policy.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "data/shard.h"
+#include "ranks/shard.h"
 
 #include <math.h>
 #include <string.h>

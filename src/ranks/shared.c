@@ -1,4 +1,4 @@
-#include "data/shared.h"
+#include "ranks/shared.h"
 
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
-#include "data/gather.h"
+#include "ranks/gather.h"
 
 void fopo_shared_done(fopo_shared *s) {
   fopo_matrix_done(&s->x);

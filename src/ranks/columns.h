@@ -1,8 +1,8 @@
 /* The interactions by columns: each rank has those of its range of the items, fopo_comm_share of
  * them, and all users in blocks: block b are the users whose sessions rank b makes, or has. No rank
  * holds all interactions, and what it holds takes memory by its own entries alone, not by users. */
-#ifndef FOPO_DATA_COLUMNS_H
-#define FOPO_DATA_COLUMNS_H
+#ifndef FOPO_RANKS_COLUMNS_H
+#define FOPO_RANKS_COLUMNS_H
 
 #include "comm/comm.h"
 #include "data/sessions.h"

@@ -1,9 +1,9 @@
 /* The best items of contexts, without those that must not be shown. */
-#ifndef FOPO_LEARN_RECOMMEND_H
-#define FOPO_LEARN_RECOMMEND_H
+#ifndef FOPO_POLICY_RECOMMEND_H
+#define FOPO_POLICY_RECOMMEND_H
 
 #include "core/csr.h"
-#include "learn/policy.h"
+#include "policy/policy.h"
 
 typedef struct {
   const fopo_policy *policy;

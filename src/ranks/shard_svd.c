@@ -1,5 +1,5 @@
 /* fopo_embed_svd over columns and users that are shared out: rank r has the columns M_r of its
- * range of the items (data/columns.h) and its rows W_r of every matrix by items; of a matrix by
+ * range of the items (ranks/columns.h) and its rows W_r of every matrix by items; of a matrix by
  * users, Y, the rows Y_r of its block of the users:
  *
  *     Y_b = sum over ranks r of (M_r)_b W_r      (M_r)_b W_r goes to rank b, which adds up
@@ -22,8 +22,8 @@
 #include "core/status.h"
 #include "core/svd_dense.h"
 #include "core/threads.h"
-#include "data/columns.h"
-#include "data/shard.h"
+#include "ranks/columns.h"
+#include "ranks/shard.h"
 
 /* Multiply-adds of a rank between two agreements, about: 10 to 50 ms. */
 #define SLAB ((size_t)32 << 20)

@@ -1,5 +1,5 @@
 /* Nothing that is read is trusted: every member is looked at before a policy is made of it. */
-#include "learn/policy_file.h"
+#include "policy/policy_file.h"
 
 #include <math.h>
 #include <stdio.h>

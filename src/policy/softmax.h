@@ -1,10 +1,10 @@
 /* Exact sums of the softmax over the whole catalogue, pi(a) = exp(q . beta_a) / Z, for queries as
  * fopo_policy_queries makes them. A query costs a product with every item. */
-#ifndef FOPO_LEARN_SOFTMAX_H
-#define FOPO_LEARN_SOFTMAX_H
+#ifndef FOPO_POLICY_SOFTMAX_H
+#define FOPO_POLICY_SOFTMAX_H
 
 #include "core/matrix.h"
-#include "data/shard.h"
+#include "ranks/shard.h"
 
 /* log_z [B] = log sum_a exp(q_b . beta_a), and, unless NULL, squares [B] = sum_a pi(a)^2: its
  * inverse is the effective number of items, P for a uniform policy and 1 for one sure item. Q is
