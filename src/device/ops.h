@@ -25,6 +25,19 @@ typedef struct {
   uint32_t step;
 } fopo_draw_key;
 
+/* The sparse part of the scores. The score of item a in context x has two parts,
+ *
+ *     f(a, x) = q(x) . beta_a + s(a, x),
+ *
+ * and s is 0 but for a few items of each context. Its first use is a mask: s = -infinity for the
+ * items that a user has already taken, which the softmax then leaves out. indptr NULL: s = 0. */
+typedef struct {
+  const uint64_t *indptr; /* device [n + 1] where each row begins in ids */
+  const uint32_t *ids;    /* device, ascending within a row */
+  const float *values;    /* device, s of each id; NULL: -infinity for all of them */
+  const uint32_t *rows;   /* device [B] the row of each context of a batch; NULL: its own id */
+} fopo_sparse_scores;
+
 /* The contexts that an operation works on: a batch, or a part of one. An operation reads the fields
  * that it needs. */
 typedef struct {
@@ -36,6 +49,7 @@ typedef struct {
   const uint32_t *rows;   /* device [B] their ids */
   const uint32_t *counts; /* device [B] the samples that each has, its first ones; NULL: S of all */
   const float *Q;         /* device [B, L] their queries */
+  fopo_sparse_scores sparse; /* what is added to the scores of a few items; zeros: nothing */
   fopo_draw_key key;
 } fopo_device_batch;
 
