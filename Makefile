@@ -386,6 +386,12 @@ INSTALL     ?= install
 pkglibdir    = $(patsubst %/,%,$(dir $(bindir)))/lib/fopo
 VERSION     := $(shell sed -n 's/^.define FOPO_VERSION "\(.*\)"/\1/p' src/bind/bind.h)
 
+# The manual as fopo.1, manual.html and manual.md, from the declarations that help() reads. Only the
+# last is in git, for readers on the web: make doc copies it there. A program built for arm64 does
+# not run here; its manual is written by this machine's.
+WRITER  := $(if $(filter 1,$(ARM)),build/release,$(OUT))/fopo
+MANUAL   = mkdir -p $(OUT)/doc && ./$(WRITER) scripts/tools/manual.lua $(OUT)/doc
+
 .PHONY: install uninstall dist doc pictures
 
 install: all
@@ -397,9 +403,10 @@ install: all
 	  $(INSTALL) -m 755 $(CUDA_SO) $(DESTDIR)$(pkglibdir)/fopo_cuda.so)
 	$(Q)$(if $(MPI_SO),$(INSTALL) -d $(DESTDIR)$(pkglibdir) && \
 	  $(INSTALL) -m 755 $(MPI_SO) $(DESTDIR)$(pkglibdir)/fopo_mpi.so)
-	$(Q)$(INSTALL) -m 644 docs/fopo.1 $(DESTDIR)$(mandir)/man1/fopo.1
-	$(Q)$(INSTALL) -m 644 $(wildcard docs/*.md docs/*.html docs/*.svg) README.md CHANGELOG.md \
-	  SECURITY.md LICENSE $(DESTDIR)$(docdir)
+	$(Q)$(MANUAL)
+	$(Q)$(INSTALL) -m 644 $(OUT)/doc/fopo.1 $(DESTDIR)$(mandir)/man1/fopo.1
+	$(Q)$(INSTALL) -m 644 $(wildcard docs/*.md docs/*.svg) $(OUT)/doc/manual.html README.md \
+	  CHANGELOG.md SECURITY.md LICENSE $(DESTDIR)$(docdir)
 	$(Q)$(INSTALL) -m 644 $(wildcard scripts/examples/*.lua scripts/examples/*.slurm) \
 	  scripts/recommend.lua \
 	  $(DESTDIR)$(datadir)/fopo/examples
@@ -422,9 +429,9 @@ dist:
 	$(Q)mv build/fopo-$(VERSION).tar.gz.tmp build/fopo-$(VERSION).tar.gz
 	$(call say,DIST,build/fopo-$(VERSION).tar.gz)
 
-# The manual, from the declarations that help() reads: docs/fopo.1, manual.md, manual.html.
 doc: $(OUT)/fopo
-	$(Q)./$(OUT)/fopo scripts/tools/manual.lua docs
+	$(Q)$(MANUAL)
+	$(Q)cp $(OUT)/doc/manual.md docs
 
 # README's pictures: the view of the runs in docs/pictures, and a step of a lesson.
 PYTHON ?= /usr/bin/python3

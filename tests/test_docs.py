@@ -45,15 +45,14 @@ class Page(html.parser.HTMLParser):
             self.faults.append("line %d: </%s> closes %s" % (self.getpos()[0], tag, self.open[-1:]))
 
 
-def manual_is_up_to_date():
-    with tempfile.TemporaryDirectory() as folder:
-        made = subprocess.run([FOPO, "scripts/tools/manual.lua", folder], text=True,
-                              capture_output=True, timeout=60)
-        check("the manual can be made", made.returncode == 0, made.stderr)
-        for name in sorted(os.listdir(folder)):
-            same = os.path.exists("docs/" + name) and read("docs/" + name) == read(
-                os.path.join(folder, name))
-            check("docs/%s is up to date: run make doc" % name, same)
+def manual_is_up_to_date(folder):
+    made = subprocess.run([FOPO, "scripts/tools/manual.lua", folder], text=True,
+                          capture_output=True, timeout=60)
+    check("the manual can be made", made.returncode == 0, made.stderr)
+    names = sorted(os.listdir(folder))
+    check("it has three forms", names == ["fopo.1", "manual.html", "manual.md"], names)
+    check("docs/manual.md is up to date: run make doc",
+          read("docs/manual.md") == read(folder + "/manual.md"))
 
 
 def gpu_table_is_up_to_date():
@@ -87,9 +86,8 @@ def pictures_are_up_to_date():
         check("README says how long the run of %s took" % run, took in read("README.md"), took)
 
 
-def man_page_is_clean():
-    for command in (["groff", "-ww", "-man", "-Tutf8", "docs/fopo.1"],
-                    ["man", "--warnings", "-l", "docs/fopo.1"]):
+def man_page_is_clean(path):
+    for command in (["groff", "-ww", "-man", "-Tutf8", path], ["man", "--warnings", "-l", path]):
         if shutil.which(command[0]) is None:
             print("skip the man page by %s: it is not here" % command[0])
             continue
@@ -100,21 +98,19 @@ def man_page_is_clean():
         check(command[0] + " shows the options", "--no-init" in done.stdout)
 
 
-def variables_are_in_the_manual():
-    page = read("docs/fopo.1")
+def variables_are_in_the_manual(page):
     for path in glob.glob("src/**/*.c*", recursive=True):
         for name in re.findall(r'getenv\("(\w+)"\)', read(path)):
             check("%s reads %s, the manual does not name it" % (path, name),
                   name in page or name == "HOME")
 
 
-def pages_are_well_formed():
-    for path in glob.glob("docs/*.html"):
-        page = Page(read(path))
-        check(path + " is well formed", not page.faults, page.faults[:5])
-        check(path + " has each id once", len(page.ids) == len(set(page.ids)))
-        lost = [link for link in page.links if link[0] != "#" or link[1:] not in page.ids]
-        check(path + " has no link to elsewhere and none to nowhere", not lost, lost[:5])
+def page_is_well_formed(text):
+    page = Page(text)
+    check("the page is well formed", not page.faults, page.faults[:5])
+    check("the page has each id once", len(page.ids) == len(set(page.ids)))
+    lost = [link for link in page.links if link[0] != "#" or link[1:] not in page.ids]
+    check("the page has no link to elsewhere and none to nowhere", not lost, lost[:5])
     check("a fault is seen", Page("<p><b>x</p>").faults)
 
 
@@ -181,12 +177,13 @@ def paths_lead_somewhere():
                   "NAME" in path or exists(path.split(":")[0]) or examples)
 
 
-manual_is_up_to_date()
+with tempfile.TemporaryDirectory() as manual:
+    manual_is_up_to_date(manual)
+    man_page_is_clean(manual + "/fopo.1")
+    variables_are_in_the_manual(read(manual + "/fopo.1"))
+    page_is_well_formed(read(manual + "/manual.html"))
 gpu_table_is_up_to_date()
 pictures_are_up_to_date()
-man_page_is_clean()
-variables_are_in_the_manual()
-pages_are_well_formed()
 names_are_in_the_source()
 paths_lead_somewhere()
 readme_leads_everywhere()

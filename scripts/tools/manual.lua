@@ -1,6 +1,8 @@
 -- The manual, from the declarations that help() reads: FOLDER/fopo.1, manual.md and manual.html.
 --
---   ./fopo scripts/tools/manual.lua FOLDER        (make doc writes docs/)
+--   ./fopo scripts/tools/manual.lua FOLDER
+--
+-- make install installs the first and the last; make doc brings docs/manual.md up to date.
 --
 -- What stands here and nowhere else: the order of the sections, a sentence about each, and what the
 -- command line reads (environment, files, exit codes). Options are read from `fopo -h`.
