@@ -288,9 +288,11 @@ test: packages
 test-programs: $(TESTS) $(EMULATED) $(OUT)/seam.so $(OUT)/fuzz
 test-programs: $(if $(filter asan clang coverage,$(MODE)),,$(WATCHED) $(PLANTED))
 
-# The form of the source: clang-format, luacheck, clang-tidy, cppcheck, long lines, the layers.
+# The form of the source: clang-format, luacheck, clang-tidy, cppcheck, long lines, the layers; and
+# its plan: rooms, arrows between them, circles of files.
 lint:
 	$(Q)sh scripts/tools/setup.sh --lint
+	$(Q)bash tests/check_house.sh
 	$(Q)CFLAGS='$(CFLAGS)' CXXFLAGS='$(CXXFLAGS)' bash tests/check_style.sh --tidy
 
 format:

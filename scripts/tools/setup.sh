@@ -47,6 +47,7 @@ lua-check                make lint: luacheck
 clang-format-14          make lint, make format
 clang-tidy-14            make lint
 cppcheck                 make lint
+universal-ctags          make lint: circles of files by the functions they use
 '
 
 # The libraries for arm64 are unpacked below build/arm, from the packages of their headers.
