@@ -43,8 +43,6 @@ IN_LUA = (
     ("strings", "local s = '' while true do s = (s .. 'x'):rep(2):sub(1, 99) end"),
     ("sorting", "local t = {} for i = 1, 4000000 do t[i] = -i end "
      "while true do table.sort(t, function(a, b) return a < b end) end"),
-    ("backtracking", "string.find(('a'):rep(50), ('.-'):rep(40) .. 'b')"),
-    ("backtracking in gsub", "string.gsub(('a'):rep(50), ('a-'):rep(40) .. 'b', '')"),
     ("a finaliser", "setmetatable({}, {__gc = function() while true do end end}) collectgarbage()"))
 IN_C = (
     ("reading a file", "while true do data.read('big.csv', {format = 'pairs'}) end"),

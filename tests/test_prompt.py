@@ -237,19 +237,30 @@ p.process.send_signal(signal.SIGTERM)
 p.process.wait(30)
 check("terminal after SIGTERM", termios.tcgetattr(p.slave) == p.before)
 
-# a C function that never ends: the second Ctrl-C says so, the third ends the program
+# a function of Lua's library that never ends: the second Ctrl-C says so, the third ends the program
+for code in ("table.move({}, 1, 10^14, 2)", "string.find(('a'):rep(50), ('.-'):rep(40) .. 'b')"):
+    p = Prompt()
+    p.wait(PROMPT)
+    p.start(code)
+    for _ in range(20):  # on a loaded machine the first may arrive late
+        p.send("\x03")
+        time.sleep(1.2)
+        if select.select([p.master], [], [], 0)[0]:
+            p.seen += os.read(p.master, 65536).decode()
+        if "next Ctrl-C ends the program" in p.seen:
+            break
+    p.send("\x03")
+    check("ended: " + code, p.process.wait(30) == -signal.SIGINT)
+    check("terminal after it", termios.tcgetattr(p.slave) == p.before)
+
+# one that takes seconds: the interruption is raised when it returns
 p = Prompt()
 p.wait(PROMPT)
-p.start("table.move({}, 1, 10^14, 2)")
-for _ in range(20):  # on a loaded machine the first may arrive late
-    p.send("\x03")
-    time.sleep(1.2)
-    if select.select([p.master], [], [], 0)[0]:
-        p.seen += os.read(p.master, 65536).decode()
-    if "next Ctrl-C ends the program" in p.seen:
-        break
+p.start("n = 0 for i = 1, 100 do string.find(('a'):rep(34), ('.-'):rep(6) .. 'b') n = i end")
+time.sleep(0.3)
 p.send("\x03")
-check("ended", p.process.wait(30) == -signal.SIGINT)
-check("terminal after it", termios.tcgetattr(p.slave) == p.before)
+check("a pattern is interrupted behind", "interrupted" in p.wait(PROMPT), p.seen[-300:])
+check("and not at the end of the loop", "true" in p.enter("n < 100"))
+p.end()
 
 sys.exit(1 if failures else 0)

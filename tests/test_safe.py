@@ -2,6 +2,7 @@
 allowed works, and the limits of time and memory hold."""
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,11 @@ def run(code, *options, safe=True):
     return subprocess.run([FOPO, "--no-init", *(["--safe"] if safe else []), *options, "-e", code],
                           capture_output=True, text=True, timeout=120)
 
+
+# a pattern that backtracks without end cannot be interrupted; its end is checked under "time"
+endless = subprocess.Popen([FOPO, "--no-init", "--safe", "--max-seconds", "0.2", "-e",
+                            "string.find(('a'):rep(50), ('.-'):rep(40) .. 'b')"],
+                           stderr=subprocess.PIPE, text=True)
 
 # ---- the standard libraries: every function that is there without --safe ----
 KEPT = {"io": "write stdout stderr type", "debug": "traceback",
@@ -121,6 +127,9 @@ done = run("local begun = os.clock() while os.clock() < begun + 0.2 do end print
 check("0 is no limit", done.returncode == 0 and done.stdout == "done\n", done.stderr)
 done = run("while true do end", "--max-seconds", "0.2", safe=False)
 check("without --safe too", done.returncode == 142, done.stderr)
+check("a pattern without end is ended by the signal", "did not stop when its time was over" in
+      endless.communicate(timeout=60)[1] and endless.returncode == -signal.SIGALRM,
+      endless.returncode)
 
 # ---- memory ----
 for code, sentence in (

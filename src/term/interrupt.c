@@ -14,7 +14,6 @@
 
 #include "core/clock.h"
 #include "core/progress.h"
-#include "term/pattern_lua.h"
 
 typedef struct running running;
 struct running {
@@ -322,7 +321,6 @@ void fopo_interrupt_install(lua_State *L) {
                                  {"close", coroutine_close},
                                  {NULL, NULL}};
   struct sigaction action, former;
-  fopo_pattern_install(L);
   base = (running){.L = L};
   main_thread = pthread_self();
 

@@ -5,11 +5,11 @@
  * another. The hook raises "interrupted" at each instruction until fopo_interrupt_done(), so
  * neither pcall nor a coroutine can swallow it. This module replaces coroutine.resume, wrap and
  * close, to know the running states, debug.sethook, so that a script cannot remove the hook, and
- * what runs where no hook does: xpcall for its message handlers, setmetatable for finalisers, and
- * the functions of patterns (term/pattern_lua.h).
+ * what runs where no hook does: xpcall for its message handlers and setmetatable for finalisers.
  *
- * If the program does not react within a second (a table.move of a billion places), the next Ctrl-C
- * says so and the one after it ends the process. */
+ * A function of Lua's own library runs to its end: string.find with a pattern that backtracks, or
+ * table.move of a billion places. The interruption is raised when it returns. If it does not return
+ * within a second, the next Ctrl-C says so and the one after it ends the process. */
 #ifndef FOPO_TERM_INTERRUPT_H
 #define FOPO_TERM_INTERRUPT_H
 
