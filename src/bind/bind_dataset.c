@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "bind/families.h"
+#include "ranks/dataset.h"
 
 static void dataset_done(bind_object *o) { fopo_dataset_free(((bind_dataset *)o)->dataset); }
 

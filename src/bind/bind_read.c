@@ -1,6 +1,6 @@
 /* Reading datasets from files. */
 #include "bind/families.h"
-#include "data/read/ranks.h"
+#include "ranks/read.h"
 
 void bind_dataset_made(lua_State *L, const bind_dataset *d) {
   const fopo_csr *m = &d->dataset->matrix;
@@ -49,7 +49,7 @@ static int data_read(lua_State *L) {
   fopo_read_options o = bind_read_options(L, 2);
   bind_dataset *d = bind_new(L, &bind_dataset_type, 0);
   int part = bind_has(L, 2, "shard") && bind_option_boolean(L, 2, "shard");
-  bind_check(L, part ? fopo_dataset_read_part(&d->dataset, paths, n, &o)
+  bind_check(L, part ? fopo_ranks_read(&d->dataset, paths, n, &o)
                      : fopo_dataset_read_all(&d->dataset, paths, n, &o));
   bind_dataset_made(L, d);
   return 1;

@@ -3,6 +3,7 @@
 #include "comm/comm.h"
 #include "core/memory.h"
 #include "core/npy.h"
+#include "ranks/dataset.h"
 #include "ranks/gather.h"
 
 bind_array *bind_array_new_part(lua_State *L) {

@@ -5,7 +5,7 @@
 #include "bind/families.h"
 #include "data/date.h"
 #include "data/join.h"
-#include "data/sessions.h"
+#include "ranks/split.h"
 
 /* Where a split puts its results on the stack: train, valid, test. */
 typedef struct {
@@ -78,7 +78,7 @@ static int data_split(lua_State *L) {
   places at = push_parts(L);
   fopo_dataset *d = bind_any_dataset(L, 1);
   fopo_split split = {0};
-  bind_check(L, fopo_split_by(&split, d, &o, &plan));
+  bind_check(L, fopo_ranks_split(&split, d, &o, &plan));
   bind_pressure(L, fopo_csr_nnz(&d->matrix) * 8);
   return_split(L, at, &split);
   return 6;
@@ -107,7 +107,7 @@ static int data_split_files(lua_State *L) {
     plan.windows = joined.windows;
     all->dataset = joined.dataset;
     joined.dataset = NULL;
-    status = fopo_split_by(&split, all->dataset, &o, &plan);
+    status = fopo_ranks_split(&split, all->dataset, &o, &plan);
     fopo_joined_done(&joined);
   }
   bind_check(L, status);

@@ -1,23 +1,21 @@
 /* Selection by digits: doubles in their order are integers in theirs, and the k-th smallest is
  * found from the top, 16 bits a round, by counting how many have each digit. Counts add up over
- * ranks, so no rank needs the times of another, and no copy of them is made. */
+ * processes, so none needs the times of another, and no copy of them is made. */
 #include "data/cuts.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "comm/comm.h"
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/threads.h"
 
 enum { BITS = 16, DIGITS = 1 << BITS };
 
-/* The times of all ranks, those here and the counts of their digits. */
 typedef struct {
-  const double *times; /* [here] */
-  size_t here, all;
-  int is_shared;
+  const double *times; /* [n] of this process */
+  size_t n, all;       /* all: times of all processes */
+  const fopo_split_others *others;
   double *counts; /* [threads, DIGITS] */
 } selection;
 
@@ -37,14 +35,14 @@ static double time_of(uint64_t key) {
 }
 
 /* counts [DIGITS]: of the times whose key has the bits of `known` above the digit at `shift`, how
- * many have each digit. Collective if shared. */
+ * many have each digit. Of all processes. */
 static int count_digits(selection *s, uint64_t known, int shift) {
   size_t threads = (size_t)fopo_threads();
   memset(s->counts, 0, threads * DIGITS * sizeof *s->counts);
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
   for (size_t t = 0; t < threads; t++) {
     double *counts = s->counts + t * DIGITS;
-    for (size_t e = s->here * t / threads; e < s->here * (t + 1) / threads; e++) {
+    for (size_t e = s->n * t / threads; e < s->n * (t + 1) / threads; e++) {
       uint64_t key = key_of(s->times[e]), upper = shift + BITS < 64 ? key >> (shift + BITS) : 0;
       if (upper == known) counts[key >> shift & (DIGITS - 1)] += 1.0;
     }
@@ -52,7 +50,7 @@ static int count_digits(selection *s, uint64_t known, int shift) {
   for (size_t t = 1; t < threads; t++) {
     for (size_t i = 0; i < DIGITS; i++) s->counts[i] += s->counts[t * DIGITS + i];
   }
-  return s->is_shared ? fopo_comm_sum_doubles(s->counts, DIGITS) : FOPO_OK;
+  return s->others->sum(s->counts, DIGITS, FOPO_OK);
 }
 
 /* *x = the k-th smallest of the times, counted from 0. */
@@ -74,8 +72,8 @@ static int select_kth(double *x, selection *s, size_t k) {
 /* *n: the times at or after `from`. */
 static int count_from(size_t *n, const selection *s, double from) {
   double count = 0.0;
-  for (size_t e = 0; e < s->here; e++) count += s->times[e] >= from;
-  int status = s->is_shared ? fopo_comm_sum_doubles(&count, 1) : FOPO_OK;
+  for (size_t e = 0; e < s->n; e++) count += s->times[e] >= from;
+  int status = s->others->sum(&count, 1, FOPO_OK);
   *n = (size_t)count;
   return status;
 }
@@ -102,14 +100,14 @@ static int cut(double *from, selection *s, const fopo_split_options *options,
 }
 
 int fopo_cuts(double *from, const fopo_dataset *d, const fopo_split_options *options,
-              const fopo_split_plan *plan, int status) {
+              const fopo_split_plan *plan, const fopo_split_others *others, int status) {
   selection s = {.times = d->times.first,
-                 .here = fopo_csr_nnz(&d->matrix),
+                 .n = fopo_csr_nnz(&d->matrix),
                  .all = fopo_dataset_nnz(d),
-                 .is_shared = d->all_users > 0};
+                 .others = others};
   s.counts = fopo_alloc((size_t)fopo_threads() * DIGITS, sizeof *s.counts);
   if (status == FOPO_OK && s.counts == NULL) status = FOPO_ERR_MEMORY;
-  if (s.is_shared) status = fopo_comm_agree(status);
+  status = others->sum(NULL, 0, status);
   if (status == FOPO_OK) status = cut(from, &s, options, plan);
   fopo_free(s.counts);
   return status;

@@ -1,9 +1,9 @@
 /* Interactions: who took what, as a sparse users x items matrix with the names of both.
  *
- * A dataset may be shared out to the ranks (comm/comm.h): then matrix and times have the users
- * first_user .. first_user + matrix.rows - 1 of all_users, fopo_comm_share of them. The columns are
- * all items, the names are whole on each rank, the counts are those of all ranks, and each array of
- * values and times is there on all ranks or on none. */
+ * A dataset may be shared out to several processes, each of which has a range of the users: then
+ * matrix and times have the users first_user .. first_user + matrix.rows - 1 of all_users. Columns,
+ * names and counts are those of the whole dataset in every process, and each array of values and
+ * times is there in all processes or in none. */
 #ifndef FOPO_DATA_DATASET_H
 #define FOPO_DATA_DATASET_H
 
@@ -22,10 +22,10 @@ typedef struct {
   size_t skipped;    /* rows left out by a condition (is_read = 0), or malformed and counted */
   size_t items_seen; /* columns with at least one entry */
   size_t users_seen; /* rows with at least one entry */
-  /* of a dataset that is shared out; all_users 0: this one is whole */
+  /* of a dataset that is shared out; all_users 0: it is not */
   size_t first_user, all_users;
-  size_t all_nnz;   /* entries of the matrices of all ranks */
-  double period[2]; /* what fopo_dataset_period says of all ranks, if there are times */
+  size_t all_nnz;   /* entries of the matrices of all processes */
+  double period[2]; /* what fopo_dataset_period says, if there are times */
 } fopo_dataset;
 
 void fopo_dataset_free(fopo_dataset *d); /* accepts NULL */
@@ -34,20 +34,12 @@ static inline size_t fopo_dataset_users(const fopo_dataset *d) {
   return d->all_users > 0 ? d->all_users : d->matrix.rows;
 }
 
-/* Entries of the matrix, of all ranks. */
+/* Entries of the matrix, of all processes. */
 static inline size_t fopo_dataset_nnz(const fopo_dataset *d) {
   return d->all_users > 0 ? d->all_nnz : fopo_csr_nnz(&d->matrix);
 }
 
-/* *share becomes this rank's share of a dataset that every rank has whole, as a copy. Not
- * collective. */
-int fopo_dataset_share(fopo_dataset **share, const fopo_dataset *d);
-
-/* *row becomes a dataset of one user of those of all ranks, without names; collective. d is shared
- * out. */
-int fopo_dataset_fetch(fopo_dataset **row, const fopo_dataset *d, size_t user);
-
-/* The earliest and the latest time, of all ranks; 0 if there are none. */
+/* The earliest and the latest time, of all processes; 0 if there are none. */
 int fopo_dataset_period(double *first, double *last, const fopo_dataset *d);
 
 /* .npz that scipy.sparse.load_npz reads (format, shape, indptr, indices, data), with the names and

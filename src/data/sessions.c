@@ -1,8 +1,8 @@
 /* The parts of a split, as a pure function of (dataset, options, plan): every interaction gets its
- * sides (data/sides.h), then each part the sessions that these make (data/split_part.h).
+ * sides (data/sides.h), from which the sessions of each part are made.
  *
- * Of a dataset that is shared out to the ranks, every rank knows the order of all users, 4 bytes
- * each while it works, and does its own; then the sessions change hands (data/split_ranks.h).
+ * Of a range of the users each process knows the order of all users, 4 bytes each while it works,
+ * and makes the sessions of its own; fopo_split_others then moves each to where its place is.
  *
  * Randomness: FOPO_STREAM_SPLIT, step 0 for the order of the users; sides.c says the rest. */
 #include "data/sessions.h"
@@ -10,29 +10,25 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "comm/comm.h"
 #include "core/memory.h"
 #include "core/rng.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "data/cuts.h"
 #include "data/sides.h"
-#include "data/split_part.h"
-#include "data/split_ranks.h"
 
 typedef struct {
   fopo_split *split;
-  const fopo_dataset *d; /* not owned, as are the next two */
+  const fopo_dataset *d; /* not owned, as are the next three */
   const fopo_split_options *options;
   const fopo_split_plan *plan;
+  const fopo_split_others *others;
   uint32_t *users;     /* [n] rows with enough items, in their order */
   uint32_t *order;     /* [n] the same in the order of the parts */
-  uint32_t *positions; /* [n] where these stand among the users of all ranks; NULL: 0 .. n - 1 */
+  uint32_t *positions; /* [n] their places among the users of all processes, ascending */
   size_t n;
   uint8_t *sides; /* [nnz] */
 } job;
-
-static int is_shared(const job *j) { return j->d->all_users > 0; }
 
 static int check_shares(const fopo_split_options *o, const fopo_split_plan *p) {
   int by_share = p->kind == FOPO_SPLIT_USERS || p->kind == FOPO_SPLIT_TIME;
@@ -110,33 +106,31 @@ static int share_users(size_t count[3], size_t n, const fopo_split_options *o) {
   return FOPO_OK;
 }
 
-/* order: the users here in that of the parts, which is a shuffle of those of all ranks; `before` of
- * them are of earlier ranks. */
+/* order: the own users in that of the parts, which is a shuffle of the users of all processes;
+ * `before` of them belong to earlier processes. */
 static int order_users(job *j, size_t before) {
   size_t kept = j->split->kept, n = 0;
   j->order = fopo_alloc(kept, sizeof *j->order);
-  if (is_shared(j)) j->positions = fopo_alloc(j->n, sizeof *j->positions);
-  if (j->order == NULL || (is_shared(j) && j->positions == NULL)) return FOPO_ERR_MEMORY;
+  j->positions = fopo_alloc(j->n, sizeof *j->positions);
+  if (j->order == NULL || j->positions == NULL) return FOPO_ERR_MEMORY;
   fopo_shuffle(j->order, (uint32_t)kept, j->options->seed, FOPO_STREAM_SPLIT, 0);
   for (size_t i = 0; i < kept; i++) {
-    size_t own = j->order[i] - before; /* wraps around for users of earlier ranks */
+    size_t own = j->order[i] - before; /* wraps around for users of earlier processes */
     if (own >= j->n) continue;
     j->order[n] = j->users[own];
-    if (j->positions != NULL) j->positions[n] = (uint32_t)i;
-    n++;
+    j->positions[n++] = (uint32_t)i;
   }
   return FOPO_OK;
 }
 
-/* Users with enough items, at most max_users of all ranks: the first ones. */
+/* Users with enough items, at most max_users of all processes: the first ones. */
 static int choose_users(job *j, int status) {
-  fopo_split_users here = {0}, all;
+  fopo_split_users own = {0}, all;
   size_t before = 0, limit = j->options->max_users;
   j->users = fopo_alloc(j->d->matrix.rows, sizeof *j->users);
   if (status == FOPO_OK && j->users == NULL) status = FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) here = find_users(j->users, &j->d->matrix, j->options);
-  all = here;
-  if (is_shared(j)) status = fopo_split_count_users(&all, &before, &here, status);
+  if (status == FOPO_OK) own = find_users(j->users, &j->d->matrix, j->options);
+  status = j->others->count_users(&all, &before, &own, status);
   if (status != FOPO_OK) return status;
   if (all.kept == 0) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
@@ -147,14 +141,13 @@ static int choose_users(job *j, int status) {
   j->split->kept = limit > 0 && limit < all.kept ? limit : all.kept;
   j->split->dropped = all.dropped;
   size_t rest = j->split->kept > before ? j->split->kept - before : 0;
-  j->n = here.kept < rest ? here.kept : rest;
+  j->n = own.kept < rest ? own.kept : rest;
   return order_users(j, before);
 }
 
-/* How many of the users here stand before a position. */
+/* How many of the own users stand before a position. */
 static size_t count_before(const job *j, size_t position) {
   size_t low = 0, high = j->n;
-  if (j->positions == NULL) return position;
   while (low < high) {
     size_t middle = (low + high) / 2;
     if (j->positions[middle] < position) {
@@ -166,13 +159,108 @@ static size_t count_before(const job *j, size_t position) {
   return low;
 }
 
+/* ---- the sessions of a part ---- */
+
+/* The sides that make X and Y of a part. */
+typedef struct {
+  uint8_t x, y;
+  int keep; /* 1: an item may be in both */
+} rule;
+
+static int in_x(uint8_t sides, rule r) { return (sides & r.x) != 0; }
+static int in_y(uint8_t sides, rule r) { return (sides & r.y) != 0 && (r.keep || !in_x(sides, r)); }
+
+/* Users of a part are in no order, so the processor cannot foresee which rows are read: what row
+ * i + 8 needs is prefetched, in two steps, since its place must be known first. */
+static void prefetch(const fopo_csr *m, const uint8_t *sides, const uint32_t *users, size_t i,
+                     size_t n) {
+  if (i + 16 < n) __builtin_prefetch(&m->indptr[users[i + 16]]);
+  if (i + 8 >= n) return;
+  uint64_t e = m->indptr[users[i + 8]];
+  __builtin_prefetch(&sides[e]);
+  __builtin_prefetch(&m->ids[e]);
+  __builtin_prefetch(&m->ids[e] + 16);
+}
+
+/* x, y [n]: the items of each user in X and in Y; both 0 if one of them is. */
+static void count_items(uint64_t *x, uint64_t *y, const fopo_csr *m, const uint8_t *sides, rule r,
+                        const uint32_t *users, size_t n) {
+#pragma omp parallel for num_threads(n > 4096 ? fopo_threads() : 1) schedule(dynamic, 1024)
+  for (size_t i = 0; i < n; i++) {
+    uint32_t here = 0, there = 0;
+    prefetch(m, sides, users, i, n);
+    for (uint64_t e = m->indptr[users[i]]; e < m->indptr[users[i] + 1]; e++) {
+      here += (uint32_t)in_x(sides[e], r);
+      there += (uint32_t)in_y(sides[e], r);
+    }
+    x[i] = here > 0 && there > 0 ? here : 0;
+    y[i] = here > 0 && there > 0 ? there : 0;
+  }
+}
+
+/* Allocates the sessions of those users that have one. */
+static int init_sessions(fopo_sessions *s, size_t cols, const uint64_t *x, const uint64_t *y,
+                         const uint32_t *users, size_t n) {
+  size_t rows = 0, nnz_x = 0, nnz_y = 0;
+  for (size_t i = 0; i < n; i++) {
+    rows += x[i] > 0;
+    nnz_x += x[i];
+    nnz_y += y[i];
+  }
+  if (rows == 0) return FOPO_OK;
+  int status = fopo_memory_suffices((uint64_t)(nnz_x + nnz_y) * sizeof(uint32_t),
+                                    "splitting the sessions", "lower max_users");
+  if (status == FOPO_OK) status = fopo_csr_init(&s->X, rows, cols, nnz_x, 0);
+  if (status == FOPO_OK) status = fopo_csr_init(&s->Y, rows, cols, nnz_y, 0);
+  if (status != FOPO_OK) return status;
+  s->users = fopo_alloc(rows, sizeof *s->users);
+  if (s->users == NULL) return FOPO_ERR_MEMORY;
+  for (size_t i = 0, row = 0; i < n; i++) {
+    if (x[i] == 0) continue;
+    s->users[row] = users[i];
+    s->X.indptr[row + 1] = s->X.indptr[row] + x[i];
+    s->Y.indptr[row + 1] = s->Y.indptr[row] + y[i];
+    row++;
+  }
+  return FOPO_OK;
+}
+
+static void fill_sessions(fopo_sessions *s, const fopo_csr *m, const uint8_t *sides, rule r) {
+#pragma omp parallel for num_threads(s->X.rows > 4096 ? fopo_threads() : 1) schedule(dynamic, 1024)
+  for (size_t i = 0; i < s->X.rows; i++) {
+    uint32_t *x = s->X.ids + s->X.indptr[i], *y = s->Y.ids + s->Y.indptr[i];
+    prefetch(m, sides, s->users, i, s->X.rows);
+    for (uint64_t e = m->indptr[s->users[i]]; e < m->indptr[s->users[i] + 1]; e++) {
+      if (in_x(sides[e], r)) *x++ = m->ids[e];
+      if (in_y(sides[e], r)) *y++ = m->ids[e];
+    }
+  }
+}
+
+/* The sessions of the users [n], rows of m, in this order; a user with nothing in X or in Y has
+ * none. Without any, *s stays {0}. sides [nnz]. A row is read from left to right, which keeps the
+ * ids ascending: an entry whose sides have a bit of r.x goes to X, one with a bit of r.y to Y. */
+static int make_part(fopo_sessions *s, const fopo_csr *m, const uint8_t *sides, rule r,
+                     const uint32_t *users, size_t n) {
+  uint64_t *x = fopo_alloc(n, sizeof *x), *y = fopo_alloc(n, sizeof *y);
+  int status = x != NULL && y != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK) {
+    count_items(x, y, m, sides, r, users, n);
+    status = init_sessions(s, m->cols, x, y, users, n);
+  }
+  if (status == FOPO_OK && s->users != NULL) fill_sessions(s, m, sides, r);
+  fopo_free(x);
+  fopo_free(y);
+  return status;
+}
+
 /* ---- parts ---- */
 
 /* The users of one part. */
 static fopo_split_segment segment_of(const job *j, size_t first, size_t count) {
   size_t begin = count_before(j, first);
   return (fopo_split_segment){.rows = j->order + begin,
-                              .positions = j->positions != NULL ? j->positions + begin : NULL,
+                              .positions = j->positions + begin,
                               .n = count_before(j, first + count) - begin,
                               .first = first,
                               .all = count,
@@ -203,24 +291,23 @@ static int share_parts(fopo_split_segment *users, const job *j) {
   return FOPO_OK;
 }
 
-/* The sessions of the users here. */
+/* The sessions of the own users. */
 static int make_parts(job *j, const fopo_split_segment *users) {
   const int keep = j->plan->keep_seen, is_users = j->plan->kind == FOPO_SPLIT_USERS;
-  const fopo_rule halves = {FOPO_TRAIN_X, FOPO_TRAIN_Y, 1};
-  const fopo_rule windows[3] = {halves,
-                                {FOPO_IN_TRAIN, FOPO_IN_VALID, keep},
-                                {FOPO_IN_TRAIN | FOPO_IN_VALID, FOPO_IN_TEST, keep}};
+  const rule halves = {FOPO_TRAIN_X, FOPO_TRAIN_Y, 1};
+  const rule windows[3] = {halves,
+                           {FOPO_IN_TRAIN, FOPO_IN_VALID, keep},
+                           {FOPO_IN_TRAIN | FOPO_IN_VALID, FOPO_IN_TEST, keep}};
   int status = FOPO_OK;
   for (int p = 0; p < 3 && status == FOPO_OK; p++) {
-    fopo_rule rule = is_users ? halves : windows[p];
-    status = fopo_split_part(part_of(j->split, p), &j->d->matrix, j->sides, rule, users[p].rows,
-                             users[p].n);
+    status = make_part(part_of(j->split, p), &j->d->matrix, j->sides,
+                       is_users ? halves : windows[p], users[p].rows, users[p].n);
   }
   return status;
 }
 
-/* Users here with a session in some part. */
-static int count_seen(size_t *n, const job *j) {
+/* Own users with a session in some part. */
+static int count_seen(double *n, const job *j) {
   uint8_t *seen = fopo_alloc(j->d->matrix.rows, sizeof *seen);
   if (seen == NULL) return FOPO_ERR_MEMORY;
   for (int p = 0; p < 3; p++) {
@@ -271,31 +358,34 @@ static int count_users(job *j, const fopo_split_segment *users, const size_t *ro
   return FOPO_OK;
 }
 
-/* Of all ranks, the sessions of each part become shared out. */
+/* Each session moves to the process that has its place in its part. */
 static int deal_parts(job *j, const fopo_split_segment *users, const size_t *rows, int status) {
   for (int p = 0; p < 3 && status == FOPO_OK; p++) {
     if (rows[p] == 0) continue;
-    status = fopo_split_deal(part_of(j->split, p), &users[p], j->d->matrix.cols, rows[p], status);
+    status = j->others->deal(part_of(j->split, p), &users[p], j->d->matrix.cols, rows[p], status);
   }
   return status;
 }
 
 static int all_parts(job *j, int status) {
   fopo_split_segment users[3];
+  size_t rows[3];
+  double counts[4] = {0}; /* sessions of each part, users with one */
   if (status == FOPO_OK) status = share_parts(users, j);
   if (status == FOPO_OK) status = make_parts(j, users);
-  size_t counts[4] = {j->split->train.X.rows, j->split->valid.X.rows, j->split->test.X.rows, 0};
+  for (int p = 0; p < 3; p++) counts[p] = (double)part_of(j->split, p)->X.rows;
   if (status == FOPO_OK) status = count_seen(&counts[3], j);
-  if (is_shared(j)) status = fopo_split_sum(counts, 4, status);
-  if (status == FOPO_OK) status = count_users(j, users, counts, counts[3]);
-  return is_shared(j) && status == FOPO_OK ? deal_parts(j, users, counts, status) : status;
+  status = j->others->sum(counts, 4, status);
+  for (int p = 0; p < 3; p++) rows[p] = (size_t)counts[p];
+  if (status == FOPO_OK) status = count_users(j, users, rows, (size_t)counts[3]);
+  return status == FOPO_OK ? deal_parts(j, users, rows, status) : status;
 }
 
 /* Where the windows of a split by time begin. */
 static int set_cuts(job *j, int status) {
   fopo_split *split = j->split;
   if (j->plan->kind != FOPO_SPLIT_TIME) return status;
-  status = fopo_cuts(split->from, j->d, j->options, j->plan, status);
+  status = fopo_cuts(split->from, j->d, j->options, j->plan, j->others, status);
   if (status != FOPO_OK) return status;
   if (split->from[0] <= split->from[1]) return FOPO_OK;
   return fopo_fail(FOPO_ERR_ARGUMENT,
@@ -311,19 +401,18 @@ static int check_memory(const fopo_dataset *d) {
     size_t n = fopo_csr_count(m, row);
     if (n > longest) longest = n;
   }
-  return fopo_memory_suffices((uint64_t)fopo_csr_nnz(m) * (sizeof(uint32_t) + 1) + m->rows * 28 +
+  return fopo_memory_suffices((uint64_t)fopo_csr_nnz(m) * (sizeof(uint32_t) + 1) + m->rows * 32 +
                                   fopo_dataset_users(d) * 4 +
                                   (uint64_t)fopo_threads() * longest * 36,
                               "splitting the sessions", "lower max_users");
 }
 
-int fopo_split_by(fopo_split *split, const fopo_dataset *d, const fopo_split_options *options,
-                  const fopo_split_plan *plan) {
-  job j = {.split = split, .d = d, .options = options, .plan = plan};
+int fopo_split_among(fopo_split *split, const fopo_dataset *d, const fopo_split_options *options,
+                     const fopo_split_plan *plan, const fopo_split_others *others) {
+  job j = {.split = split, .d = d, .options = options, .plan = plan, .others = others};
   *split = (fopo_split){0};
   int status = check_options(d, options, plan);
-  if (status != FOPO_OK) return status; /* on all ranks */
-  if (is_shared(&j)) fopo_comm_begin();
+  if (status != FOPO_OK) return status; /* in all processes */
   status = choose_users(&j, check_memory(d));
   if (status == FOPO_OK) status = set_cuts(&j, status);
   if (status == FOPO_OK) j.sides = fopo_alloc(fopo_csr_nnz(&d->matrix), sizeof *j.sides);
@@ -332,7 +421,6 @@ int fopo_split_by(fopo_split *split, const fopo_dataset *d, const fopo_split_opt
     status = fopo_sides(j.sides, d, j.users, j.n, options, plan, split->from);
   }
   if (status == FOPO_OK) status = all_parts(&j, status);
-  if (is_shared(&j)) status = fopo_comm_end(status);
   fopo_free(j.users);
   fopo_free(j.order);
   fopo_free(j.positions);
@@ -341,8 +429,30 @@ int fopo_split_by(fopo_split *split, const fopo_dataset *d, const fopo_split_opt
   return status;
 }
 
-int fopo_split_new(fopo_split *split, const fopo_dataset *d, const fopo_split_options *options) {
-  return fopo_split_by(split, d, options, &(fopo_split_plan){0});
+/* ---- one process has all users ---- */
+
+static int count_alone(fopo_split_users *all, size_t *before, const fopo_split_users *own,
+                       int status) {
+  *all = *own;
+  *before = 0;
+  return status;
+}
+
+static int sum_alone(double *x, size_t n, int status) {
+  (void)x, (void)n;
+  return status;
+}
+
+static int deal_alone(fopo_sessions *s, const fopo_split_segment *users, size_t cols, size_t total,
+                      int status) {
+  (void)s, (void)users, (void)cols, (void)total;
+  return status;
+}
+
+int fopo_split_by(fopo_split *split, const fopo_dataset *d, const fopo_split_options *options,
+                  const fopo_split_plan *plan) {
+  static const fopo_split_others none = {count_alone, sum_alone, deal_alone};
+  return fopo_split_among(split, d, options, plan, &none);
 }
 
 void fopo_sessions_done(fopo_sessions *s) {

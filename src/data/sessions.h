@@ -50,12 +50,12 @@ enum { FOPO_IN_TRAIN = 1, FOPO_IN_VALID = 2, FOPO_IN_TEST = 4 };
 
 /* N contexts: the observed items and those to be predicted. Rows of X, Y and users correspond.
  *
- * Sessions may be shared out to the ranks (comm/comm.h): then the rows are the contexts first ..
- * first + X.rows - 1 of `all`, fopo_comm_share of them. */
+ * Sessions may be shared out to several processes: then the rows are the contexts first ..
+ * first + X.rows - 1 of `all`. */
 typedef struct {
   fopo_csr X;        /* [N, P], values NULL */
   fopo_csr Y;        /* [N, P], values NULL; shares no id with X, unless keep_seen */
-  uint32_t *users;   /* [N] users of the dataset, counted over all ranks */
+  uint32_t *users;   /* [N] users of the dataset, counted over all processes */
   size_t first, all; /* of sessions that are shared out; all 0: these are whole */
 } fopo_sessions;
 
@@ -77,12 +77,46 @@ typedef struct {
   double from[2];       /* TIME: where the windows of valid and test begin */
 } fopo_split;
 
-/* An empty train split, or an empty valid / test split of a share > 0, is FOPO_ERR_ARGUMENT with
- * the counts and the remedy, as is a plan by time for a dataset without times. */
-int fopo_split_new(fopo_split *split, const fopo_dataset *d, const fopo_split_options *options);
+/* Splits a dataset that has all users. An empty train split, or an empty valid / test split of a
+ * share > 0, is FOPO_ERR_ARGUMENT with the counts and the remedy, as is a plan by time for a
+ * dataset without times. */
 int fopo_split_by(fopo_split *split, const fopo_dataset *d, const fopo_split_options *options,
                   const fopo_split_plan *plan);
 void fopo_split_done(fopo_split *split); /* accepts {0} */
 void fopo_sessions_done(fopo_sessions *s);
+
+/* ---- splits of datasets whose users are shared out to several processes ---- */
+
+/* Users that have enough items, users that have not, and the items of the longest session. */
+typedef struct {
+  size_t kept, dropped, longest;
+} fopo_split_users;
+
+/* Of the users of a part, those of this process. */
+typedef struct {
+  const uint32_t *rows;      /* [n] of the matrix; not owned */
+  const uint32_t *positions; /* [n] in the order of the users, ascending; not owned */
+  size_t n;
+  size_t first, all; /* the part has the positions first .. first + all - 1 */
+  size_t first_user; /* row 0 of the matrix is this user of the dataset */
+} fopo_split_segment;
+
+/* How the processes work together, each of which has a range of the users. Every function is called
+ * by all of them, after `status` of the work before, and fails in all if it fails in one. */
+typedef struct {
+  /* *all: the users of all processes, of which *before are kept by those before this one. */
+  int (*count_users)(fopo_split_users *all, size_t *before, const fopo_split_users *own,
+                     int status);
+  /* x [n] becomes its sum over the processes. */
+  int (*sum)(double *x, size_t n, int status);
+  /* s: the sessions of these users, {0} if there are none. They become this process's share of the
+   * `total` sessions of the part, in the order of the positions, with the users of the dataset. */
+  int (*deal)(fopo_sessions *s, const fopo_split_segment *users, size_t cols, size_t total,
+              int status);
+} fopo_split_others;
+
+/* As fopo_split_by, of the range of the users that d has. */
+int fopo_split_among(fopo_split *split, const fopo_dataset *d, const fopo_split_options *options,
+                     const fopo_split_plan *plan, const fopo_split_others *others);
 
 #endif

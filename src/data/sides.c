@@ -4,9 +4,9 @@
  * last time, since the dataset keeps no other. Their order is that of time, or a shuffle; equal
  * times are in the order of the shuffle, so that no order of ids decides.
  *
- * Randomness: FOPO_STREAM_SPLIT, step 1 + n for user n of the dataset, counted over all ranks. So
- * the sides of a user depend on the seed and that number alone, not on the shares, the other users
- * and the ranks. Each row is written by one thread, so the bits do not depend on the number of
+ * Randomness: FOPO_STREAM_SPLIT, step 1 + n for user n of the dataset. So the sides of a user
+ * depend on the seed and that number alone, not on the shares, the other users and the process that
+ * has the user. Each row is written by one thread, so the bits do not depend on the number of
  * threads. */
 #include "data/sides.h"
 
@@ -25,7 +25,7 @@ enum { BLOCK = 4096 };
 
 typedef struct {
   double time;
-  uint32_t rank;     /* its place in the shuffle; from the number of items on: a repeat */
+  uint32_t place;    /* in the shuffle; from the number of items on: a repeat */
   uint32_t position; /* of the item in the row */
 } event;
 
@@ -44,7 +44,7 @@ typedef struct {
 static int compare(const void *left, const void *right) {
   const event *a = left, *b = right;
   if (a->time != b->time) return a->time < b->time ? -1 : 1;
-  return a->rank < b->rank ? -1 : a->rank > b->rank;
+  return a->place < b->place ? -1 : a->place > b->place;
 }
 
 /* The step that the draws of a row are made with. */
@@ -95,7 +95,7 @@ static size_t set_windows(uint8_t *sides, const work *w, event *events, size_t n
     event e = events[k];
     uint8_t window = given ? sides[e.position] & FOPO_IN_TRAIN : window_of(w, &e, k, n);
     sides[e.position] |= window;
-    int is_counted = w->plan->by_time || e.rank < items;
+    int is_counted = w->plan->by_time || e.place < items;
     if (window == FOPO_IN_TRAIN && is_counted) events[in_train++] = e;
   }
   return in_train;

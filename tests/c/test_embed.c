@@ -21,7 +21,8 @@ static int make_split(void **state) {
   fopo_dataset *d;
   int status = fopo_world_new(&w, &d, &o);
   if (status == FOPO_OK) {
-    status = fopo_split_new(&split, d, &(fopo_split_options){4, 0, 0.1, 0.1, 2});
+    status =
+        fopo_split_by(&split, d, &(fopo_split_options){4, 0, 0.1, 0.1, 2}, &(fopo_split_plan){0});
   }
   fopo_world_free(w);
   fopo_dataset_free(d);

@@ -206,7 +206,7 @@ static void permutations_of_users(void **unused) {
   fopo_dataset d;
   fopo_split split;
   full_dataset(&d);
-  ok(fopo_split_new(&split, &d, &(fopo_split_options){2, 0, 0.1, 0.1, 3}));
+  ok(fopo_split_by(&split, &d, &(fopo_split_options){2, 0, 0.1, 0.1, 3}, &(fopo_split_plan){0}));
   assert_own_sets(&split.train);
   fopo_split_done(&split);
   fopo_split_plan plan = {.kind = FOPO_SPLIT_USERS, .by_time = 1}; /* all times are equal */
@@ -226,7 +226,8 @@ static void users_are_shuffled(void **unused) {
   for (uint64_t seed = 1; seed <= SEEDS; seed++) {
     fopo_split split;
     size_t ascending = 0;
-    ok(fopo_split_new(&split, &d, &(fopo_split_options){2, 0, 0.1, 0.2, seed}));
+    ok(fopo_split_by(&split, &d, &(fopo_split_options){2, 0, 0.1, 0.2, seed},
+                     &(fopo_split_plan){0}));
     for (size_t i = 0; i < split.test.X.rows; i++) in_test[split.test.users[i]]++;
     for (size_t i = 1; i < split.train.X.rows; i++) {
       ascending += split.train.users[i] > split.train.users[i - 1];

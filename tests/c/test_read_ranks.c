@@ -1,10 +1,11 @@
 /* Files that the ranks read together, against the same files read whole; and what goes wrong on one
  * rank. Alone it runs as rank 0 of 1; test_ranks_read.py starts it on several. */
-#include "data/read/ranks.h"
 #include "data/read/table.h"
 #include "datasets.h"
 #include "folder.h"
 #include "ranks.h"
+#include "ranks/dataset.h"
+#include "ranks/read.h"
 
 /* The first rank writes, and all have the file afterwards. */
 static const char *write_for_all(const char *name, const char *bytes, size_t n) {
@@ -35,7 +36,7 @@ static void check_files(const char *const *paths, size_t n, const fopo_read_opti
   char why[1024] = "";
   int status = fopo_dataset_read_all(&whole, paths, n, o), all[FOPO_COMM_RANKS];
   if (status != FOPO_OK) snprintf(why, sizeof why, "%s", fopo_error_sentence());
-  int own = fopo_dataset_read_part(&part, paths, n, o), told = 0;
+  int own = fopo_ranks_read(&part, paths, n, o), told = 0;
   if ((own == FOPO_OK) != (status == FOPO_OK)) {
     fail_msg("%s %d: '%s', not '%s'", what, kind, fopo_error_sentence(), why);
   }
@@ -151,7 +152,7 @@ static int read_files(const void *payload, long n) {
   const files *f = payload;
   fopo_dataset *d;
   (void)n;
-  int status = fopo_dataset_read_part(&d, f->paths, f->n, &(fopo_read_options){.where = NULL});
+  int status = fopo_ranks_read(&d, f->paths, f->n, &(fopo_read_options){.where = NULL});
   fopo_dataset_free(d);
   return status;
 }

@@ -48,7 +48,7 @@ static void halves_and_shares(void **state) {
   fopo_split split;
   uint8_t seen[USERS] = {0};
   make_dataset(&d);
-  assert_int_equal(fopo_split_new(&split, &d, &usual), FOPO_OK);
+  assert_int_equal(fopo_split_by(&split, &d, &usual, &(fopo_split_plan){0}), FOPO_OK);
 
   size_t enough = 0;
   for (size_t u = 0; u < USERS; u++) enough += 2 + u % 40 >= 20;
@@ -78,7 +78,7 @@ static void halves_are_random(void **state) {
   size_t first = 0, last = 0, rows = 0;
   for (o.seed = 0; o.seed < 20; o.seed++) {
     fopo_split split;
-    assert_int_equal(fopo_split_new(&split, &d, &o), FOPO_OK);
+    assert_int_equal(fopo_split_by(&split, &d, &o, &(fopo_split_plan){0}), FOPO_OK);
     for (size_t i = 0; i < split.train.X.rows; i++) {
       uint32_t user = split.train.users[i];
       const uint32_t *ids = fopo_csr_row(&d.matrix, user);
@@ -112,10 +112,10 @@ static void same_for_any_threads(void **state) {
   int before = fopo_threads();
   make_dataset(&d);
   fopo_threads_set(1);
-  assert_int_equal(fopo_split_new(&reference, &d, &usual), FOPO_OK);
+  assert_int_equal(fopo_split_by(&reference, &d, &usual, &(fopo_split_plan){0}), FOPO_OK);
   for (int threads = 2; threads <= 4; threads++) {
     fopo_threads_set(threads);
-    assert_int_equal(fopo_split_new(&split, &d, &usual), FOPO_OK);
+    assert_int_equal(fopo_split_by(&split, &d, &usual, &(fopo_split_plan){0}), FOPO_OK);
     assert_true(same_sessions(&reference.train, &split.train));
     assert_true(same_sessions(&reference.valid, &split.valid));
     assert_true(same_sessions(&reference.test, &split.test));
@@ -124,7 +124,7 @@ static void same_for_any_threads(void **state) {
   fopo_threads_set(before);
   fopo_split_options other = usual;
   other.seed++;
-  assert_int_equal(fopo_split_new(&split, &d, &other), FOPO_OK);
+  assert_int_equal(fopo_split_by(&split, &d, &other, &(fopo_split_plan){0}), FOPO_OK);
   assert_false(same_sessions(&reference.train, &split.train));
   fopo_split_done(&split);
   fopo_split_done(&reference);
@@ -138,7 +138,7 @@ static void first_users_are_kept(void **state) {
   fopo_split split;
   fopo_split_options o = {20, 30, 0, 0, 1};
   make_dataset(&d);
-  assert_int_equal(fopo_split_new(&split, &d, &o), FOPO_OK);
+  assert_int_equal(fopo_split_by(&split, &d, &o, &(fopo_split_plan){0}), FOPO_OK);
   assert_int_equal(split.kept, 30);
   assert_int_equal(split.train.X.rows, 30);
   assert_int_equal(split.valid.X.rows, 0);
@@ -154,7 +154,7 @@ static void first_users_are_kept(void **state) {
 
 static void assert_refused(const fopo_dataset *d, fopo_split_options o, const char *part) {
   fopo_split split;
-  assert_int_equal(fopo_split_new(&split, d, &o), FOPO_ERR_ARGUMENT);
+  assert_int_equal(fopo_split_by(&split, d, &o, &(fopo_split_plan){0}), FOPO_ERR_ARGUMENT);
   says(part);
   assert_null(split.train.users);
 }
@@ -185,7 +185,7 @@ static void survives_lack_of_memory(void **state) {
   for (long n = 0; status != FOPO_OK; n++) {
     fopo_split split;
     fopo_memory_fail_after(n, 0);
-    status = fopo_split_new(&split, &d, &usual);
+    status = fopo_split_by(&split, &d, &usual, &(fopo_split_plan){0});
     fopo_memory_fail_after(-1, 0);
     assert_true(status == FOPO_OK || status == FOPO_ERR_MEMORY);
     fopo_split_done(&split);

@@ -3,10 +3,10 @@
 
 #include "core/memory.h"
 #include "core/threads.h"
-#include "data/read/ranks.h"
 #include "data/read/table.h"
 #include "datasets.h"
 #include "folder.h"
+#include "ranks/read.h"
 
 static const char *write_named(const char *name, const char *text) {
   return write_bytes(name, text, strlen(text));
@@ -167,7 +167,7 @@ static void lines_of_a_long_file(void **state) {
 static fopo_dataset *read_files(const char *const *paths, size_t n, const fopo_read_options *o) {
   fopo_dataset *d, *part;
   if (fopo_dataset_read_all(&d, paths, n, o) != FOPO_OK) fail_msg("%s", fopo_error_sentence());
-  int status = fopo_dataset_read_part(&part, paths, n, o != NULL ? o : &(fopo_read_options){0});
+  int status = fopo_ranks_read(&part, paths, n, o != NULL ? o : &(fopo_read_options){0});
   if (status != FOPO_OK) fail_msg("%s", fopo_error_sentence());
   assert_true(same_dataset(d, part) && strcmp(d->format, part->format) == 0);
   if (n > 1) assert_string_equal(d->no_times, part->no_times);
@@ -188,7 +188,7 @@ static void refuse(const char *const *paths, size_t n, const char *part,
   assert_int_not_equal(fopo_dataset_read_all(&d, paths, n, o), FOPO_OK);
   assert_null(d);
   says(part);
-  int status = fopo_dataset_read_part(&d, paths, n, o != NULL ? o : &(fopo_read_options){0});
+  int status = fopo_ranks_read(&d, paths, n, o != NULL ? o : &(fopo_read_options){0});
   assert_int_not_equal(status, FOPO_OK);
   assert_null(d);
   says(part);
@@ -341,7 +341,7 @@ static void memory_faults(void **state) {
       fopo_dataset *d;
       fopo_memory_fail_after(n, forever % 2);
       int status = forever < 2 ? fopo_dataset_read_all(&d, paths, 3, NULL)
-                               : fopo_dataset_read_part(&d, paths, 3, &(fopo_read_options){0});
+                               : fopo_ranks_read(&d, paths, 3, &(fopo_read_options){0});
       fopo_memory_fail_after(-1, 0);
       failed = status != FOPO_OK;
       fopo_dataset_free(d);

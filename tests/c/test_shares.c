@@ -7,10 +7,12 @@
 #include "comm/pieces.h"
 #include "core/progress.h"
 #include "core/rng.h"
-#include "ranks/gather.h"
-#include "ranks/shared.h"
 #include "data/world/synthetic.h"
 #include "ranks.h"
+#include "ranks/dataset.h"
+#include "ranks/gather.h"
+#include "ranks/shared.h"
+#include "ranks/split.h"
 
 enum { USERS = 173, ITEMS = 90, DIM = 6 };
 
@@ -122,7 +124,7 @@ static int same_split(const fopo_dataset *d, const fopo_dataset *part, const fop
   char why[512] = "";
   int status = fopo_split_by(&whole, d, o, plan);
   if (status != FOPO_OK) snprintf(why, sizeof why, "%s", fopo_error_sentence());
-  int other = fopo_split_by(&split, part, o, plan);
+  int other = fopo_ranks_split(&split, part, o, plan);
   assert_int_equal(status, other);
   if (status != FOPO_OK) {
     assert_string_equal(fopo_error_sentence(), why);
@@ -206,8 +208,8 @@ static void make_train(fopo_split *whole, fopo_split *split) {
   const fopo_split_options o = {.min_items = 3, .valid = 0.2, .test = 0.2, .seed = 3};
   fopo_dataset *d = make_dataset(USERS, 0), *part = NULL;
   ok(fopo_dataset_share(&part, d));
-  ok(fopo_split_new(whole, d, &o));
-  ok(fopo_split_new(split, part, &o));
+  ok(fopo_split_by(whole, d, &o, &(fopo_split_plan){0}));
+  ok(fopo_ranks_split(split, part, &o, &(fopo_split_plan){0}));
   fopo_dataset_free(part);
   fopo_dataset_free(d);
 }
@@ -405,7 +407,7 @@ static int all_work(const fopo_dataset *d, const fopo_split_plan *plan) {
   fopo_shard shard = {0};
   fopo_sessions some = {0};
   fopo_shared shared = {0};
-  int status = fopo_split_by(&split, d, &o, plan);
+  int status = fopo_ranks_split(&split, d, &o, plan);
   if (status == FOPO_OK) status = fopo_sessions_gather(&some, &split.valid, 9);
   if (status == FOPO_OK) {
     status = fopo_shard_svd(&shard, singular, &split.train, FOPO_SCALE_SQRT, &svd);

@@ -318,7 +318,7 @@ static void users_by_order(void **state) {
   fopo_split split, old;
   fopo_split_options o = {10, 0, 0.1, 0.1, SPLIT_SEED};
   make_dataset(&d, 1);
-  ok(fopo_split_new(&old, &d, &o));
+  ok(fopo_split_by(&old, &d, &o, &(fopo_split_plan){0}));
   for (int timed = 0; timed < 2; timed++) {
     ok(fopo_split_by(&split, &d, &o, &(fopo_split_plan){.observed = 0.5, .by_time = timed}));
     size_t nnz = fopo_csr_nnz(&old.train.X);

@@ -156,7 +156,9 @@ static void probabilities_are_exact(void **state) {
     fopo_dataset *d;
     fopo_split split;
     make(&w, &d, &o);
-    assert_int_equal(fopo_split_new(&split, d, &(fopo_split_options){2, 0, 0, 0, 1}), FOPO_OK);
+    assert_int_equal(
+        fopo_split_by(&split, d, &(fopo_split_options){2, 0, 0, 0, 1}, &(fopo_split_plan){0}),
+        FOPO_OK);
     double sum = 0, expected;
     for (size_t row = 0; row < split.train.X.rows; row++) {
       uint32_t mask = 0;
@@ -205,7 +207,9 @@ static void nothing_beats_the_bound(void **state) {
   fopo_split split;
   double expected, achieved;
   make(&w, &d, &small);
-  assert_int_equal(fopo_split_new(&split, d, &(fopo_split_options){10, 0, 0, 0, 1}), FOPO_OK);
+  assert_int_equal(
+      fopo_split_by(&split, d, &(fopo_split_options){10, 0, 0, 0, 1}, &(fopo_split_plan){0}),
+      FOPO_OK);
   const fopo_sessions *s = &split.train;
   assert_int_equal(fopo_world_best(&expected, &achieved, w, s), FOPO_OK);
   double error = 0.5 / sqrt((double)s->X.rows);
@@ -235,7 +239,9 @@ static void long_sessions_are_finite(void **state) {
   fopo_split split;
   double expected, achieved;
   make(&w, &d, &o);
-  assert_int_equal(fopo_split_new(&split, d, &(fopo_split_options){2, 0, 0, 0, 1}), FOPO_OK);
+  assert_int_equal(
+      fopo_split_by(&split, d, &(fopo_split_options){2, 0, 0, 0, 1}, &(fopo_split_plan){0}),
+      FOPO_OK);
   assert_int_equal(fopo_world_best(&expected, &achieved, w, &split.train), FOPO_OK);
   assert_true(expected > 0.9 && expected <= 1);
   assert_true(achieved > 0.8);
@@ -256,7 +262,7 @@ static void same_for_any_threads(void **state) {
   fopo_split_options o = {10, 0, 0.1, 0.1, 1};
   fopo_threads_set(1);
   make(&w, &d, &small);
-  assert_int_equal(fopo_split_new(&split, d, &o), FOPO_OK);
+  assert_int_equal(fopo_split_by(&split, d, &o, &(fopo_split_plan){0}), FOPO_OK);
   assert_int_equal(fopo_world_best(&best[0], &best[1], w, &split.test), FOPO_OK);
   size_t nnz = fopo_csr_nnz(&d->matrix);
   for (int threads = 2; threads <= 4; threads += 2) {
@@ -307,7 +313,9 @@ static void refusals(void **state) {
   make(&w, &d, &small);
   fopo_world_free(w);
   make(&w, &e, &other);
-  assert_int_equal(fopo_split_new(&split, d, &(fopo_split_options){2, 0, 0, 0, 1}), FOPO_OK);
+  assert_int_equal(
+      fopo_split_by(&split, d, &(fopo_split_options){2, 0, 0, 0, 1}, &(fopo_split_plan){0}),
+      FOPO_OK);
   assert_int_equal(fopo_world_best(NULL, NULL, w, &split.train), FOPO_ERR_ARGUMENT);
   assert_int_equal(fopo_world_best(NULL, NULL, w, &split.test), FOPO_ERR_ARGUMENT);
   fopo_split_done(&split);

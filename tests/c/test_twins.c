@@ -178,7 +178,9 @@ static void the_bound_holds(void **state) {
   fopo_split split;
   double expected, achieved;
   assert_int_equal(fopo_world_new(&w, &d, &o), FOPO_OK);
-  assert_int_equal(fopo_split_new(&split, d, &(fopo_split_options){20, 0, 0, 0, 1}), FOPO_OK);
+  assert_int_equal(
+      fopo_split_by(&split, d, &(fopo_split_options){20, 0, 0, 0, 1}, &(fopo_split_plan){0}),
+      FOPO_OK);
   assert_int_equal(split.train.X.rows, 5000);
   assert_int_equal(fopo_world_best(&expected, &achieved, w, &split.train), FOPO_OK);
   near_by(achieved, expected, 4 * 0.5 / sqrt(5000));

@@ -1,4 +1,4 @@
-/* A table that is read in several parts, as by so many ranks (data/read/ranks.h), is the table read
+/* A table that is read in several parts, as by so many ranks (ranks/read.h), is the table read
  * whole, wherever it is cut: the same dataset, or the same sentence. The ranks are played one after
  * another, and their names and pairs are joined here instead of by messages. */
 #include <stdio.h>

@@ -67,7 +67,7 @@ typedef struct {
   int is_text;           /* known from the start, or decided after the first pass */
   size_t numbers, texts; /* cells of each kind that the first pass found; empty ones are neither */
   fopo_ids levels;       /* the different texts, in order of appearance */
-  uint32_t *place;       /* [levels.n] their alphabetical ranks */
+  uint32_t *place;       /* [levels.n] their places in alphabetical order */
   size_t first;          /* its first column of the contexts */
 } fopo_feature;
 

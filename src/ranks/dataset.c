@@ -1,10 +1,66 @@
-/* One user's row of a dataset that is shared out, on every rank. */
+#include "ranks/dataset.h"
+
 #include <string.h>
 
 #include "comm/comm.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "data/dataset.h"
+
+/* ---- shares ---- */
+
+/* *to becomes from[0 .. n - 1]; from may be NULL. */
+static int copy_numbers(void *to, const void *from, size_t n, size_t width) {
+  if (from == NULL) return FOPO_OK;
+  void *fresh = fopo_alloc(n, width);
+  if (fresh == NULL) return FOPO_ERR_MEMORY;
+  memcpy(fresh, from, n * width);
+  memcpy(to, &fresh, sizeof fresh);
+  return FOPO_OK;
+}
+
+/* Users first .. first + n - 1 of the matrix, and their times. */
+static int copy_users(fopo_dataset *to, const fopo_dataset *d, size_t first, size_t n) {
+  const fopo_csr *m = &d->matrix;
+  size_t begin = (size_t)m->indptr[first], nnz = (size_t)m->indptr[first + n] - begin;
+  int status = fopo_csr_init(&to->matrix, n, m->cols, nnz, m->values != NULL);
+  if (status != FOPO_OK) return status;
+  for (size_t row = 0; row < n; row++) {
+    to->matrix.indptr[row + 1] = m->indptr[first + row + 1] - begin;
+  }
+  memcpy(to->matrix.ids, m->ids + begin, nnz * sizeof *m->ids);
+  if (m->values != NULL) memcpy(to->matrix.values, m->values + begin, nnz * sizeof *m->values);
+  const fopo_csr_times *t = &d->times;
+  status = copy_numbers(&to->times.first, t->first ? t->first + begin : NULL, nnz, sizeof(double));
+  if (status != FOPO_OK) return status;
+  return copy_numbers(&to->times.last, t->last ? t->last + begin : NULL, nnz, sizeof(double));
+}
+
+int fopo_dataset_share(fopo_dataset **share, const fopo_dataset *d) {
+  if (d->all_users > 0) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "the dataset is shared out to the ranks already");
+  }
+  fopo_dataset *to = fopo_alloc(1, sizeof *to);
+  if (to == NULL) return FOPO_ERR_MEMORY;
+  *to = *d; /* the counts; what it owns follows */
+  to->matrix = (fopo_csr){0};
+  to->times = (fopo_csr_times){0};
+  to->users = to->items = (fopo_names){0};
+  to->all_users = d->matrix.rows;
+  to->all_nnz = fopo_csr_nnz(&d->matrix);
+  fopo_dataset_period(&to->period[0], &to->period[1], d);
+  size_t n = fopo_comm_own_share(&to->first_user, to->all_users);
+  int status = copy_users(to, d, to->first_user, n);
+  if (status == FOPO_OK) status = fopo_names_copy(&to->users, &d->users);
+  if (status == FOPO_OK) status = fopo_names_copy(&to->items, &d->items);
+  if (status == FOPO_OK) {
+    *share = to;
+  } else {
+    fopo_dataset_free(to);
+  }
+  return status;
+}
+
+/* ---- one row on every rank ---- */
 
 static size_t owner_of(const fopo_dataset *d, size_t user) {
   size_t size = fopo_comm_ranks(), r = 0, first;

@@ -1,4 +1,4 @@
-#include "data/split_ranks.h"
+#include "ranks/split.h"
 
 #include <string.h>
 
@@ -6,11 +6,11 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-int fopo_split_count_users(fopo_split_users *all, size_t *before, const fopo_split_users *here,
-                           int status) {
+static int count_users(fopo_split_users *all, size_t *before, const fopo_split_users *own,
+                       int status) {
   fopo_split_users every[FOPO_COMM_RANKS];
   status = fopo_comm_agree(status);
-  if (status == FOPO_OK) status = fopo_comm_gather(every, here, sizeof *here);
+  if (status == FOPO_OK) status = fopo_comm_gather(every, own, sizeof *own);
   *all = (fopo_split_users){0};
   *before = 0;
   for (size_t r = 0; r < fopo_comm_ranks() && status == FOPO_OK; r++) {
@@ -22,19 +22,14 @@ int fopo_split_count_users(fopo_split_users *all, size_t *before, const fopo_spl
   return status;
 }
 
-int fopo_split_sum(size_t *x, size_t n, int status) {
-  size_t every[FOPO_COMM_RANKS * 4];
+static int sum(double *x, size_t n, int status) {
   status = fopo_comm_agree(status);
-  if (status == FOPO_OK) status = fopo_comm_gather(every, x, n * sizeof *x);
-  if (status != FOPO_OK) return status;
-  memset(x, 0, n * sizeof *x);
-  for (size_t i = 0; i < n * fopo_comm_ranks(); i++) x[i % n] += every[i];
-  return FOPO_OK;
+  return status == FOPO_OK && n > 0 ? fopo_comm_sum_doubles(x, n) : status;
 }
 
 /* ---- places ---- */
 
-/* places [rows]: those of the sessions here among all of the part, of the positions [rows] of their
+/* places [rows]: those of the own sessions among all of the part, of the positions [rows] of their
  * users in it. A user without a session takes no place. Of every position the ranks add up whether
  * there is a session, a block at a time. */
 static int find_places(uint32_t *places, const uint32_t *positions, size_t rows, size_t all,
@@ -172,8 +167,8 @@ static int receive(fopo_sessions *s, deal *d, size_t cols, size_t total, int sta
   return fopo_comm_agree(status);
 }
 
-int fopo_split_deal(fopo_sessions *s, const fopo_split_segment *users, size_t cols, size_t total,
-                    int status) {
+static int deal_sessions(fopo_sessions *s, const fopo_split_segment *users, size_t cols,
+                         size_t total, int status) {
   deal d = {.rows = s->X.rows};
   uint32_t *positions = fopo_alloc(d.rows, sizeof *positions);
   d.places = fopo_alloc(d.rows, sizeof *d.places);
@@ -190,4 +185,12 @@ int fopo_split_deal(fopo_sessions *s, const fopo_split_segment *users, size_t co
   status = receive(s, &d, cols, total, status);
   done(&d);
   return status;
+}
+
+int fopo_ranks_split(fopo_split *split, const fopo_dataset *d, const fopo_split_options *options,
+                     const fopo_split_plan *plan) {
+  static const fopo_split_others others = {count_users, sum, deal_sessions};
+  if (d->all_users == 0) return fopo_split_by(split, d, options, plan);
+  fopo_comm_begin();
+  return fopo_comm_end(fopo_split_among(split, d, options, plan, &others));
 }
