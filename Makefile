@@ -8,7 +8,7 @@
 #
 # `make`, `make demo` and `make test` first say what packages are missing and install them, by
 # scripts/tools/setup.sh. `make all` builds with what is there.
-# `make test T="test_plot test_cli.py"` runs only those.
+# `make test T="test_plot test_cli.py"` builds what those need and runs only those.
 
 MODE    ?= release          # release | debug | asan | clang | tsan | coverage
 ARM     ?= 0                # 1: for arm64, by Debian's cross compiler (scripts/tools/arm.sh)
@@ -282,11 +282,26 @@ packages:
 	$(Q)sh scripts/tools/setup.sh --quiet
 
 test: packages
-	$(Q)$(MAKE) --no-print-directory all test-programs
+	$(Q)$(MAKE) --no-print-directory all test-programs ONLY='$(T)'
 	$(Q)bash tests/run.sh $(OUT) $(T)
 
-test-programs: $(TESTS) $(EMULATED) $(OUT)/seam.so $(OUT)/fuzz
-test-programs: $(if $(filter asan clang coverage,$(MODE)),,$(WATCHED) $(PLANTED))
+# What a test needs beside ./fopo and, for one in C, its own program. With ONLY="name ..." nothing
+# else is built for the tests.
+RACES                      := $(if $(filter asan clang coverage,$(MODE)),,$(WATCHED) $(PLANTED))
+needs_test_cuda            := $(EMULATED)
+needs_test_cuda_bounds     := $(EMULATED)
+needs_test_cuda_runs       := $(EMULATED)
+needs_test_cuda_races.sh   := $(RACES) $(EMULATED) $(OUT)/test_cuda $(OUT)/test_cuda_bounds
+needs_test_install.sh      := $(EMULATED)
+needs_test_ranks.py        := $(OUT)/test_shares
+needs_test_ranks_read.py   := $(OUT)/test_read_ranks
+needs_test_faults.py       := $(OUT)/seam.so
+needs_test_fuzz.py         := $(OUT)/fuzz
+
+ONLY ?=
+test-programs: $(if $(strip $(ONLY)), \
+  $(foreach test,$(ONLY),$(filter $(OUT)/$(test),$(TESTS)) $(needs_$(test))), \
+  $(TESTS) $(EMULATED) $(RACES) $(OUT)/seam.so $(OUT)/fuzz)
 
 # The form of the source: clang-format, luacheck, clang-tidy, cppcheck, long lines, the layers; and
 # its plan: rooms, arrows between them, circles of files.
@@ -313,7 +328,7 @@ test-cuda-races: test-programs
 # Without compiler, emulator or libraries they are skipped by name.
 test-arm:
 	$(Q)if sh scripts/tools/arm.sh --found; then $(MAKE) --no-print-directory $(OUT)/fopo && \
-	  $(MAKE) --no-print-directory ARM=1 all test-programs && \
+	  $(MAKE) --no-print-directory ARM=1 all test-programs ONLY='$(T)' && \
 	  bash tests/run_arm.sh build/arm ./$(OUT)/fopo $(T); fi
 
 # Several processes on this machine, beyond what make test runs of them: millions of items, hosts in
@@ -326,7 +341,7 @@ test-ranks: all
 # Which lines and branches the tests reach, by gcov: tests/coverage.py. COVER="file ..." shows what
 # they leave in these files. T: as in make test.
 coverage: packages
-	$(Q)$(MAKE) --no-print-directory MODE=coverage CUDA= all test-programs
+	$(Q)$(MAKE) --no-print-directory MODE=coverage CUDA= all test-programs ONLY='$(T)'
 	$(Q)find build/coverage -name '*.gcda' -delete
 	$(Q)bash tests/run.sh build/coverage $(T); status=$$?; \
 	  $(PYTHON) tests/coverage.py build/coverage $(COVER) && exit $$status
