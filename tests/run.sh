@@ -2,8 +2,9 @@
 # Runs every test: check_layers.sh, check_style.sh, the C programs in the build folder,
 # tests/lua/test_*.lua with the built fopo, tests/test_*.py and tests/test_*.sh. One line each; the
 # output is shown if it failed. A program that leaves with status 77, or prints lines beginning with
-# "skip", is skipped by name. Two run at a time (TESTS_AT_ONCE=n: n), in their order and shown in
-# it; those named in `alone` then run one by one.
+# "skip", is skipped by name; lines "absent: NAME", of published data, are counted. Two run at a
+# time (TESTS_AT_ONCE=n: n), in their order and shown in it; those named in `alone` then run one by
+# one.
 # usage: run.sh BUILD_FOLDER [name ...]
 set -u
 cd "$(dirname "$0")/.."
@@ -25,7 +26,7 @@ alone='test_read test_interrupt.py'
 at_once=${TESTS_AT_ONCE:-2}
 talks=$(mktemp -d)
 names=()
-shown=0 passed=0 failed=0 skipped=0
+shown=0 passed=0 failed=0 skipped=0 absent=0
 set -m # what runs in the background does not ignore SIGINT
 
 # `timeout` ends what the test has started. No test is left behind by Ctrl-C.
@@ -65,6 +66,7 @@ show() {
        [[ $status == 124 ]] && echo "        stopped: it ran longer than $limit s"
        sed 's/^/        /' "$talk"; failed=$((failed + 1)); return ;;
   esac
+  absent=$((absent + $(grep -ac '^absent: ' "$talk")))
   grep -aiE '^ *skip|SKIPPED *\] +[a-z]' "$talk" | sort -u | sed 's/^/        /'
 }
 
@@ -128,5 +130,6 @@ all_tests is_alone "$@"
 running 1
 show_ended
 
+((absent == 0)) || echo "  skip  $absent published files are not in FOPO_TEST_DATA=folder"
 echo "$passed passed, $failed failed, $skipped skipped"
 ((failed == 0 && passed > 0))

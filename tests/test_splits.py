@@ -8,10 +8,9 @@ import subprocess
 import sys
 import tempfile
 
-from checks import check, failures
+from checks import check, failures, real_file
 
 FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
-SHARED = os.path.abspath("../shared/data")
 folder = tempfile.mkdtemp()
 INFINITE = float("inf")
 
@@ -161,11 +160,9 @@ with open(path, "w") as f:
 cases = [("made", path, made, 5)]
 for name, parse, least in (("movielens-latest-small/ratings.csv", movielens, 20),
                            ("movietweetings-100k/ratings.dat", tweetings, 4)):
-    path = os.path.join(SHARED, name)
-    if os.path.exists(path):
+    path = real_file(name)
+    if path:
         cases.append((name, path, parse(path), least))
-    else:
-        print(f"skip  {name} is not here")
 for what, path, rows, least in cases:
     by_time(what + ", time", path, rows, least)
     last(what + ", last", path, rows, least)

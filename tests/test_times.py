@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-from checks import check, failures
+from checks import check, failures, real_file
 
 try:
     import numpy as np
@@ -19,7 +19,6 @@ except ImportError:
     sys.exit(77)
 
 FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
-SHARED = os.path.abspath("../shared/data")
 folder = tempfile.mkdtemp()
 
 
@@ -90,21 +89,17 @@ for kind in range(5):
             f.write(f"{user};{text};{item}\n")
     compare(f"kind {kind}", cached(path), rows)
 
-path = os.path.join(SHARED, "movielens-latest-small/ratings.csv")
-if os.path.exists(path):
+path = real_file("movielens-latest-small/ratings.csv")
+if path:
     with open(path) as f:
         rows = [(int(r["userid"]), int(r["movieid"]), float(r["timestamp"]))
                 for r in csv.DictReader(f)]
     compare("movielens", cached(path), rows)
-else:
-    print("skip  movielens-latest-small is not here")
-path = os.path.join(SHARED, "movietweetings-100k/ratings.dat")
-if os.path.exists(path):
+path = real_file("movietweetings-100k/ratings.dat")
+if path:
     with open(path) as f:
         times = sorted(float(line.split("::")[3]) for line in f)
     check("movietweetings", sorted(cached(path)["times"]) == times)
-else:
-    print("skip  movietweetings-100k is not here")
 
 shutil.rmtree(folder)
 sys.exit(1 if failures else 0)

@@ -11,6 +11,7 @@
 #include "data/logs/events.h"
 #include "data/logs/hashed.h"
 #include "data/world/synthetic_logs.h"
+#include "real_data.h"
 
 static char path[] = "/tmp/fopo-test-logs-XXXXXX";
 static char other[64];
@@ -575,14 +576,6 @@ static void test_memory(void **state) {
 
 /* ---- real files ---- */
 
-static int absent(const char *name) {
-  if (access(name, R_OK) == 0) return 0;
-  printf("skip %s: it is not here\n", name);
-  return 1;
-}
-
-#define REAL "../shared/data/"
-
 static double mean_reward(const fopo_logs *logs) {
   double sum = 0;
   for (size_t i = 0; i < logs->n; i++) sum += (double)logs->rewards[i];
@@ -591,10 +584,10 @@ static double mean_reward(const fopo_logs *logs) {
 
 static void test_real_obd(void **state) {
   (void)state;
-  if (absent(REAL "open-bandit/random_men.csv.gz")) return;
-  fopo_logs *logs = must_read(REAL "open-bandit/random_men.csv.gz",
-                              &(fopo_logs_options){.items = REAL "open-bandit/"
-                                                                 "random_men_item_context.csv"});
+  const char *random = real_file("open-bandit/random_men.csv.gz");
+  const char *items = real_file("open-bandit/random_men_item_context.csv");
+  if (random == NULL || items == NULL) return;
+  fopo_logs *logs = must_read(random, &(fopo_logs_options){.items = items});
   assert_int_equal(logs->n, 10000);
   assert_int_equal(logs->n_actions, 102);
   assert_int_equal(logs->contexts.cols, 3 + 5 + 9 + 8 + 34);
@@ -606,7 +599,9 @@ static void test_real_obd(void **state) {
   }
   close_to(value, 0.0046, 1e-8);
   fopo_logs_free(logs);
-  logs = must_read(REAL "open-bandit/bts_men.csv", &(fopo_logs_options){.position = 2});
+  const char *thompson = real_file("open-bandit/bts_men.csv");
+  if (thompson == NULL) return;
+  logs = must_read(thompson, &(fopo_logs_options){.position = 2});
   assert_int_equal(logs->n, 3262);
   assert_int_equal(logs->n_actions, 34);
   fopo_logs_free(logs);
@@ -614,14 +609,17 @@ static void test_real_obd(void **state) {
 
 static void test_real_vw(void **state) {
   (void)state;
-  if (absent(REAL "vw-cb/rcv1_raw_cb_small.vw")) return;
-  fopo_logs *logs = must_read(REAL "vw-cb/rcv1_raw_cb_small.vw", NULL);
+  const char *raw = real_file("vw-cb/rcv1_raw_cb_small.vw");
+  if (raw == NULL) return;
+  fopo_logs *logs = must_read(raw, NULL);
   assert_int_equal(logs->n, 1000);
   assert_int_equal(logs->n_actions, 2);
   close_to(mean_reward(logs), -0.477, 1e-9); /* 224 + 253 lines have the cost 1 */
   fopo_logs_free(logs);
-  refuse(REAL "vw-cb/cb_test.ldf", NULL, FOPO_ERR_FORMAT, "line 6");
-  logs = must_read(REAL "vw-cb/dsjson_cb.json", NULL);
+  const char *ldf = real_file("vw-cb/cb_test.ldf"), *json = real_file("vw-cb/dsjson_cb.json");
+  if (ldf == NULL || json == NULL) return;
+  refuse(ldf, NULL, FOPO_ERR_FORMAT, "line 6");
+  logs = must_read(json, NULL);
   assert_int_equal(logs->n, 23);
   assert_int_equal(logs->n_actions, 4);
   close_to(mean_reward(logs), 12.0 / 23, 1e-6);

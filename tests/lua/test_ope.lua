@@ -11,14 +11,14 @@ local function uniform(items, dim)
                             context_dim = dim}
 end
 
-local obd = "../shared/data/open-bandit/random_men.csv.gz"
-
 TestOpenBandit = {}
 
 -- The log's own policy shows every item with the same probability.
 function TestOpenBandit:test_uniform_earns_the_click_rate()
+  local name = "open-bandit/random_men.csv.gz"
+  local obd = (os.getenv "FOPO_TEST_DATA" or "") .. "/" .. name
   local f = io.open(obd)
-  if not f then lu.skip("skip: " .. obd .. " is not here") end
+  if not f then return print("absent: " .. name) end -- tests/run.sh counts such lines
   f:close()
   for position = 0, 3 do
     local lg = fopo.data.logs(obd, {position = position})
