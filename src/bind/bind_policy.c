@@ -238,11 +238,12 @@ static int policy_temperature(lua_State *L) {
   if (x->cols != items->cols) {
     return bind_refuse(L, "contexts of %zu columns do not fit items of %zu", x->cols, items->cols);
   }
-  fopo_matrix Q = bind_matrix(x);
-  int status = items->shard != NULL
-                   ? fopo_softmax_temperature_of_parts(&temperature, Q, items->shard, effective)
-                   : fopo_softmax_temperature(&temperature, Q, bind_matrix(items), effective);
-  bind_check(L, status);
+  fopo_scores scores = {.Q = bind_matrix(x), .items = bind_matrix(items)};
+  if (items->shard != NULL) {
+    scores.items = items->shard->items;
+    scores.part = &items->shard->part;
+  }
+  bind_check(L, fopo_softmax_temperature(&temperature, &scores, effective));
   return bind_return_number(L, temperature);
 }
 

@@ -133,7 +133,8 @@ static int sum_contexts(work *w, const fopo_policy *pi, fopo_matrix x, const fop
       status = fopo_matrix_finite(Q, "a context's query (context times theta)");
     }
     if (status == FOPO_OK) {
-      status = fopo_softmax_sums(w->log_z, w->squares + first, Q, pi->items, first, n);
+      fopo_scores f = {.Q = Q, .items = pi->items};
+      status = fopo_softmax_sums(w->log_z, w->squares + first, &f, first, n);
     }
     if (pi->shard != NULL) {
       status = fopo_shard_log_sums(w->log_z, w->squares + first, count, status);

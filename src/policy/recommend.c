@@ -148,7 +148,8 @@ int fopo_recommend(uint32_t *ids, float *scores, uint32_t *counts, double *log_z
     status = fopo_policy_queries(Q, p->policy, fopo_matrix_rows(p->x, first, rows));
     if (status == FOPO_OK) status = answer(ids, scores, counts, p, first, rows, k, &s);
     if (status == FOPO_OK && log_z != NULL) {
-      status = fopo_softmax_sums(log_z + first, NULL, Q, p->policy->items, first, N);
+      fopo_scores f = {.Q = Q, .items = p->policy->items};
+      status = fopo_softmax_sums(log_z + first, NULL, &f, first, N);
       if (p->policy->shard != NULL) status = fopo_shard_log_sums(log_z + first, NULL, rows, status);
     }
     if (status == FOPO_OK) {

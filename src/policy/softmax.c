@@ -35,6 +35,13 @@ static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
 /* ---- the sums ---- */
 
+/* True if all n scores are masked, and none of them is NaN. */
+static int all_masked(const float *f, size_t n) {
+  size_t a = 0;
+  while (a < n && f[a] == -INFINITY) a++;
+  return a == n;
+}
+
 static void add_tile(sums *s, float *f, size_t n, int with_squares) {
   const fopo_kernels *kernels = fopo_kernels_get();
   float largest = kernels->max(f, n);
@@ -44,6 +51,7 @@ static void add_tile(sums *s, float *f, size_t n, int with_squares) {
     s->zz *= factor * factor;
     s->m = largest;
   }
+  if (s->m == -INFINITY && all_masked(f, n)) return;
   s->z += kernels->exp_sum(f, f, s->m, n);
   if (!with_squares) return;
   double moments[3];
@@ -51,58 +59,66 @@ static void add_tile(sums *s, float *f, size_t n, int with_squares) {
   s->zz += moments[1];
 }
 
-/* The sums s [Q.rows] of a block of queries over all items. */
-static int sum_block(sums *s, float *scores, fopo_matrix Q, fopo_matrix items, int with_squares) {
-  for (size_t b = 0; b < Q.rows; b++) s[b] = (sums){.m = -INFINITY};
+/* The sums s [n] of the queries first .. first + n - 1 over all items. */
+static int sum_block(sums *s, float *tile, const fopo_scores *scores, size_t first_query, size_t n,
+                     int with_squares) {
+  fopo_matrix Q = fopo_matrix_rows(scores->Q, first_query, n), items = scores->items;
+  for (size_t b = 0; b < n; b++) s[b] = (sums){.m = -INFINITY};
   for (size_t first = 0; first < items.rows; first += ITEMS) {
-    size_t n = least(ITEMS, items.rows - first);
-    fopo_matrix f = fopo_matrix_view(scores, Q.rows, n);
-    int status = fopo_product(f, 1.0f, Q, 0, fopo_matrix_rows(items, first, n), 1, 0.0f);
+    size_t wide = least(ITEMS, items.rows - first);
+    fopo_matrix f = fopo_matrix_view(tile, n, wide);
+    int status = fopo_product(f, 1.0f, Q, 0, fopo_matrix_rows(items, first, wide), 1, 0.0f);
     if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
-    for (size_t b = 0; b < Q.rows; b++) add_tile(&s[b], fopo_matrix_row(f, b), n, with_squares);
+    for (size_t b = 0; b < n; b++) {
+      fopo_score_row row = fopo_score_row_of(scores->sparse, first_query + b);
+      fopo_score_add(fopo_matrix_row(f, b), &row, scores->part, first, wide);
+      add_tile(&s[b], fopo_matrix_row(f, b), wide, with_squares);
+    }
   }
   return FOPO_OK;
 }
 
 /* done: the queries of earlier calls, before the first of log_z. */
-static int give_sums(double *log_z, double *squares, const sums *s, size_t first, size_t n,
-                     size_t done) {
+static int give_sums(double *log_z, double *squares, const sums *s, const fopo_scores *scores,
+                     size_t first, size_t n, size_t done) {
   for (size_t b = 0; b < n; b++) {
-    if (!isfinite(s[b].z)) {
+    int masked = s[b].z == 0.0 && fopo_score_row_of(scores->sparse, first + b).n > 0;
+    if (!isfinite(s[b].z) || (s[b].z == 0.0 && !masked)) {
       return fopo_fail(FOPO_ERR_NUMERIC,
                        "the policy's scores in context %zu are too large for a float; look at "
                        "theta, the temperature and the contexts",
                        done + first + b + 1);
     }
-    log_z[first + b] = (double)s[b].m + log(s[b].z);
-    if (squares != NULL) squares[first + b] = s[b].zz / (s[b].z * s[b].z);
+    log_z[first + b] = masked ? -(double)INFINITY : (double)s[b].m + log(s[b].z);
+    if (squares != NULL) squares[first + b] = masked ? 0.0 : s[b].zz / (s[b].z * s[b].z);
   }
   return FOPO_OK;
 }
 
-int fopo_softmax_sums(double *log_z, double *squares, fopo_matrix Q, fopo_matrix items, size_t done,
+int fopo_softmax_sums(double *log_z, double *squares, const fopo_scores *scores, size_t done,
                       size_t total) {
-  size_t block = least(QUERIES, Q.rows), wide = least(ITEMS, items.rows);
+  size_t N = scores->Q.rows, block = least(QUERIES, N), wide = least(ITEMS, scores->items.rows);
   sums *s = fopo_alloc(block, sizeof *s);
-  float *scores = fopo_alloc(block * wide, sizeof *scores);
-  int status = s != NULL && scores != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
-  for (size_t first = 0; first < Q.rows && status == FOPO_OK; first += block) {
-    size_t n = least(block, Q.rows - first);
-    status = sum_block(s, scores, fopo_matrix_rows(Q, first, n), items, squares != NULL);
-    if (status == FOPO_OK) status = give_sums(log_z, squares, s, first, n, done);
+  float *tile = fopo_alloc(block * wide, sizeof *tile);
+  int status = s != NULL && tile != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  for (size_t first = 0; first < N && status == FOPO_OK; first += block) {
+    size_t n = least(block, N - first);
+    status = sum_block(s, tile, scores, first, n, squares != NULL);
+    if (status == FOPO_OK) status = give_sums(log_z, squares, s, scores, first, n, done);
     if (status == FOPO_OK) {
       status = fopo_progress("normalising the policy", (double)(done + first + n), (double)total);
     }
   }
   fopo_free(s);
-  fopo_free(scores);
+  fopo_free(tile);
   return status;
 }
 
 /* ---- the temperature ---- */
 
-/* The scores of a query: f [n], of all items or of this rank's part of P. w [n] is scratch. */
+/* The scores of a query: f [n], of the items that are not masked; on all ranks there are P of
+ * these. w [n] is scratch. */
 typedef struct {
   const float *f;
   float *w;
@@ -137,8 +153,9 @@ static double effective_items(const scored *q, float m, double T) {
 }
 
 /* The temperature of one query by bisection: the effective number grows with T. NAN if all scores
- * are equal. */
+ * are equal, or too few. */
 static double temperature_of(const scored *q, double effective) {
+  if (effective >= (double)q->P) return (double)NAN;
   float m = largest_of(q);
   double moments[3];
   fopo_kernels_get()->moments(moments, q->f, q->f, q->n);
@@ -157,21 +174,36 @@ static double temperature_of(const scored *q, double effective) {
   return exp(0.5 * (low + high));
 }
 
-/* T [Q.rows], a temperature for each query. scores and scratch are [TOGETHER, P]. */
-static int temperatures(double *T, float *scores, float *scratch, fopo_matrix Q, fopo_matrix items,
-                        size_t all, int parts, double effective) {
-  size_t P = items.rows;
-  for (size_t first = 0; first < Q.rows; first += TOGETHER) {
-    size_t n = least(TOGETHER, Q.rows - first);
-    fopo_matrix f = fopo_matrix_view(scores, n, P);
-    int status = fopo_product(f, 1.0f, fopo_matrix_rows(Q, first, n), 0, items, 1, 0.0f);
+/* Masks f [n], the scores of query b, and moves those that are left to the front. */
+static scored unmasked(float *f, float *w, const fopo_scores *scores, size_t b) {
+  const fopo_part *part = scores->part;
+  size_t n = scores->items.rows, all = part != NULL ? part->P : n;
+  fopo_score_row row = fopo_score_row_of(scores->sparse, b);
+  scored q = {f, w, n, all - row.n, part != NULL};
+  if (row.n == 0) return q;
+  fopo_score_add(f, &row, part, 0, n);
+  q.n = 0;
+  for (size_t a = 0; a < n; a++) {
+    if (!(f[a] == -INFINITY)) f[q.n++] = f[a];
+  }
+  return q;
+}
+
+/* T [Q.rows], a temperature for each query. f and scratch are [TOGETHER, items.rows]. */
+static int temperatures(double *T, float *f, float *scratch, const fopo_scores *scores,
+                        double effective) {
+  size_t wide = scores->items.rows, N = scores->Q.rows;
+  for (size_t first = 0; first < N; first += TOGETHER) {
+    size_t n = least(TOGETHER, N - first);
+    int status = fopo_product(fopo_matrix_view(f, n, wide), 1.0f,
+                              fopo_matrix_rows(scores->Q, first, n), 0, scores->items, 1, 0.0f);
     if (status != FOPO_OK) return status;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (!parts)
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (scores->part == NULL)
     for (size_t b = 0; b < n; b++) {
-      scored q = {scores + b * P, scratch + b * P, P, all, parts};
+      scored q = unmasked(f + b * wide, scratch + b * wide, scores, first + b);
       T[first + b] = temperature_of(&q, effective);
     }
-    status = fopo_progress("choosing the temperature", (double)(first + n), (double)Q.rows);
+    status = fopo_progress("choosing the temperature", (double)(first + n), (double)N);
     if (status != FOPO_OK) return status;
   }
   return FOPO_OK;
@@ -187,41 +219,34 @@ static double median(double *T, size_t n) {
   return kept > 0 ? fopo_sorted_median(T, kept) : (double)NAN;
 }
 
-/* Of `items`, all P or a part of them. */
-static int temperature(double *found, fopo_matrix Q, fopo_matrix items, size_t P, int parts,
-                       double effective) {
+int fopo_softmax_temperature(double *found, const fopo_scores *scores, double effective) {
+  size_t N = scores->Q.rows, wide = scores->items.rows;
+  size_t P = scores->part != NULL ? scores->part->P : wide;
   if (!(effective > 1.0) || !(effective < (double)P)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "no temperature gives a softmax over %zu items %g in effect; ask for more "
                      "than 1 and fewer than %zu",
                      P, effective, P);
   }
-  double *T = fopo_alloc(Q.rows, sizeof *T);
-  float *scores = fopo_alloc(TOGETHER * items.rows, sizeof *scores);
-  float *scratch = fopo_alloc(TOGETHER * items.rows, sizeof *scratch);
-  int status = T != NULL && scores != NULL && scratch != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (parts) status = fopo_comm_agree(status);
-  if (status == FOPO_OK) status = temperatures(T, scores, scratch, Q, items, P, parts, effective);
+  int status = fopo_score_check_mask(scores->sparse, "choosing a temperature");
+  if (status != FOPO_OK) return status;
+  double *T = fopo_alloc(N, sizeof *T);
+  float *f = fopo_alloc(TOGETHER * wide, sizeof *f);
+  float *scratch = fopo_alloc(TOGETHER * wide, sizeof *scratch);
+  status = T != NULL && f != NULL && scratch != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (scores->part != NULL) status = fopo_comm_agree(status);
+  if (status == FOPO_OK) status = temperatures(T, f, scratch, scores, effective);
   if (status == FOPO_OK) {
-    *found = median(T, Q.rows);
+    *found = median(T, N);
     if (isnan(*found)) {
       status = fopo_fail(FOPO_ERR_ARGUMENT,
-                         "none of %zu contexts scores one item above another, so no temperature "
+                         "none of %zu contexts scores one item above another%s, so no temperature "
                          "can be chosen; look at theta and the contexts, or give a temperature",
-                         Q.rows);
+                         N, scores->sparse != NULL ? " and leaves enough of them unmasked" : "");
     }
   }
   fopo_free(T);
-  fopo_free(scores);
+  fopo_free(f);
   fopo_free(scratch);
   return status;
-}
-
-int fopo_softmax_temperature(double *found, fopo_matrix Q, fopo_matrix items, double effective) {
-  return temperature(found, Q, items, items.rows, 0, effective);
-}
-
-int fopo_softmax_temperature_of_parts(double *found, fopo_matrix Q, const fopo_shard *s,
-                                      double effective) {
-  return temperature(found, Q, s->items, s->part.P, 1, effective);
 }

@@ -157,6 +157,10 @@ int fopo_shard_log_sums(double *log_z, double *squares, size_t n, int status) {
   for (size_t i = 0; i < n && status == FOPO_OK; i++) {
     double top = -INFINITY, sum = 0.0;
     for (size_t r = 0; r < fopo_comm_ranks(); r++) top = fmax(top, all[r * n + i]);
+    if (top == -(double)INFINITY) { /* all items are masked */
+      log_z[i] = top;
+      continue;
+    }
     for (size_t r = 0; r < fopo_comm_ranks(); r++) sum += exp(all[r * n + i] - top);
     log_z[i] = top + log(sum);
     double share = exp(all[fopo_comm_own_rank() * n + i] - log_z[i]);

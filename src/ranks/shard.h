@@ -66,8 +66,8 @@ int fopo_shard_merge(uint32_t *ids, float *scores, uint32_t *counts, fopo_shard 
 size_t fopo_shard_found(const fopo_shard *s, size_t k);
 
 /* log_z [n], the logs of this rank's sums, become those of the sums of all ranks; squares [n]
- * (NULL: none), the sums of squared shares of them too. status: that of the work which made them.
- */
+ * (NULL: none), the sums of squared shares of them too. A sum of 0 has the log -INFINITY and the
+ * squares 0. status: that of the work which made them. */
 int fopo_shard_log_sums(double *log_z, double *squares, size_t n, int status);
 
 /* x [N, L] as fopo_contexts makes them, on every rank, from items that are dealt out. Sums are

@@ -40,7 +40,8 @@ static void test_sums(void **unused) {
   int kept = fopo_threads();
   ok(fopo_matrix_init(&Q, N, DIM));
   ok(fopo_policy_queries(Q, &w.pi, w.contexts));
-  ok(fopo_softmax_sums(log_z, squares, Q, w.items, 0, N));
+  fopo_scores scores = {.Q = Q, .items = w.items};
+  ok(fopo_softmax_sums(log_z, squares, &scores, 0, N));
   for (size_t n = 0; n < N; n++) {
     double *pi = policy_of(&w, n), f = 0.0;
     for (size_t j = 0; j < DIM; j++) f += (double)fopo_matrix_row(Q, n)[j] * (double)w.items.x[j];
@@ -49,16 +50,15 @@ static void test_sums(void **unused) {
     fopo_free(pi);
   }
   ok(fopo_threads_set(3));
-  ok(fopo_softmax_sums(again, NULL, Q, w.items, 0, N));
+  ok(fopo_softmax_sums(again, NULL, &scores, 0, N));
   assert_memory_equal(again, log_z, sizeof log_z);
   ok(fopo_threads_set(kept));
   Q.x[DIM] = INFINITY;
-  refused(fopo_softmax_sums(log_z, NULL, Q, w.items, 0, N), FOPO_ERR_NUMERIC, "context 2");
-  refused(fopo_softmax_sums(log_z, NULL, Q, w.items, 256, 256 + N), FOPO_ERR_NUMERIC,
-          "context 258");
+  refused(fopo_softmax_sums(log_z, NULL, &scores, 0, N), FOPO_ERR_NUMERIC, "context 2");
+  refused(fopo_softmax_sums(log_z, NULL, &scores, 256, 256 + N), FOPO_ERR_NUMERIC, "context 258");
   fopo_interrupt_request();
-  assert_int_equal(fopo_softmax_sums(log_z, NULL, fopo_matrix_rows(Q, 0, 1), w.items, 0, N),
-                   FOPO_ERR_INTERRUPTED);
+  scores.Q.rows = 1;
+  assert_int_equal(fopo_softmax_sums(log_z, NULL, &scores, 0, N), FOPO_ERR_INTERRUPTED);
   fopo_interrupt_clear();
   fopo_matrix_done(&Q);
   small_world_done(&w);
@@ -76,7 +76,8 @@ static void test_temperature_by_threads(void **unused) {
     small_world_init(&w, 5000, 16, dims[i], 0.001, 0.7, 3);
     for (int threads = 1; threads <= 3; threads++) {
       ok(fopo_threads_set(threads));
-      ok(fopo_softmax_temperature(&T[threads - 1], w.contexts, w.items, 30.0));
+      fopo_scores scores = {.Q = w.contexts, .items = w.items};
+      ok(fopo_softmax_temperature(&T[threads - 1], &scores, 30.0));
     }
     assert_memory_equal(&T[0], &T[1], sizeof *T);
     assert_memory_equal(&T[0], &T[2], sizeof *T);
@@ -97,16 +98,18 @@ static void test_temperature(void **unused) {
   ok(fopo_matrix_init(&Q, N, DIM));
   ok(fopo_matrix_init(&zeros, 2, DIM));
   ok(fopo_policy_queries(Q, &w.pi, w.contexts));
+  fopo_scores scores = {.Q = Q, .items = w.items}, equal = {.Q = zeros, .items = w.items};
   for (size_t i = 0; i < 3; i++) {
     for (size_t n = 0; n < N; n++) {
-      fopo_matrix one = fopo_matrix_rows(Q, n, 1);
+      fopo_scores one = {.Q = fopo_matrix_rows(Q, n, 1), .items = w.items};
       float scaled[DIM];
-      ok(fopo_softmax_temperature(&T[n], one, w.items, wanted[i]));
-      for (size_t j = 0; j < DIM; j++) scaled[j] = (float)((double)one.x[j] / T[n]);
-      ok(fopo_softmax_sums(&log_z, &squares, fopo_matrix_view(scaled, 1, DIM), w.items, 0, 1));
+      ok(fopo_softmax_temperature(&T[n], &one, wanted[i]));
+      for (size_t j = 0; j < DIM; j++) scaled[j] = (float)((double)one.Q.x[j] / T[n]);
+      one.Q = fopo_matrix_view(scaled, 1, DIM);
+      ok(fopo_softmax_sums(&log_z, &squares, &one, 0, 1));
       assert_true(fabs(1.0 / squares / wanted[i] - 1.0) < 1e-4);
     }
-    ok(fopo_softmax_temperature(&middle, Q, w.items, wanted[i]));
+    ok(fopo_softmax_temperature(&middle, &scores, wanted[i]));
     size_t below = 0, above = 0;
     for (size_t n = 0; n < N; n++) {
       below += T[n] < middle;
@@ -115,9 +118,8 @@ static void test_temperature(void **unused) {
     assert_int_equal(below, N / 2);
     assert_int_equal(above, N / 2);
   }
-  refused(fopo_softmax_temperature(&middle, zeros, w.items, 30.0), FOPO_ERR_ARGUMENT,
-          "none of 2 contexts");
-  refused(fopo_softmax_temperature(&middle, Q, w.items, P), FOPO_ERR_ARGUMENT, "fewer than 9000");
+  refused(fopo_softmax_temperature(&middle, &equal, 30.0), FOPO_ERR_ARGUMENT, "none of 2 contexts");
+  refused(fopo_softmax_temperature(&middle, &scores, P), FOPO_ERR_ARGUMENT, "fewer than 9000");
   fopo_matrix_done(&Q);
   fopo_matrix_done(&zeros);
   small_world_done(&w);

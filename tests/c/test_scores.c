@@ -1,0 +1,269 @@
+/* The sparse part of the scores: what sums over the catalogue, against plain loops in double that
+ * add s to each score. The rows of s are empty, short, long, and leave one item or none. */
+#include "core/progress.h"
+#include "policy/softmax.h"
+#include "small_world.h"
+
+enum { P = 9000, N = 6, DIM = 4, RANKS = 3 }; /* more items than two tiles hold */
+enum { EMPTY, FEW, MANY, ALL_BUT_ONE, ALL, ENDS };
+
+typedef struct {
+  small_world w;
+  fopo_matrix Q;
+  fopo_csr X; /* [N, P] with values */
+} world;
+
+/* Whether item a is an entry of the row. */
+static int is_entry(size_t row, size_t a) {
+  switch (row) {
+  case FEW: return a == 3 || a == 4095 || a == 4096 || a == 8191;
+  case MANY: return a % 3 == 1;
+  case ALL_BUT_ONE: return a != 5000;
+  case ALL: return 1;
+  case ENDS: return a == 0 || a == P - 1;
+  default: return 0;
+  }
+}
+
+static void world_init(world *x) {
+  *x = (world){0};
+  small_world_init(&x->w, P, N, DIM, 0.01, 0.7, 3);
+  ok(fopo_matrix_init(&x->Q, N, DIM));
+  ok(fopo_policy_queries(x->Q, &x->w.pi, x->w.contexts));
+  size_t n = 0;
+  ok(fopo_csr_init(&x->X, N, P, N * P, 1));
+  for (size_t row = 0; row < N; row++) {
+    for (size_t a = 0; a < P; a++) {
+      if (is_entry(row, a)) x->X.ids[n++] = (uint32_t)a;
+    }
+    x->X.indptr[row + 1] = n;
+  }
+  fopo_fill_normal(x->X.values, n, 3.0, 8, FOPO_STREAM_WORLD);
+}
+
+static void world_done(world *x) {
+  small_world_done(&x->w);
+  fopo_matrix_done(&x->Q);
+  fopo_csr_done(&x->X);
+  assert_int_equal(fopo_memory_in_use().blocks, 0);
+}
+
+static fopo_sparse_scores values_of(const fopo_csr *X) {
+  fopo_sparse_scores s = fopo_mask_of(X);
+  s.values = X->values;
+  return s;
+}
+
+/* f(a, x_b) in double with s of a row, by a linear search; masked: all entries are -infinity. */
+static double plain_score(const world *x, size_t b, size_t row, size_t a, int masked) {
+  double f = 0.0;
+  for (size_t j = 0; j < DIM; j++) {
+    f += (double)fopo_matrix_row(x->Q, b)[j] * (double)fopo_matrix_row(x->w.items, a)[j];
+  }
+  if (!is_entry(row, a)) return f;
+  if (masked) return -(double)INFINITY;
+  for (uint64_t i = x->X.indptr[row]; i < x->X.indptr[row + 1]; i++) {
+    if (x->X.ids[i] == a) return f + (double)x->X.values[i];
+  }
+  return f;
+}
+
+/* log_z, squares over the items whose place modulo `ranks` is `rank`. */
+static void plain_sums(double *log_z, double *squares, const world *x, size_t b, size_t row,
+                       int masked, const uint32_t *place, uint32_t rank, uint32_t ranks) {
+  static double f[P];
+  double top = -(double)INFINITY, z = 0.0, zz = 0.0;
+  for (size_t a = 0; a < P; a++) {
+    int is_here = place == NULL || place[a] % ranks == rank;
+    f[a] = is_here ? plain_score(x, b, row, a, masked) : -(double)INFINITY;
+    top = fmax(top, f[a]);
+  }
+  *log_z = top;
+  *squares = 0.0;
+  if (isinf(top)) return;
+  for (size_t a = 0; a < P; a++) {
+    double w = exp(f[a] - top);
+    z += w;
+    zz += w * w;
+  }
+  *log_z = top + log(z);
+  *squares = zz / (z * z);
+}
+
+static void same_sums(const double *log_z, const double *squares, const double *plain,
+                      const double *plain_squares, size_t n) {
+  for (size_t b = 0; b < n; b++) {
+    if (isinf(plain[b])) {
+      assert_true(log_z[b] == plain[b] && squares[b] == 0.0);
+      continue;
+    }
+    assert_true(fabs(log_z[b] - plain[b]) < 1e-5);
+    assert_true(fabs(squares[b] / plain_squares[b] - 1.0) < 1e-4);
+  }
+}
+
+static void test_lookup(void **unused) {
+  (void)unused;
+  world x;
+  world_init(&x);
+  fopo_sparse_scores mask = fopo_mask_of(&x.X), s = values_of(&x.X);
+  uint32_t rows[] = {ALL, FEW, EMPTY};
+  fopo_score_row row = fopo_score_row_of(&s, FEW);
+  assert_true(row.n == 4 && fopo_score_of(&row, 4096) == x.X.values[2]);
+  assert_true(fopo_score_of(&row, 4097) == 0.0f && fopo_score_of(&row, P - 1) == 0.0f);
+  mask.rows = rows;
+  row = fopo_score_row_of(&mask, 1);
+  assert_true(row.n == 4 && isinf(fopo_score_of(&row, 3)) && fopo_score_of(&row, 0) == 0.0f);
+  fopo_sparse_scores rest = fopo_score_from(&mask, 1);
+  assert_int_equal(fopo_score_row_of(&rest, 0).n, 4);
+  assert_int_equal(fopo_score_row_of(&rest, 1).n, 0);
+  rest = fopo_score_from(&s, ALL);
+  assert_int_equal(fopo_score_row_of(&rest, 0).n, P);
+  rest = fopo_score_from(NULL, 7);
+  row = fopo_score_row_of(&rest, 3);
+  assert_true(row.n == 0 && fopo_score_of(&row, 2) == 0.0f);
+  row = fopo_score_row_of(NULL, 3);
+  assert_int_equal(row.n, 0);
+  /* A mask replaces a score that has overflowed. */
+  assert_true(fopo_score_sum(INFINITY, -INFINITY) == -INFINITY);
+  assert_true(fopo_score_sum(2.0f, -3.0f) == -1.0f);
+  ok(fopo_score_check_mask(&mask, "this"));
+  ok(fopo_score_check_mask(NULL, "this"));
+  refused(fopo_score_check_mask(&s, "this"), FOPO_ERR_UNAVAILABLE, "this knows masks alone");
+  world_done(&x);
+}
+
+/* Masks and values, in the rows' order and in another. */
+static void test_sums(void **unused) {
+  (void)unused;
+  world x;
+  world_init(&x);
+  static uint32_t rows[N] = {ALL_BUT_ONE, EMPTY, ENDS, ALL, FEW, MANY};
+  double log_z[N], squares[N], plain[N], plain_squares[N], alone[N];
+  for (int i = 0; i < 4; i++) {
+    int masked = i % 2, reordered = i / 2;
+    fopo_sparse_scores s = masked ? fopo_mask_of(&x.X) : values_of(&x.X);
+    if (reordered) s.rows = rows;
+    fopo_scores scores = {.Q = x.Q, .items = x.w.items, .sparse = &s};
+    ok(fopo_softmax_sums(log_z, squares, &scores, 0, N));
+    for (size_t b = 0; b < N; b++) {
+      plain_sums(&plain[b], &plain_squares[b], &x, b, reordered ? rows[b] : b, masked, NULL, 0, 1);
+    }
+    same_sums(log_z, squares, plain, plain_squares, N);
+  }
+  /* Of the one item that is left the chance is 1; an empty row changes no bit. */
+  fopo_sparse_scores s = fopo_mask_of(&x.X);
+  fopo_scores scores = {.Q = x.Q, .items = x.w.items, .sparse = &s};
+  ok(fopo_softmax_sums(log_z, squares, &scores, 0, N));
+  assert_true(squares[ALL_BUT_ONE] == 1.0);
+  scores.sparse = NULL;
+  ok(fopo_softmax_sums(alone, NULL, &scores, 0, N));
+  assert_true(alone[EMPTY] == log_z[EMPTY] && alone[FEW] != log_z[FEW]);
+  /* Scores that are no numbers are refused all the same, and none is taken for a mask. */
+  x.Q.x[ALL * DIM] = NAN;
+  scores.sparse = &s;
+  ok(fopo_softmax_sums(log_z, squares, &scores, 0, N));
+  x.Q.x[FEW * DIM] = NAN;
+  refused(fopo_softmax_sums(log_z, squares, &scores, 0, N), FOPO_ERR_NUMERIC, "context 2");
+  world_done(&x);
+}
+
+/* ---- parts of a catalogue ---- */
+
+typedef struct {
+  fopo_part part;
+  fopo_matrix items;
+  uint32_t id[P], sorted[P], guide[P / 4 + 3];
+} part_of;
+
+/* The part of rank r of RANKS, if item a is at place[a] of the norm order. */
+static void part_init(part_of *to, const world *x, const uint32_t *place, uint32_t r) {
+  size_t n = 0, rows = (P + RANKS - 1 - r) / RANKS;
+  to->part = (fopo_part){.P = P,
+                         .rows = rows,
+                         .rank = r,
+                         .size = RANKS,
+                         .id = to->id,
+                         .sorted = to->sorted,
+                         .guide = to->guide,
+                         .shift = 2};
+  ok(fopo_matrix_init(&to->items, rows, DIM));
+  for (size_t a = 0; a <= P + 3; a++) {
+    if (a % 4 == 0) to->guide[a / 4] = (uint32_t)n;
+    if (a >= P || place[a] % RANKS != r) continue;
+    uint32_t row = place[a] / RANKS;
+    to->sorted[n++] = row;
+    to->id[row] = (uint32_t)a;
+    memcpy(fopo_matrix_row(to->items, row), fopo_matrix_row(x->w.items, a), DIM * sizeof(float));
+  }
+  assert_int_equal(n, rows);
+}
+
+static void test_parts(void **unused) {
+  (void)unused;
+  static part_of part;
+  static uint32_t place[P];
+  world x;
+  world_init(&x);
+  double log_z[N], squares[N], plain[N], plain_squares[N];
+  for (size_t a = 0; a < P; a++) place[a] = (uint32_t)(a * 1237 % P);
+  for (int masked = 0; masked < 2; masked++) {
+    fopo_sparse_scores s = masked ? fopo_mask_of(&x.X) : values_of(&x.X);
+    for (uint32_t r = 0; r < RANKS; r++) {
+      part_init(&part, &x, place, r);
+      fopo_scores scores = {.Q = x.Q, .items = part.items, .part = &part.part, .sparse = &s};
+      ok(fopo_softmax_sums(log_z, squares, &scores, 0, N));
+      for (size_t b = 0; b < N; b++) {
+        plain_sums(&plain[b], &plain_squares[b], &x, b, b, masked, place, r, RANKS);
+      }
+      same_sums(log_z, squares, plain, plain_squares, N);
+      fopo_matrix_done(&part.items);
+    }
+  }
+  world_done(&x);
+}
+
+/* ---- the temperature ---- */
+
+static void test_temperature(void **unused) {
+  (void)unused;
+  world x;
+  world_init(&x);
+  fopo_sparse_scores s = fopo_mask_of(&x.X), values = values_of(&x.X);
+  double T, found, log_z, squares;
+  size_t counted[] = {EMPTY, FEW, MANY, ENDS};
+  double of[4];
+  for (size_t i = 0; i < 4; i++) {
+    fopo_sparse_scores row = fopo_score_from(&s, counted[i]);
+    float scaled[DIM];
+    fopo_scores one = {
+        .Q = fopo_matrix_rows(x.Q, counted[i], 1), .items = x.w.items, .sparse = &row};
+    ok(fopo_softmax_temperature(&of[i], &one, 40.0));
+    for (size_t j = 0; j < DIM; j++) scaled[j] = (float)((double)one.Q.x[j] / of[i]);
+    one.Q = fopo_matrix_view(scaled, 1, DIM);
+    ok(fopo_softmax_sums(&log_z, &squares, &one, 0, 1));
+    assert_true(fabs(1.0 / squares / 40.0 - 1.0) < 1e-4);
+  }
+  /* The contexts with one item left and with none are not counted. */
+  fopo_scores all = {.Q = x.Q, .items = x.w.items, .sparse = &s};
+  ok(fopo_softmax_temperature(&found, &all, 40.0));
+  fopo_sort_f64(of, 4);
+  assert_true(found == 0.5 * (of[1] + of[2]));
+  fopo_sparse_scores few = fopo_score_from(&s, ALL_BUT_ONE);
+  fopo_scores two = {.Q = fopo_matrix_rows(x.Q, 0, 2), .items = x.w.items, .sparse = &few};
+  refused(fopo_softmax_temperature(&T, &two, 40.0), FOPO_ERR_ARGUMENT,
+          "none of 2 contexts scores one item above another and leaves enough of them unmasked");
+  all.sparse = &values;
+  refused(fopo_softmax_temperature(&T, &all, 40.0), FOPO_ERR_UNAVAILABLE, "masks alone");
+  world_done(&x);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_lookup),
+      cmocka_unit_test(test_sums),
+      cmocka_unit_test(test_parts),
+      cmocka_unit_test(test_temperature),
+  };
+  return cmocka_run_group_tests_name("scores", tests, NULL, NULL);
+}
