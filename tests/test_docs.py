@@ -65,6 +65,26 @@ def gpu_table_is_up_to_date():
           made.stdout in read("docs/gpu.md"))
 
 
+def paper_report_is_up_to_date():
+    """docs/paper/README.md is what the report says of results.csv, and its figures are there."""
+    page = read("docs/paper/README.md")
+    figures = re.findall(r"^!\[.*\]\((.*)\.svg\)$", page, re.M)
+    check("the report shows its figures", 5 <= len(figures) <= 10, figures)
+    for figure in figures:
+        xml.etree.ElementTree.parse("docs/paper/%s.svg" % figure)
+    if shutil.which("gnuplot") is None:
+        print("skip the paper's report: gnuplot is not installed")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        made = subprocess.run([FOPO, "scripts/paper/report.lua", "docs/paper", "to=" + folder,
+                               "notes=docs/paper/notes.md", "figures=" + ",".join(figures)],
+                              text=True, capture_output=True, timeout=120)
+        check("the report can be made", made.returncode == 0, made.stderr)
+        for name in ("README.md", "results.csv"):
+            check("docs/paper/%s is up to date: run scripts/paper/report.lua" % name,
+                  read("docs/paper/" + name) == read(os.path.join(folder, name)))
+
+
 def pictures_are_up_to_date():
     """README's: the view from the runs that are kept, and a lesson as it is on a terminal now."""
     with tempfile.TemporaryDirectory() as folder:
@@ -183,6 +203,7 @@ with tempfile.TemporaryDirectory() as manual:
     variables_are_in_the_manual(read(manual + "/fopo.1"))
     page_is_well_formed(read(manual + "/manual.html"))
 gpu_table_is_up_to_date()
+paper_report_is_up_to_date()
 pictures_are_up_to_date()
 names_are_in_the_source()
 paths_lead_somewhere()

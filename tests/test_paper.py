@@ -1,4 +1,4 @@
-"""The paper's experiments at scale=tiny: each prints its table and keeps its CSV and figure; one
+"""The paper's experiments at scale=tiny: each prints its table and keeps its rows and figure; one
 that is killed goes on where it was, with the same rewards."""
 import csv
 import gzip
@@ -15,9 +15,11 @@ import xml.dom.minidom
 FOPO = os.environ.get("FOPO", "./fopo")
 os.environ["FOPO_THREADS"] = "1"  # each run is short
 GNUPLOT = shutil.which("gnuplot") is not None
-FIELDS = {"experiment", "world", "items", "contexts", "test", "method", "dim", "embedding",
-          "temperature", "lr", "k", "samples", "epsilon", "index", "learnt", "seed", "epoch",
-          "step", "seconds", "ms_step", "reward", "low", "high", "expected", "effective"}
+RUN = ["world", "source", "experiment", "items", "contexts", "test", "machine", "settings",
+       "method", "dim", "embedding", "temperature", "lr", "k", "samples", "epsilon", "index",
+       "learnt", "seed"]
+FIELDS = {*RUN, "epoch", "step", "seconds", "ms_step", "reward", "low", "high", "expected",
+          "effective"}
 
 
 def command(name, out, *words):
@@ -28,13 +30,25 @@ def run(name, out, *words):
     return subprocess.run(command(name, out, *words), capture_output=True, text=True, check=False)
 
 
-def rows_of(path):
-    with open(path, encoding="utf-8") as f:
-        return list(csv.DictReader(line for line in f if not line.startswith("#")))
+def rows_of(out, experiment, world="twitch"):
+    """The records of an experiment in the table: a line a run, and lists of numbers that end with
+    its last record."""
+    rows = []
+    with open(out + "/results.csv", encoding="utf-8") as f:
+        for line in csv.DictReader(f):
+            if (line["experiment"], line["world"]) != (experiment, world):
+                continue
+            lists = {name: v.split() for name, v in line.items() if name not in RUN}
+            n = max(map(len, lists.values()))
+            lists = {name: [""] * (n - len(v)) + v for name, v in lists.items()}
+            rows += [{name: lists[name][i] if name in lists else v for name, v in line.items()}
+                     for i in range(n)]
+    return rows
 
 
-def rewards(path):
-    return [(r["method"], r["seed"], r["step"], r["reward"], r["expected"]) for r in rows_of(path)]
+def rewards(out):
+    return [(r["method"], r["seed"], r["step"], r["reward"], r["expected"])
+            for r in rows_of(out, "rq2")]
 
 
 class Paper(unittest.TestCase):
@@ -48,8 +62,7 @@ class Paper(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("seeds 1, 2, 3", done.stdout)
         self.assertRegex(done.stderr, r"\d+ of \d+: .* left\n")
-        path = f"{self.out}/{name}-twitch"
-        rows = rows_of(path + ".csv")
+        rows = rows_of(self.out, name)
         self.assertEqual({r["method"] for r in rows}, set(methods))
         for seed in "123":
             self.assertEqual(sum(r["seed"] == seed for r in rows), records)
@@ -60,13 +73,13 @@ class Paper(unittest.TestCase):
                 self.assertTrue(0 <= float(r["low"]) <= float(r["reward"]) <= float(r["high"]) <= 1)
             self.assertEqual(float(r["seconds"]) > 0, float(r["step"]) > 0)
         if GNUPLOT:
-            svg = xml.dom.minidom.parse(path + ".svg").documentElement.toxml()
+            svg = xml.dom.minidom.parse(f"{self.out}/{name}-twitch.svg").documentElement.toxml()
             self.assertRegex(svg, "(bands|bars): 95 % intervals")
         else:
             print("skip: the figures (gnuplot is not installed)")
         again = run(name, self.out, *words)
         self.assertNotIn("1 of", again.stderr.replace("of them", ""))
-        self.assertEqual(rows_of(path + ".csv"), rows)
+        self.assertEqual(rows_of(self.out, name), rows)
         self.assertEqual(again.stdout, done.stdout)
         return rows, done.stdout
 
@@ -123,7 +136,7 @@ class Paper(unittest.TestCase):
         """How many records there are depends on the machine; each method has its last one."""
         done = run("budget", self.out)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        rows = rows_of(f"{self.out}/budget-twitch.csv")
+        rows = rows_of(self.out, "budget")
         last = [r for r in rows if r["method"] == "uniform" and r["epoch"] == "4"]
         given = [float(r["seconds"]) for r in last]
         self.assertEqual(len(given), 3)
@@ -136,7 +149,7 @@ class Paper(unittest.TestCase):
         """What is compared, by measures that fit each other; and the report of it."""
         done = run("baselines", self.out)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        rows = rows_of(f"{self.out}/baselines-twitch.csv")
+        rows = rows_of(self.out, "baselines")
         seeds = {}
         for r in rows:
             seeds.setdefault(r["method"], set()).add(r["seed"])
@@ -184,7 +197,7 @@ class Paper(unittest.TestCase):
                    "epochs=1")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         for world, users in kept.items():
-            row = rows_of(f"{self.out}/rq3-{world}.csv")[0]
+            row = rows_of(self.out, "rq3", world)[0]
             long = sum(len(items) >= 20 for items in users.values())
             self.assertGreater(len(users), long)
             self.assertEqual(int(row["items"]), len(set().union(*users.values())))
@@ -220,7 +233,7 @@ class Paper(unittest.TestCase):
     def test_stopped(self):
         """Stopped within a run by Ctrl-C, and killed; it goes on from the middle of it."""
         words = ["epsilons=0.5", "reinforce=no", "epochs=120", "every=4", "keep=0.02", "seeds=1,2"]
-        whole, path = self.out + "/whole", f"{self.out}/rq2-twitch"
+        whole = self.out + "/whole"
         self.assertEqual(run("rq2", whole, *words).returncode, 0)
         status, said = self.end_early(signal.SIGINT, words)
         self.assertEqual(status, 130, said)
@@ -230,8 +243,8 @@ class Paper(unittest.TestCase):
         done = run("rq2", self.out, *words)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, "goes on at step [1-9]")
-        self.assertEqual(rewards(path + ".csv"), rewards(whole + "/rq2-twitch.csv"))
-        self.assertFalse(os.path.exists(path + ".part.npz"))
+        self.assertEqual(rewards(self.out), rewards(whole))
+        self.assertFalse(os.path.exists(f"{self.out}/rq2-twitch.part.npz"))
 
 
 if __name__ == "__main__":

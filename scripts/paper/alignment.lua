@@ -17,12 +17,6 @@
 local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
 local fopo = require "fopo"
 
-local o = paper.options(
-  {embeddings = {"none", "sqrt"}, methods = {"REINFORCE", "uniform", "mixture", "head and tail"},
-   batches = 4, dim = 100, epochs = 50, every = 10, lr = 1e-3},
-  {dim = 50, epochs = 8, every = 2},
-  {dim = 8, epochs = 2, every = 1})
-
 local function plan(own)
   return paper.grid(own, {"embedding", own.embeddings}, {"seed", own.seeds},
                     {"method", own.methods})
@@ -86,5 +80,12 @@ local function show(rows)
   return lines, curves
 end
 
-paper.run({name = "alignment", title = "Estimates and the gradient", columns = {"cosine"},
-           settings = {"epochs", "every", "batches"}, plan = plan, train = train, show = show}, o)
+return paper.experiment{
+  name = "alignment", title = "Estimates and the gradient",
+  full = {embeddings = {"none", "sqrt"}, batches = 4, dim = 100, epochs = 50, every = 10, lr = 1e-3,
+          methods = {"REINFORCE", "uniform", "mixture", "head and tail"}},
+  small = {dim = 50, epochs = 8, every = 2},
+  tiny = {dim = 8, epochs = 2, every = 1},
+  settings = {"epochs", "every", "batches"},
+  plan = plan, train = train, show = show,
+}

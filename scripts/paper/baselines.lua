@@ -34,24 +34,14 @@ local methods = require "methods"
 
 local order = {"popular", "item-kNN", "EASE", "ALS", "start", "REINFORCE", "uniform", "mixture",
                "defaults", "exact best", "exact converged"}
-local o = paper.options(
-  {dim = 100, epochs = 50, exact_epochs = 0, exact_seeds = 1, ease_items = 12000, l2 = 300,
-   methods = order},
-  {dim = 50, epochs = 6, exact_epochs = 30},
-  {dim = 8, epochs = 2, exact_epochs = 3})
 
 -- ---- what is measured
-
-local columns = {}
-for _, name in ipairs{"recall20", "ndcg20", "unseen_reward", "unseen_recall20", "unseen_ndcg20"} do
-  table.move({name, name .. "_low", name .. "_high"}, 1, 3, #columns + 1, columns)
-end
 
 local function put(row, name, value, interval)
   row[name], row[name .. "_low"], row[name .. "_high"] = value, interval[1], interval[2]
 end
 
--- A row of the CSV for a baseline or a policy.
+-- A row of the table for a baseline or a policy.
 local function measured(world, who, t)
   local k = math.min(20, world.test.n_items)
   local all = fopo.evaluate(who, world.test, {k = {1, k}})
@@ -73,7 +63,7 @@ end
 local untrained = {
   popular = function(world) return fopo.baseline.popular{data = world.train} end,
   ["item-kNN"] = function(world) return fopo.baseline.item_knn{data = world.train} end,
-  EASE = function(world) return fopo.baseline.ease{data = world.train, l2 = o.l2} end,
+  EASE = function(world, _, o) return fopo.baseline.ease{data = world.train, l2 = o.l2} end,
   ALS = function(world, c)
     return fopo.baseline.als{data = world.train, dim = c.dim, seed = c.seed}
   end,
@@ -82,7 +72,7 @@ local untrained = {
   end,
 }
 
-local function default_trainer(world, c, gradient, valid)
+local function default_trainer(world, c, o, gradient, valid)
   local pi = fopo.policy.linear{items = world:items(c.dim, c.embedding), data = world.train}
   return fopo.trainer{policy = pi, data = world.train, gradient = gradient, seed = c.seed,
                       batch = o.batch, valid = valid,
@@ -105,35 +95,35 @@ local function converge(t, epochs)
 end
 
 local trained = {
-  defaults = function(world, c)
-    local t = default_trainer(world, c, nil, world.split.valid)
+  defaults = function(world, c, o)
+    local t = default_trainer(world, c, o, nil, world.split.valid)
     t:run{epochs = o.epochs, every = t.steps_per_epoch, view = false}
     return t
   end,
-  ["exact best"] = function(world, c)
-    local t = default_trainer(world, c, fopo.gradient.exact{}, world.split.valid)
+  ["exact best"] = function(world, c, o)
+    local t = default_trainer(world, c, o, fopo.gradient.exact{}, world.split.valid)
     t:run{epochs = o.exact_epochs, every = t.steps_per_epoch, patience = 10, view = false}
     return t
   end,
-  ["exact converged"] = function(world, c)
-    local t = default_trainer(world, c, fopo.gradient.exact{}, false)
+  ["exact converged"] = function(world, c, o)
+    local t = default_trainer(world, c, o, fopo.gradient.exact{}, false)
     converge(t, o.exact_epochs)
     return t
   end,
 }
 
-local function papers(world, c)
+local function papers(world, c, o)
   local t = methods.trainer(world, c, o)
   t:run{epochs = o.epochs, every = o.epochs * t.steps_per_epoch, view = false}
   return t
 end
 
-local function train(world, c)
+local function train(world, c, o)
   local make = untrained[c.method]
   if make then
     if c.method == "EASE" and world.train.n_items > o.ease_items then return {} end
     local start = fopo.clock()
-    local who = make(world, c)
+    local who = make(world, c, o)
     local seconds, row = fopo.clock() - start, measured(world, who)
     row.seconds = seconds
     return {row}
@@ -141,7 +131,7 @@ local function train(world, c)
   if not trained[c.method] and not methods.gradient[c.method] then
     require("script").misuse("there is no method %s", c.method)
   end
-  local t = (trained[c.method] or papers)(world, c)
+  local t = (trained[c.method] or papers)(world, c, o)
   return {measured(world, t.policy, t)}
 end
 
@@ -212,5 +202,12 @@ local function show(rows)
   return lines, figure
 end
 
-paper.run({name = "baselines", title = "Baselines", columns = columns, plan = plan, show = show,
-           train = train, settings = {"epochs", "exact_epochs", "ease_items", "l2"}}, o)
+return paper.experiment{
+  name = "baselines", title = "Baselines",
+  full = {dim = 100, epochs = 50, exact_epochs = 0, exact_seeds = 1, ease_items = 12000, l2 = 300,
+          methods = order},
+  small = {dim = 50, epochs = 6, exact_epochs = 30},
+  tiny = {dim = 8, epochs = 2, exact_epochs = 3},
+  settings = {"epochs", "exact_epochs", "ease_items", "l2"},
+  plan = plan, show = show, train = train,
+}

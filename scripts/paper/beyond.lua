@@ -28,11 +28,6 @@ local all = {"mixture", "norms by mass", "kept", "stratified", "adaptive", "head
 local with_exact = table.move(all, 1, #all, 1, {})
 with_exact[#with_exact + 1] = "exact"
 
-local o = paper.options(
-  {methods = all, dim = 1000, epochs = 50, every = 1},
-  {methods = with_exact, dim = 50, epochs = 10, every = 1},
-  {methods = with_exact, dim = 8, epochs = 2})
-
 local function plan(own)
   return paper.grid(own, {"seed", own.seeds}, {"method", own.methods})
 end
@@ -60,5 +55,11 @@ local function show(rows)
   return lines, curves
 end
 
-paper.run({name = "beyond", title = "Beyond the paper", settings = {"epochs", "every"}, plan = plan,
-           show = show}, o)
+return paper.experiment{
+  name = "beyond", title = "Beyond the paper",
+  full = {methods = all, dim = 1000, epochs = 50, every = 1},
+  small = {methods = with_exact, dim = 50, epochs = 10, every = 1},
+  tiny = {methods = with_exact, dim = 8, epochs = 2},
+  settings = {"epochs", "every"},
+  plan = plan, show = show,
+}

@@ -14,12 +14,6 @@
 --   clock=wall                                  or cpu: seconds of the processor, of one thread
 local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
 
-local o = paper.options(
-  {epsilons = {0.2, 0.5, 0.8}, dim = 1000, epochs = 50, parts = 20,
-   clock = "wall"},
-  {dim = 50, epochs = 40, clock = "cpu"},
-  {epsilons = {0.5}, dim = 8, epochs = 4, parts = 4})
-
 local function plan(own)
   local list = {}
   for _, seed in ipairs(own.seeds) do
@@ -59,5 +53,11 @@ local function show(rows, own)
   return lines, curves, ("Each method trains for %.1f seconds."):format(allowed(rows))
 end
 
-paper.run({name = "budget", title = "Reward for a fixed time",
-           settings = {"clock", "epochs", "parts"}, plan = plan, train = train, show = show}, o)
+return paper.experiment{
+  name = "budget", title = "Reward for a fixed time",
+  full = {epsilons = {0.2, 0.5, 0.8}, dim = 1000, epochs = 50, parts = 20, clock = "wall"},
+  small = {dim = 50, epochs = 40, clock = "cpu"},
+  tiny = {epsilons = {0.5}, dim = 8, epochs = 4, parts = 4},
+  settings = {"clock", "epochs", "parts"},
+  plan = plan, train = train, show = show,
+}

@@ -1,4 +1,4 @@
--- The claims of the paper as rules over the CSV of its experiments: "holds", "does not hold" or
+-- The claims of the paper as rules over the rows of its experiments: "holds", "does not hold" or
 -- "not tested here".
 --
 -- A rule measures one or more numbers, each once a seed, and compares them with a bound. A claim

@@ -1,4 +1,4 @@
--- What the paper's experiments share: options, the CSV of each world, runs that resume, progress,
+-- What the paper's experiments share: options, the table of results, runs that resume, progress,
 -- tables and figures.
 --
 -- Options of every experiment, as name=value (docs/paper and the heads of the scripts have more):
@@ -10,26 +10,29 @@
 --   seeds=1,2,3      of theta, the order of contexts and the draws; the split is the same
 --   test=0.1         share of the users; more of a small file, whose test has few sessions
 --   lr=0             0: the world's own (twitch and files 1e-4, goodreads 5e-5)
---   out=FOLDER       of CSV and figures; runs/paper/SCALE if left out
+--   out=FOLDER       of results and figures; runs/paper/SCALE if left out
 --   threads=0        0: all
---   run=yes          no: runs nothing, and shows what the CSV has of the plan
+--   run=yes          no: runs nothing, and shows what the table has of the plan
 --   power_iterations=4    of the singular vectors
 --   index=hnsw       of the candidates: the authors' graph with M = 32; norm, the default below
 --                    full, searches exactly
 --
--- The CSV: <out>/<experiment>-<world>.csv. Lines that begin with # say the machine and the settings
--- that hold for all rows. Then a head and one row a record of a run; an empty field does not apply.
---   experiment, world, items (P), contexts (N, training), test (sessions)      the world
+-- The table of all results, <out>/results.csv, has a line for each run; an empty field does not
+-- apply:
+--   world, source (of its data), experiment, items (P), contexts (N, training), test (sessions)
+--   machine, settings      that hold for all runs of the experiment in the world
 --   method, dim (L), embedding (none, sqrt, sigma), temperature, lr, k, samples, epsilon, index,
 --   learnt (yes: the items too), seed                                          the configuration
+-- and lists of numbers with spaces between them, one for each record of the run; a shorter list is
+-- that of the last records:
 --   epoch, step, seconds (of training), ms_step                                how far
 --   reward, low, high      the paper's R_test by true argmax, with its 95 % interval over sessions
---   expected, effective    expected reward, and items that the softmax chooses from in effect; of
---                          the last record of a run only
--- A run is one configuration. Its rows are added when it has ended, by writing the file anew and
--- renaming it; meanwhile it is kept once a minute (keep=60) as <out>/<experiment>-<world>.part.npz
--- and .part.csv. An experiment that was stopped goes on from there; with other settings it refuses,
--- so one file never mixes them. Rewards depend on data, settings and seed alone.
+--   expected, effective    expected reward, and items that the softmax chooses from in effect
+--   cosine, recall20 ...   what single experiments measure
+-- A run is added when it has ended, by writing the table anew and renaming it; meanwhile it is kept
+-- once a minute (keep=60) as <out>/<experiment>-<world>.part.npz and .part.csv. An experiment that
+-- was stopped goes on from there; with other settings it refuses, so one folder never mixes them.
+-- Rewards depend on data, settings and seed alone.
 local fopo = require "fopo"
 local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
 package.path = here .. "?.lua;" .. here .. "../tools/?.lua;" .. package.path
@@ -57,16 +60,15 @@ local common = {
           index = "norm", seeds = {1, 2, 3}},
 }
 
--- The options of an experiment. full, small and tiny are its own defaults at these scales, on top
--- of those above and each on top of full.
-function paper.options(full, small, tiny)
+-- The options of an experiment. Its full, small and tiny are its own defaults at these scales, on
+-- top of those above and each on top of full.
+local function options(e)
   local scale = "small"
   for _, word in ipairs(arg) do scale = word:match("^scale=(.*)") or scale end
-  local own = {full = full, small = small, tiny = tiny}
-  if not own[scale] then script.misuse("scale is full, small or tiny, not %s", scale) end
+  if not common[scale] then script.misuse("scale is full, small or tiny, not %s", scale) end
   local defaults = {}
   local above = scale == "full" and {} or common[scale]
-  for _, part in ipairs{common.full, full, above, own[scale]} do
+  for _, part in ipairs{common.full, e.full, above, e[scale]} do
     for name, value in pairs(part) do defaults[name] = value end
   end
   local o, files = script.options(defaults)
@@ -127,29 +129,35 @@ end
 local function run_worlds(e, o)
   for _, name in ipairs(o.worlds) do
     local found = worlds.find(name, o)
-    local own = setmetatable({lr = o.lr > 0 and o.lr or found.lr}, {__index = o})
+    local own = setmetatable({lr = o.lr > 0 and o.lr or found.lr, whole = e.whole}, {__index = o})
     local f, plan = kept.open(e, found, o), e.plan(own, found)
     local todo = missing(plan, f)
-    io.stderr:write(("%s on %s (%s): %d runs, %d of them kept in %s.csv\n"):format(e.name,
-      found.name, found.source, #plan, #plan - #todo, f.start))
+    io.stderr:write(("%s on %s (%s): %d runs, %d of them kept in %s\n"):format(e.name,
+      found.name, found.source, #plan, #plan - #todo, f.path))
     if #todo > 0 and o.run then run_missing(e, found, f, todo, own) end
-    shown.show(e, found, chosen(plan, f), own, f.start)
+    shown.show(e, found, chosen(plan, f), own, f)
   end
 end
 
--- Runs an experiment {name=, settings=, plan=, show=, train=} in each world. plan(o, found) lists
--- the configurations. train(world, c, o, keep, said, rows) returns the rows of one, given those of
--- the file; it is methods.train if left out. show(rows, o) returns the lines of the table, the
--- curves of the figure and a note. settings names the options that change the rows and are no
--- columns.
-function paper.run(e, o)
+-- Runs an experiment in each world, if it is the script of the command line, and returns it:
+--   name, title
+--   full, small, tiny    its own options and their defaults at these scales
+--   settings             names of the options that change the rows and are no columns
+--   plan(o, found)       lists the configurations
+--   train(world, c, o, keep, said, rows)    the rows of one, given those of the table;
+--                        methods.train if left out
+--   whole                true: all records have the expected reward, not the last alone
+--   show(rows, o)        the lines of the table, the curves of the figure and a note
+function paper.experiment(e)
+  if arg[0]:match("([^/]+)%.lua$") ~= e.name then return e end
+  local o = options(e)
   local function inner()
     -- after Ctrl-C no Lua function would run before this one of C
     local _ <close> = setmetatable({}, {__close = native.interrupt_clear})
     run_worlds(e, o)
   end
   local done, why = pcall(inner)
-  if done then return end
+  if done then return e end
   if not tostring(why):find("interrupted", 1, true) then error(why, 0) end
   io.stderr:write("\nstopped; the same command goes on from here\n")
   os.exit(130, true)

@@ -19,12 +19,6 @@ local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
 local native = require "fopo.native"
 local script = require "script"
 
-local o = paper.options(
-  {ks = {32, 64, 128, 256, 512}, draws = {50, 200, 500, 1000}, dim = 1000, seconds = 20,
-   clock = "cpu"},
-  {dim = 50, seconds = 1},
-  {ks = {5, 20}, draws = {20, 50}, dim = 8, seconds = 0.01})
-
 local function column(phase) return phase.name .. "_ms" end
 
 local columns = {}
@@ -65,12 +59,20 @@ local function show(rows)
     end
   end
   local curves = {xlabel = "K, or S", ylabel = "ms/step", logx = true}
-  curves[1] = paper.curve(("K, at S = %d"):format(o.samples),
-                          paper.where(rows, {samples = o.samples}), "k", "ms_step")
-  curves[2] = paper.curve(("S, at K = %d"):format(o.k), paper.where(rows, {k = o.k}), "samples",
+  local k, samples = paper.usual(rows, "k"), paper.usual(rows, "samples")
+  curves[1] = paper.curve(("K, at S = %d"):format(samples),
+                          paper.where(rows, {samples = samples}), "k", "ms_step")
+  curves[2] = paper.curve(("S, at K = %d"):format(k), paper.where(rows, {k = k}), "samples",
                           "ms_step")
   return lines, curves
 end
 
-paper.run({name = "cost", title = "The cost of K and S", columns = columns,
-           settings = {"seconds", "clock"}, plan = plan, train = train, show = show}, o)
+return paper.experiment{
+  name = "cost", title = "The cost of K and S",
+  full = {ks = {32, 64, 128, 256, 512}, draws = {50, 200, 500, 1000}, dim = 1000, seconds = 20,
+          clock = "cpu"},
+  small = {dim = 50, seconds = 1},
+  tiny = {ks = {5, 20}, draws = {20, 50}, dim = 8, seconds = 0.01},
+  settings = {"seconds", "clock"},
+  plan = plan, train = train, show = show,
+}

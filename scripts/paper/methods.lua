@@ -110,7 +110,7 @@ function methods.trainer(world, c, o)
                       index_refresh = c.learnt == "yes" and c.index and 100 or 0}
 end
 
--- A row of the CSV after so many seconds of training: the reward on the test sessions by true
+-- A row of the table after so many seconds of training: the reward on the test sessions by true
 -- argmax, with Wilson's interval, and if `whole` the expected reward.
 function methods.row(world, t, seconds, whole)
   local e = fopo.evaluate(t.policy, world.test, {k = 1, expected = whole, expected_contexts = 500})
@@ -158,12 +158,13 @@ local function spent(t, o, rows)
 end
 
 -- Trains until o.epochs, or until the seconds of training reach o.seconds, with a row at each
--- o.every epochs or o.every_seconds. `keep` keeps the unfinished run; said(row, last step) is
--- called with each row.
+-- o.every epochs (without it at the end) or o.every_seconds. `keep` keeps the unfinished run;
+-- said(row, last step) is called with each row.
 function methods.train(world, c, o, keep, said)
   local t = methods.trainer(world, c, o)
   local by_time = o.every_seconds ~= nil
-  local chunk = not by_time and math.max(1, math.floor(o.every * t.steps_per_epoch + 0.5))
+  local every = not by_time and (o.every or o.epochs)
+  local chunk = every and math.max(1, math.floor(every * t.steps_per_epoch + 0.5))
   local last = by_time and math.huge
                or math.max(1, math.floor(o.epochs * t.steps_per_epoch + 0.5))
   local rows = keep:resume(t) or {}

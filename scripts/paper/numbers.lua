@@ -30,23 +30,13 @@ local function parts_of(w, last, column, fixed, rows)
     column == "k" and "K" or "S", part)
 end
 
--- The most frequent value of a column.
-local function usual(rows, column)
-  local best, most
-  for _, v in ipairs(values(rows, column)) do
-    local n = #where(rows, {[column] = v})
-    if not most or n > most then best, most = v, n end
-  end
-  return best
-end
-
 -- The parts of a step's time that grow; of_k and of_s are the titles for K and for S.
 function numbers.costs(worlds, of_k, of_s)
   local rows, said = {{"world", ""}}, {}
   for _, phase in ipairs(native.phases()) do rows[1][#rows[1] + 1] = phase.name .. ", ms" end
   for _, w in ipairs(worlds) do
     local last = w.experiments.cost and w.experiments.cost.rows or {}
-    local k, samples = usual(last, "k"), usual(last, "samples")
+    local k, samples = shown.usual(last, "k"), shown.usual(last, "samples")
     if #of_k > 0 and #last > 0 then
       said[#said + 1] = parts_of(w, last, "k", {"samples", samples}, rows)
     end

@@ -1,5 +1,5 @@
 -- Why a claim of the paper does not hold in a world: what other experiments of the report show. No
--- reason is given that the CSVs do not have.
+-- reason is given that the results do not have.
 local numbers = require "numbers"
 local shown = require "shown"
 local tables = require "tables"

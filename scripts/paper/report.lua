@@ -1,22 +1,25 @@
 -- One report of the paper's experiments: its claims with a verdict for each world, tables, figures,
--- machine, versions, seeds and time, from the CSVs that the experiments left.
+-- machine, versions, seeds and time, from the tables of results that the experiments left.
 --
---   ./fopo scripts/paper/report.lua [FOLDER ...] [to=runs/paper/report] [notes=FILE]
+--   ./fopo scripts/paper/report.lua [FOLDER ...] [to=runs/paper/report] [notes=FILE] [figures=all]
 --
 -- FOLDER is the out= of experiments (runs/paper if none is given). Where two folders have the same
 -- experiment in the same world, the first one is judged; one of another L is shown below it. `to`
--- gets README.md with the figures and CSVs that it shows; the text of the file `notes` is put in
--- before the tables. What an experiment of a world measured is judged by the rules of claims.lua,
--- and only what it measured is said.
+-- gets README.md, results.csv with all rows that it shows, and the figures: all, or those named
+-- (figures=twitch-1-rq1,gowalla-ngcf-budget), and of the others the command that draws them. The
+-- text of the file `notes` is put in before the tables. What an experiment of a world measured is
+-- judged by the rules of claims.lua, and only what it measured is said.
 local fopo = require "fopo"
 local here = arg[0]:match("^(.*/)") or "./"
 package.path = here .. "?.lua;" .. here .. "../tools/?.lua;" .. package.path
 local claims = require "claims"
+local kept = require "kept"
 local reasons = require "reasons"
 local script = require "script"
+local shown = require "shown"
 local tables = require "tables"
 
-local o, folders = script.options{to = "runs/paper/report", notes = ""}
+local o, folders = script.options{to = "runs/paper/report", notes = "", figures = {"all"}}
 if #folders == 0 then folders = {"runs/paper"} end
 
 local order = {"rq0", "rq1", "rq2", "budget", "rq3", "rq4", "cost", "beyond", "settings",
@@ -24,29 +27,11 @@ local order = {"rq0", "rq1", "rq2", "budget", "rq3", "rq4", "cost", "beyond", "s
 
 -- ---- what there is
 
-local function exists(path)
-  local f <close> = io.open(path)
-  return f ~= nil
-end
+-- Of a path of data the last two names count, as the folders of two machines differ.
+local function short(source) return (source:gsub("^.*/([^/]+/[^/]+)$", "%1")) end
 
--- The CSVs of a folder, without those of unfinished runs.
-local function files_of(folder)
-  local list = {}
-  local pipe = assert(io.popen(("ls '%s' 2>/dev/null"):format(folder)))
-  for name in pipe:lines() do
-    local experiment, world = name:match("^(%w+)%-(.+)%.csv$")
-    if experiment and not world:find("%.part$") then
-      list[#list + 1] = {experiment = experiment, path = folder .. "/" .. name}
-    end
-  end
-  pipe:close()
-  return list
-end
-
--- A world is named by its data: "twitch" of the twin at 1 % and at full size are two worlds. Of a
--- path the last two names count, as the folders of two machines differ.
-local function world_of(worlds, name, path)
-  local source = path:gsub("^.*/([^/]+/[^/]+)$", "%1")
+-- A world is named by its data: "twitch" of the twin at 1 % and at full size are two worlds.
+local function world_of(worlds, name, source)
   local key = name .. " " .. source
   if not worlds[key] then
     local share = source:match("^twin, fraction (.+)$")
@@ -58,33 +43,35 @@ local function world_of(worlds, name, path)
   return worlds[key]
 end
 
-local function add(worlds, file)
-  local rows, comment = script.read_csv(file.path)
-  if not rows or #rows == 0 then return end
-  local source, settings = comment:match("# settings (.-); ([^\n]*)")
-  local world = world_of(worlds, rows[1].world, source or "unknown")
-  local e = {name = file.experiment, rows = rows, settings = settings or "", path = file.path,
-    machine = comment:match("# (fopo[^\n]*)") or "unknown",
-    figure = exists(file.path:gsub("%.csv$", ".svg")) and file.path:gsub("%.csv$", ".svg")}
-  local first = world.experiments[e.name]
+-- Adds an experiment of a table to its world. Returns whether it is shown.
+local function add(worlds, e)
+  e.source = short(e.source)
+  local world = world_of(worlds, e.world, e.source)
+  local first, dim = world.experiments[e.experiment], e.rows[1].dim
+  world.items = math.max(world.items or 0, e.items)
   if not first then
-    world.experiments[e.name] = e
-  elseif first.rows[1].dim ~= rows[1].dim then
-    e.dim = rows[1].dim
+    world.experiments[e.experiment] = e
+  elseif first.rows[1].dim ~= dim then
+    e.dim = dim
     world.others[#world.others + 1] = e
+  else
+    return false
   end
-  world.items = math.max(world.items or 0, rows[1].items)
+  return true
 end
 
+-- The worlds of all tables, the one of the smallest catalogue first, and the experiments shown.
 local function collect()
-  local worlds = {}
+  local worlds, all = {}, {}
   for _, folder in ipairs(folders) do
-    for _, file in ipairs(files_of(folder)) do add(worlds, file) end
+    for _, e in ipairs(kept.groups(folder .. "/results.csv")) do
+      if add(worlds, e) then all[#all + 1] = e end
+    end
   end
   table.sort(worlds, function(a, b)
     return a.items ~= b.items and a.items < b.items or a.items == b.items and a.order < b.order
   end)
-  return worlds
+  return worlds, all
 end
 
 -- ---- Markdown
@@ -120,18 +107,16 @@ local function put_table(rows)
   say ""
 end
 
-local function copy(from, name)
-  assert(os.execute(("cp '%s' '%s/%s'"):format(from, o.to, name)))
-  return name
-end
-
--- The CSV, without the folders of this machine in which its file of interactions lies.
-local function copy_csv(from, name)
-  local f <close> = assert(io.open(from))
-  local text = f:read("a"):gsub("(# settings )[^;\n]*/([^/;]+/[^/;]+;)", "%1%2", 1)
-  local to <close> = assert(io.open(o.to .. "/" .. name, "w"))
-  assert(to:write(text))
-  return name
+-- Draws the figure of an experiment by its script's own rules, where it is one of those wanted.
+local function drawn(w, e, name)
+  local wanted = {}
+  for _, one in ipairs(o.figures) do wanted[one] = true end
+  if not (wanted.all or wanted[name]) then return false end
+  local own = {}
+  for setting, value in e.settings:gmatch("(%S+)=(%S+)") do own[setting] = tonumber(value) end
+  local experiment = dofile(here .. e.experiment .. ".lua")
+  local _, curves = experiment.show(e.rows, own)
+  return shown.figure(("%s/%s.svg"):format(o.to, name), experiment, w.title, curves)
 end
 
 local words = {holds = "holds", ["does not hold"] = "**does not hold**",
@@ -157,7 +142,7 @@ end
 local function put_claims(worlds)
   say "## The paper's claims\n"
   say(("%s\n"):format(table.concat({
-    "Each verdict follows from the CSVs by the rule beside the claim. A claim holds if the mean",
+    "Each verdict follows from the results by the rule beside the claim. A claim holds if the mean",
     "over the seeds is on the right side everywhere that the rule looks; \"open\" says that the",
     "95 % interval does not settle it: that over the seeds, or with one seed that over the test",
     "sessions. What each verdict rests on stands below, world by world."}, "\n")))
@@ -204,9 +189,9 @@ local function put_verdicts(w)
 end
 
 local function put_experiment(w, e)
-  local name, first, seconds = e.name, e.rows[1], 0
+  local name, first, seconds = e.experiment, e.rows[1], 0
   local title = (tables.titles[name] or name) .. (e.dim and (" at L = %d"):format(e.dim) or "")
-  local file = w.slug .. "-" .. name .. (e.dim and ("-%d"):format(e.dim) or "")
+  local figure = w.slug .. "-" .. name .. (e.dim and ("-%d"):format(e.dim) or "")
   for _, row in ipairs(tables.last(e.rows)) do seconds = seconds + (row.seconds or 0) end
   say("### %s: %s\n", w.title, title)
   local about = ("%s items, %s training and %s test sessions; seeds %s; %s of training; %s; %s."):
@@ -215,11 +200,11 @@ local function put_experiment(w, e)
            e.settings)
   say("%s\n", filled(about))
   put_table(tables.of(name, e.rows))
-  local csv = copy_csv(e.path, file .. ".csv")
-  if e.figure then
-    say("![%s, %s](%s)\n", title, w.title, copy(e.figure, file .. ".svg"))
+  if drawn(w, e, figure) then
+    say("![%s, %s](%s.svg)\n", title, w.title, figure)
+  else
+    say("Figure: `./fopo scripts/paper/report.lua docs/paper to=FOLDER figures=%s`\n", figure)
   end
-  say("[CSV](%s)\n", csv)
 end
 
 local function put_reasons(worlds)
@@ -251,17 +236,20 @@ local function put_notes()
 end
 
 local function write()
-  local worlds = collect()
+  local worlds, all = collect()
   if #worlds == 0 then
-    script.misuse("%s: no CSV of an experiment", table.concat(folders, ", "))
+    script.misuse("%s: no results.csv of an experiment", table.concat(folders, ", "))
   end
-  assert(os.execute(("mkdir -p '%s'"):format(o.to)))
+  kept.write(o.to .. "/results.csv", all)
   judge_all(worlds)
   say "# The paper's experiments\n"
   say(("%s\n"):format(table.concat({
     "Sakhi, Rohde and Gilotte, \"Fast Offline Policy Optimization for Large Scale",
     "Recommendation\", AAAI 2023, measured again with fopo %s. `scripts/paper/` has the",
-    "experiments, and `scripts/paper/report.lua` wrote this page."}, "\n"):format(fopo.version)))
+    "experiments, and `scripts/paper/report.lua` wrote this page from [results.csv](results.csv),",
+    "which has a line for each run (`scripts/paper/common.lua` describes it). A figure that is not",
+    "here is drawn by `./fopo scripts/paper/report.lua docs/paper to=FOLDER figures=NAME`."},
+    "\n"):format(fopo.version)))
   put_claims(worlds)
   put_notes()
   put_reasons(worlds)
@@ -273,7 +261,7 @@ local function write()
     for _, name in ipairs(order) do
       if w.experiments[name] then put_experiment(w, w.experiments[name]) end
       for _, e in ipairs(w.others) do
-        if e.name == name then put_experiment(w, e) end
+        if e.experiment == name then put_experiment(w, e) end
       end
     end
   end

@@ -18,12 +18,6 @@
 --   epochs=50                          of training
 local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
 
-local o = paper.options(
-  {dims = {10, 100}, methods = {"REINFORCE"}, epochs = 50},
-  {dims = {10, 50}, methods = {"REINFORCE", "mixture"}, epochs = 5},
-  {dims = {6}, methods = {"REINFORCE", "REINFORCE, baseline", "mixture"}, epochs = 2})
-o.every = o.epochs
-
 local function plan(own)
   return paper.grid(own, {"dim", own.dims}, {"seed", own.seeds}, {"method", own.methods},
                     {"learnt", {"no", "yes"}})
@@ -65,5 +59,11 @@ local function show(rows)
   return lines, curves
 end
 
-paper.run({name = "rq0", title = "RQ0, fixed items", settings = {"epochs"}, plan = plan,
-           show = show}, o)
+return paper.experiment{
+  name = "rq0", title = "RQ0, fixed items",
+  full = {dims = {10, 100}, methods = {"REINFORCE"}, epochs = 50},
+  small = {dims = {10, 50}, methods = {"REINFORCE", "mixture"}, epochs = 5},
+  tiny = {dims = {6}, methods = {"REINFORCE", "REINFORCE, baseline", "mixture"}, epochs = 2},
+  settings = {"epochs"},
+  plan = plan, show = show,
+}

@@ -19,12 +19,6 @@
 --   epsilon=0.8 k=256 samples=1000
 local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
 
-local o = paper.options(
-  {dims = {10, 100, 1000}, methods = {"REINFORCE", "uniform", "mixture"}, epochs = 5, seconds = 0,
-   clock = "wall"},
-  {dims = {10, 100, 300}, seconds = 1, clock = "cpu"},
-  {dims = {4, 8}, seconds = 0.01})
-
 local function plan(own)
   return paper.grid(own, {"dim", own.dims}, {"seed", own.seeds}, {"method", own.methods})
 end
@@ -59,5 +53,12 @@ local function show(rows)
   return lines, curves
 end
 
-paper.run({name = "rq1", title = "RQ1, speed", settings = {"epochs", "seconds", "clock"},
-           plan = plan, train = train, show = show}, o)
+return paper.experiment{
+  name = "rq1", title = "RQ1, speed",
+  full = {dims = {10, 100, 1000}, methods = {"REINFORCE", "uniform", "mixture"}, epochs = 5,
+          seconds = 0, clock = "wall"},
+  small = {dims = {10, 100, 300}, seconds = 1, clock = "cpu"},
+  tiny = {dims = {4, 8}, seconds = 0.01},
+  settings = {"epochs", "seconds", "clock"},
+  plan = plan, train = train, show = show,
+}

@@ -14,12 +14,6 @@
 --   reinforce_epochs=0      of REINFORCE, where its steps take too long for as many; 0: as many
 local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
 
-local o = paper.options(
-  {epsilons = {0.2, 0.5, 0.8, 1}, reinforce = true, dim = 1000, epochs = 50, every = 1,
-   reinforce_epochs = 0},
-  {dim = 50, epochs = 20, every = 1},
-  {epsilons = {0.5, 1}, dim = 8, epochs = 4})
-
 local function plan(own)
   local list = {}
   local function add(method, given) list[#list + 1] = paper.configuration(own, method, given) end
@@ -38,5 +32,12 @@ local function train(world, c, own, ...)
                                                     {__index = own}), ...)
 end
 
-paper.run({name = "rq2", title = "RQ2, eps", settings = {"epochs", "every"}, plan = plan,
-           train = train, show = paper.by_epoch(paper.by_epsilon)}, o)
+return paper.experiment{
+  name = "rq2", title = "RQ2, eps",
+  full = {epsilons = {0.2, 0.5, 0.8, 1}, reinforce = true, dim = 1000, epochs = 50, every = 1,
+          reinforce_epochs = 0},
+  small = {dim = 50, epochs = 20, every = 1},
+  tiny = {epsilons = {0.5, 1}, dim = 8, epochs = 4},
+  settings = {"epochs", "every"},
+  plan = plan, train = train, show = paper.by_epoch(paper.by_epsilon),
+}

@@ -12,14 +12,15 @@
 --                           estimates come near to
 local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
 
-local o = paper.options(
-  {ks = {32, 64, 128, 256, 512}, dim = 1000, epochs = 50, every = 1, exact = false},
-  {dim = 50, epochs = 20, every = 2, exact = true},
-  {ks = {5, 20}, dim = 8, epochs = 2, exact = true})
-
 local function plan(own) return paper.mixtures(own, {"k", own.ks}) end
 
 local function label(row) return row.k and ("K %d"):format(row.k) or row.method end
 
-paper.run({name = "rq3", title = "RQ3, K", settings = {"epochs", "every"}, plan = plan,
-           show = paper.by_epoch(label)}, o)
+return paper.experiment{
+  name = "rq3", title = "RQ3, K",
+  full = {ks = {32, 64, 128, 256, 512}, dim = 1000, epochs = 50, every = 1, exact = false},
+  small = {dim = 50, epochs = 20, every = 2, exact = true},
+  tiny = {ks = {5, 20}, dim = 8, epochs = 2, exact = true},
+  settings = {"epochs", "every"},
+  plan = plan, show = paper.by_epoch(label),
+}

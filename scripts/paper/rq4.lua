@@ -12,14 +12,15 @@
 --                           estimates come near to
 local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
 
-local o = paper.options(
-  {draws = {50, 200, 500, 1000}, dim = 1000, epochs = 50, every = 1, exact = false},
-  {dim = 50, epochs = 20, every = 2, exact = true},
-  {draws = {20, 100}, dim = 8, epochs = 2, exact = true})
-
 local function plan(own) return paper.mixtures(own, {"samples", own.draws}) end
 
 local function label(row) return row.samples and ("S %d"):format(row.samples) or row.method end
 
-paper.run({name = "rq4", title = "RQ4, S", settings = {"epochs", "every"}, plan = plan,
-           show = paper.by_epoch(label)}, o)
+return paper.experiment{
+  name = "rq4", title = "RQ4, S",
+  full = {draws = {50, 200, 500, 1000}, dim = 1000, epochs = 50, every = 1, exact = false},
+  small = {dim = 50, epochs = 20, every = 2, exact = true},
+  tiny = {draws = {20, 100}, dim = 8, epochs = 2, exact = true},
+  settings = {"epochs", "every"},
+  plan = plan, show = paper.by_epoch(label),
+}

@@ -23,13 +23,6 @@
 --   dim=100 epochs=50 every=5             at full; lr is 1e-3 unless given
 local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
 
-local o = paper.options(
-  {cases = {"none:1", "sqrt:1", "sqrt:100"}, dim = 100, epochs = 50, every = 5, lr = 1e-3,
-   methods = {"uniform", "mixture", "adaptive", "REINFORCE"}},
-  {dim = 50, epochs = 10, every = 2},
-  {dim = 8, epochs = 2, every = 1})
-o.whole = true -- all records have the expected reward and the items in effect
-
 local function plan(own)
   local list = {}
   for _, case in ipairs(own.cases) do
@@ -49,5 +42,13 @@ local function label(row)
   return ("%s%s, %s"):format(row.embedding, at, row.method)
 end
 
-paper.run({name = "settings", title = "Scale and temperature", settings = {"epochs", "every"},
-           plan = plan, show = paper.by_epoch(label)}, o)
+return paper.experiment{
+  name = "settings", title = "Scale and temperature",
+  full = {cases = {"none:1", "sqrt:1", "sqrt:100"}, dim = 100, epochs = 50, every = 5, lr = 1e-3,
+          methods = {"uniform", "mixture", "adaptive", "REINFORCE"}},
+  small = {dim = 50, epochs = 10, every = 2},
+  tiny = {dim = 8, epochs = 2, every = 1},
+  settings = {"epochs", "every"},
+  whole = true, -- all records have the expected reward and the items in effect
+  plan = plan, show = paper.by_epoch(label),
+}

@@ -126,28 +126,40 @@ function shown.by_epoch(label, x)
   end
 end
 
-local function figure(path, curves)
-  if not os.execute("command -v gnuplot >/dev/null") then
-    return print("no figure " .. path .. ": gnuplot is not installed")
+-- The most frequent value of a column.
+function shown.usual(rows, column)
+  local best, most
+  for _, v in ipairs(shown.values(rows, column)) do
+    local n = #shown.where(rows, {[column] = v})
+    if not most or n > most then best, most = v, n end
   end
-  fopo.plot.save(path, curves)
-  print("drawn in " .. path)
+  return best
 end
 
--- Prints what e.show makes of the rows, and draws its curves.
-function shown.show(e, found, rows, o, start)
+-- Draws the curves of an experiment in a world, if gnuplot is there and there are any.
+function shown.figure(path, e, world, curves)
+  if not curves or #curves == 0 then return false end
+  if not os.execute("command -v gnuplot >/dev/null") then
+    print("no figure " .. path .. ": gnuplot is not installed")
+    return false
+  end
+  curves.title = curves.title or ("%s, %s"):format(e.title, world)
+  fopo.plot.save(path, curves)
+  return true
+end
+
+-- Prints what e.show makes of the rows of a file, and draws its curves.
+function shown.show(e, found, rows, o, f)
   local first = rows[1]
-  if not first then script.misuse("%s.csv has none of these runs", start) end
+  if not first then script.misuse("%s has none of these runs", f.path) end
   local title = ("%s on %s (%s): %d items, %d contexts, %d test sessions, seeds %s"):format(e.title,
     found.name, found.source, first.items, first.contexts, first.test,
     table.concat(shown.values(rows, "seed"), ", "))
   local lines, curves, note = e.show(rows, o)
   print(("\n%s\n%s\n%s"):format(title, fopo.report.table(lines), note or ""))
-  if curves and #curves > 0 then
-    curves.title = curves.title or ("%s, %s"):format(e.title, found.name)
-    figure(start .. ".svg", curves)
-  end
-  print("kept in " .. start .. ".csv")
+  local path = f.start .. ".svg"
+  if shown.figure(path, e, found.name, curves) then print("drawn in " .. path) end
+  print("kept in " .. f.path)
   io.stdout:flush()
 end
 

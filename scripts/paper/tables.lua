@@ -40,7 +40,7 @@ end
 -- ---- cells
 
 -- Mean and half width over the seeds; of one seed the value, with the interval over the test
--- sessions where the CSV has it.
+-- sessions where the table has it.
 local function cell(rows, name, form)
   local list = {}
   for _, row in ipairs(rows) do list[#list + 1] = row[name] end

@@ -135,6 +135,12 @@ local function drawn(kind, commands)
   return shot
 end
 
+-- gnuplot's groups that draw nothing are left out, and each of the others is one line.
+local function slim(svg)
+  svg = svg:gsub("<g [^>]*>%s*</g>%s*", ""):gsub(">%s*\n%s*<", "><"):gsub("%s*\n%s*", " ")
+  return (svg:gsub("<g fill", "\n%0")) .. "\n"
+end
+
 -- series: list of {x =, y =, low =, high =, name =, style =} of lists of numbers.
 function picture.save(path, series, o)
   local kind = path:match("%.(%w+)$")
@@ -149,7 +155,8 @@ function picture.save(path, series, o)
     end
   end
   if shown == 0 then define.fail("fopo.plot.save: there is nothing to plot: no value is finite") end
-  local written, why = native.write_file(path, drawn(kind, script(kind, series, o)))
+  local shot = drawn(kind, script(kind, series, o))
+  local written, why = native.write_file(path, kind == "svg" and slim(shot) or shot)
   if not written then define.fail("fopo.plot.save: %s", why) end
 end
 
