@@ -375,14 +375,6 @@ local function studies(name, rows, options)
   return output
 end
 
-function TestStudies:test_head_tail()
-  lu.assertStrContains(studies("head_tail", 15), "head and tail, half")
-end
-
-function TestStudies:test_refresh()
-  lu.assertStrContains(studies("refresh", 3 * 2 * 4, "seconds=0.04"), "once")
-end
-
 function TestStudies:test_adaptive()
   lu.assertStrContains(studies("adaptive", 3 * 2, "seconds=0.04"), "the best fixed epsilon")
 end
