@@ -78,7 +78,7 @@ local meta = sealed.kind({__name = "fopo.evaluation", __tostring = describe, des
   what = "evaluation", letter = "e",
   remedy = "it was measured; fopo.evaluate(pi, sessions, {...}) measures anew",
   known = {"exclude", "expected", "expected_se", "expected_contexts", "expected_low",
-           "expected_high", "effective", "index", "reward_index"},
+           "expected_high", "effective", "likelihood", "likelihood_se", "index", "reward_index"},
 })
 
 -- ---- measuring
@@ -156,6 +156,7 @@ local function add_expected(e, who, sessions, o)
   e.expected, e.expected_se, e.expected_contexts = found.reward, found.se, found.contexts
   e.expected_low, e.expected_high = proportion.normal(found.reward, found.se)
   e.effective = found.effective
+  e.likelihood, e.likelihood_se = found.likelihood, found.likelihood_se
 end
 
 return define.fn{
@@ -182,9 +183,12 @@ what training raises. The result prints as a table and is one:
 
   e.reward, e.low, e.high       reward with its 95 % Wilson interval; e.hits of e.contexts
   e.expected, e.expected_se     expected reward and its standard error; e.expected_low,
-                                e.expected_high, e.expected_contexts
+                                e.expected_high, e.expected_contexts. Of one context the error is
+                                unknown: infinite, and the interval is 0 to 1
   e.effective                   items among which the softmax chooses in effect: the median of
                                 1 / sum of pi^2
+  e.likelihood, e.likelihood_se mean over contexts of the mean over Y of log pi(a | x), over the same
+                                contexts but those without Y; nil of a baseline
   e.hit[k]                      share of contexts with an item of Y among the first k
   e.precision[k], e.recall[k]   how many of the k are in Y, divided by k, by the size of Y
   e.ndcg[k]                     the same with 1 / log2(1 + rank) for each, over the best possible

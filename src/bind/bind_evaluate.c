@@ -1,4 +1,6 @@
 /* Evaluation of policies on sessions. */
+#include <math.h>
+
 #include "bind/families.h"
 #include "judge/evaluate.h"
 #include "judge/measures.h"
@@ -30,25 +32,30 @@ static int evaluate(lua_State *L) {
 }
 
 int bind_push_expected(lua_State *L, const fopo_expected *e) {
-  lua_createtable(L, 0, 4);
+  lua_createtable(L, 0, 6);
   bind_set_count(L, "contexts", e->contexts);
   bind_set_number(L, "reward", e->reward);
   bind_set_number(L, "se", e->se);
   bind_set_number(L, "effective", e->effective);
+  if (isnan(e->likelihood)) return 1;
+  bind_set_number(L, "likelihood", e->likelihood);
+  bind_set_number(L, "likelihood_se", e->likelihood_se);
   return 1;
 }
 
-/* native.evaluate_expected(pi, x, sessions, most, unseen): {contexts, reward, se, effective}, the
- * mean of sum over Y of pi(a | x) over at most `most` contexts, evenly spread (0: all). unseen: of
- * the policy without the items of X. */
+/* native.evaluate_expected(pi, x, sessions, most, unseen): {contexts, reward, se, effective,
+ * likelihood, likelihood_se}, the mean of sum over Y of pi(a | x) over at most `most` contexts,
+ * evenly spread (0: all), and that of log pi(a | x) over Y, nil if there is none. unseen: of the
+ * policy without the items of X. */
 static int evaluate_expected(lua_State *L) {
   fopo_expected e;
   bind_policy *pi = bind_get(L, 1, &bind_policy_type);
   bind_array *x = bind_array_numbers(L, 2, "x");
   const fopo_sessions *s = bind_get_sessions(L, 3);
   size_t most = bind_count(L, 4, "most", 0, SIZE_MAX);
-  int unseen = bind_boolean(L, 5, "unseen");
-  bind_check(L, fopo_evaluate_expected(&e, &pi->policy, bind_matrix(x), s, most, unseen));
+  fopo_sparse_scores seen = fopo_mask_of(&s->X);
+  const fopo_sparse_scores *mask = bind_boolean(L, 5, "unseen") ? &seen : NULL;
+  bind_check(L, fopo_evaluate_expected(&e, &pi->policy, bind_matrix(x), s, mask, most));
   return bind_push_expected(L, &e);
 }
 

@@ -243,7 +243,9 @@ int fopo_baseline_expected(fopo_expected *e, const fopo_baseline *b, const fopo_
   double N = (double)X->rows;
   e->contexts = X->rows;
   e->reward = sum / N;
-  e->se = N > 1.0 ? sqrt(fmax(of_squares - sum * sum / N, 0.0) / (N - 1.0) / N) : 0.0;
+  double squared = fmax(of_squares - sum * sum / N, 0.0) / (N - 1.0) / N;
+  e->se = N > 1.0 ? sqrt(squared) : (double)INFINITY;
+  e->likelihood = e->likelihood_se = (double)NAN; /* an item that nobody took has the chance 0 */
   e->effective = all * all / squares;
   return FOPO_OK;
 }

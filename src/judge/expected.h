@@ -1,24 +1,31 @@
 /* The expected reward of a policy on sessions that it has not seen: the mean over the contexts of
  * E_pi 1[a in Y] = sum over Y of pi(a | x), exactly. It is what training maximises; fopo_evaluate
- * gives the reward of the policy's best item alone. */
+ * gives the reward of the policy's best item alone. The same pass gives the log-likelihood of Y. */
 #ifndef FOPO_JUDGE_EXPECTED_H
 #define FOPO_JUDGE_EXPECTED_H
 
 #include "data/sessions.h"
 #include "policy/policy.h"
+#include "policy/score.h"
 
+/* A standard error is INFINITY for one context, which says nothing about the spread. */
 typedef struct {
   size_t contexts;   /* those that were summed */
-  double reward, se; /* the mean and its standard error; se is 0 for one context */
-  double effective;  /* the median over the contexts of 1 / sum_a pi(a | x)^2, the number of items
-                      * that the policy chooses from in effect: 1 .. P */
+  size_t unanswered; /* of these, contexts in which all items are masked: they earn 0 */
+  double reward, se; /* the mean and its standard error */
+  double effective;  /* the median over the contexts with an item left of 1 / sum_a pi(a | x)^2, the
+                      * number of items that the policy chooses from in effect: 1 .. P; 0: there is
+                      * no such context */
+
+  /* The mean over contexts of the mean over Y of log pi(a | x), and its standard error. Masked
+   * items of Y are not counted, nor contexts without others; NAN: there are no others. */
+  double likelihood, likelihood_se;
 } fopo_expected;
 
-/* x [N, L] contexts of the sessions. At most `most` of them are summed, evenly spread; 0: all. A
- * context costs a product with every item. unseen: of the policy that never shows an item that the
- * user has already taken, whose chances are pi(a | x) / (1 - sum over X of pi(. | x)), and 0 for
- * the items of X; `effective` stays that of pi. */
+/* x [N, L] contexts of the sessions; row n of the sparse scores s is that of context n (NULL: there
+ * are none): of the policy that never shows an item of X, fopo_mask_of(&sessions->X). At most
+ * `most` contexts are summed, evenly spread; 0: all. A context costs a product with every item. */
 int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
-                           const fopo_sessions *sessions, size_t most, int unseen);
+                           const fopo_sessions *sessions, const fopo_sparse_scores *s, size_t most);
 
 #endif

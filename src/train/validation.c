@@ -99,8 +99,9 @@ int fopo_validation_run(fopo_worth *w, fopo_validation *v, const fopo_policy *pi
   }
   const fopo_validation_options *o = &v->o;
   if (status != FOPO_OK || o->expected_most == 0) return status;
-  status =
-      fopo_evaluate_expected(&expected, pi, o->contexts, o->sessions, o->expected_most, o->unseen);
+  fopo_sparse_scores seen = fopo_mask_of(&o->sessions->X);
+  status = fopo_evaluate_expected(&expected, pi, o->contexts, o->sessions, o->unseen ? &seen : NULL,
+                                  o->expected_most);
   if (status != FOPO_OK) return status;
   w->expected = expected.reward;
   w->se = expected.se;

@@ -261,6 +261,7 @@ static void test_expected_unseen(void **unused) {
   small_world_init(&w, P, N, L, 0.02, 0.5, 3);
   double *theta = small_world_theta(&w);
   seen(&s.X, &s.Y);
+  fopo_sparse_scores mask = fopo_mask_of(&s.X);
   for (size_t n = 0; n < N; n++) {
     double in = 0.0, out = 0.0;
     small_world_policy(pi, &w, theta, n);
@@ -273,12 +274,12 @@ static void test_expected_unseen(void **unused) {
     sum += reward;
     squares += reward * reward;
   }
-  ok(fopo_evaluate_expected(&e, &w.pi, w.contexts, &s, 0, 1));
+  ok(fopo_evaluate_expected(&e, &w.pi, w.contexts, &s, &mask, 0));
   assert_true(fabs(e.reward - sum / N) < 1e-5);
   double variance = (squares - sum * sum / N) / (N - 1);
   assert_true(fabs(e.se / sqrt(variance / N) - 1.0) < 1e-4);
   double unseen = e.reward;
-  ok(fopo_evaluate_expected(&e, &w.pi, w.contexts, &s, 0, 0));
+  ok(fopo_evaluate_expected(&e, &w.pi, w.contexts, &s, NULL, 0));
   assert_true(e.reward < 0.95 * unseen);
   fopo_sessions_done(&s);
   fopo_free(pi);

@@ -1,6 +1,7 @@
 /* The sparse part of the scores: what sums over the catalogue, against plain loops in double that
  * add s to each score. The rows of s are empty, short, long, and leave one item or none. */
 #include "core/progress.h"
+#include "judge/expected.h"
 #include "policy/softmax.h"
 #include "small_world.h"
 
@@ -54,7 +55,7 @@ static fopo_sparse_scores values_of(const fopo_csr *X) {
   return s;
 }
 
-/* f(a, x_b) in double with s of a row, by a linear search; masked: all entries are -infinity. */
+/* f(a, x_b) in double with s of a row; masked: all entries are -infinity. */
 static double plain_score(const world *x, size_t b, size_t row, size_t a, int masked) {
   double f = 0.0;
   for (size_t j = 0; j < DIM; j++) {
@@ -62,10 +63,9 @@ static double plain_score(const world *x, size_t b, size_t row, size_t a, int ma
   }
   if (!is_entry(row, a)) return f;
   if (masked) return -(double)INFINITY;
-  for (uint64_t i = x->X.indptr[row]; i < x->X.indptr[row + 1]; i++) {
-    if (x->X.ids[i] == a) return f + (double)x->X.values[i];
-  }
-  return f;
+  uint64_t i = x->X.indptr[row];
+  size_t n = fopo_csr_count(&x->X, row);
+  return f + (double)x->X.values[i + fopo_sorted_place(x->X.ids + i, n, (uint32_t)a)];
 }
 
 /* log_z, squares over the items whose place modulo `ranks` is `rank`. */
@@ -258,12 +258,108 @@ static void test_temperature(void **unused) {
   world_done(&x);
 }
 
+/* ---- the expected reward and the log-likelihood ---- */
+
+/* Y of the world, with the one item that ALL_BUT_ONE leaves, and empty in the last context. */
+static void make_y(fopo_csr *Y, const world *x) {
+  size_t n = 0;
+  ok(fopo_csr_init(Y, N, P, fopo_csr_nnz(&x->w.Y) + N, 0));
+  for (size_t row = 0; row < N; row++) {
+    for (uint32_t a = 0; a < P && row != ENDS; a++) {
+      if (a == 5000 || fopo_csr_contains(&x->w.Y, row, a)) Y->ids[n++] = a;
+    }
+    Y->indptr[row + 1] = n;
+  }
+}
+
+/* reward and likelihood of context b; the latter NAN if Y has no item that is not masked. */
+static void plain_expected(double *reward, double *likelihood, const world *x, const fopo_csr *Y,
+                           size_t b, size_t row, int masked) {
+  double log_z, squares, n = 0.0;
+  plain_sums(&log_z, &squares, x, b, row, masked, NULL, 0, 1);
+  *reward = *likelihood = 0.0;
+  for (uint32_t a = 0; a < P; a++) {
+    double f = plain_score(x, b, row, a, masked);
+    if (!fopo_csr_contains(Y, b, a) || isinf(f)) continue;
+    *reward += exp(f - log_z);
+    *likelihood += f - log_z;
+    n += 1.0;
+  }
+  *likelihood /= n;
+}
+
+static void same_expected(const world *x, const fopo_policy *pi, const fopo_csr *Y,
+                          const fopo_sparse_scores *s, const uint32_t *rows, int masked) {
+  fopo_sessions sessions = {.Y = *Y};
+  fopo_expected e;
+  double sum = 0.0, logs = 0.0, squares = 0.0, counted = 0.0;
+  for (size_t b = 0; b < N; b++) {
+    double reward, likelihood;
+    plain_expected(&reward, &likelihood, x, Y, b, rows != NULL ? rows[b] : b, masked);
+    sum += reward;
+    if (isnan(likelihood)) continue;
+    logs += likelihood;
+    squares += likelihood * likelihood;
+    counted += 1.0;
+  }
+  double variance = (squares - logs * logs / counted) / (counted - 1.0);
+  ok(fopo_evaluate_expected(&e, pi, x->w.contexts, &sessions, s, 0));
+  assert_true(e.contexts == N && e.unanswered == (masked ? 1 : 0));
+  assert_true(fabs(e.reward - sum / N) < 1e-6);
+  assert_true(fabs(e.likelihood / (logs / counted) - 1.0) < 1e-6);
+  assert_true(fabs(e.likelihood_se / sqrt(variance / counted) - 1.0) < 1e-5);
+}
+
+static void test_expected(void **unused) {
+  (void)unused;
+  static uint32_t rows[N] = {ALL_BUT_ONE, EMPTY, ENDS, ALL, FEW, MANY};
+  world x;
+  fopo_csr Y = {0};
+  fopo_shard shard = {0};
+  world_init(&x);
+  make_y(&Y, &x);
+  fopo_sparse_scores mask = fopo_mask_of(&x.X), values = values_of(&x.X);
+  ok(fopo_shard_deal(&shard, x.w.items));
+  fopo_policy dealt = x.w.pi;
+  dealt.shard = &shard;
+  dealt.items = shard.items;
+  for (int i = 0; i < 2; i++) { /* in the order of ids; in that of a part, by norm */
+    const fopo_policy *pi = i == 0 ? &x.w.pi : &dealt;
+    mask.rows = values.rows = NULL;
+    same_expected(&x, pi, &Y, &mask, NULL, 1);
+    same_expected(&x, pi, &Y, &values, NULL, 0);
+    mask.rows = values.rows = rows;
+    same_expected(&x, pi, &Y, &mask, rows, 1);
+    same_expected(&x, pi, &Y, &values, rows, 0);
+  }
+  /* The median is over the contexts with an item left: of one item in effect, and of many. */
+  fopo_expected e;
+  fopo_sparse_scores last = fopo_score_from(&mask, 0);
+  uint32_t few[] = {ALL, ALL_BUT_ONE, ALL_BUT_ONE, ALL, ALL, MANY};
+  fopo_sessions sessions = {.Y = Y};
+  last.rows = few;
+  ok(fopo_evaluate_expected(&e, &x.w.pi, x.w.contexts, &sessions, &last, 0));
+  assert_true(e.effective == 1.0 && e.unanswered == 3);
+  /* Of one context the error is unknown, and without an item of Y so is the likelihood. */
+  ok(fopo_evaluate_expected(&e, &x.w.pi, x.w.contexts, &sessions, &last, 1));
+  assert_true(e.contexts == 1 && isinf(e.se) && e.reward == 0.0 && e.effective == 0.0);
+  assert_true(isnan(e.likelihood) && isinf(e.likelihood_se));
+  for (long fault = 0, failed = 1; failed; fault++) {
+    fopo_memory_fail_after(fault, 0);
+    failed = fopo_evaluate_expected(&e, &x.w.pi, x.w.contexts, &sessions, &last, 0) != FOPO_OK;
+    fopo_memory_fail_after(-1, 0);
+    assert_true(fault < 100);
+  }
+  fopo_csr_done(&Y);
+  fopo_shard_done(&shard);
+  world_done(&x);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_lookup),
-      cmocka_unit_test(test_sums),
-      cmocka_unit_test(test_parts),
-      cmocka_unit_test(test_temperature),
+      cmocka_unit_test(test_lookup),   cmocka_unit_test(test_sums),
+      cmocka_unit_test(test_parts),    cmocka_unit_test(test_temperature),
+      cmocka_unit_test(test_expected),
   };
   return cmocka_run_group_tests_name("scores", tests, NULL, NULL);
 }

@@ -140,7 +140,7 @@ static void test_expected(void **unused) {
     fopo_free(pi);
   }
   for (size_t n = 0; n < N; n++) deviations += (reward[n] - sum / N) * (reward[n] - sum / N);
-  ok(fopo_evaluate_expected(&e, &w.pi, w.contexts, &sessions, 0, 0));
+  ok(fopo_evaluate_expected(&e, &w.pi, w.contexts, &sessions, NULL, 0));
   assert_int_equal(e.contexts, N);
   assert_true(fabs(e.reward - sum / N) < 1e-6);
   assert_true(fabs(e.se - sqrt(deviations / (N - 1) / N)) < 1e-6);
@@ -151,12 +151,12 @@ static void test_expected(void **unused) {
   }
   assert_true(middle > 0.5);
   /* Contexts 0 and 2 of 5 are those of two evenly spread. */
-  ok(fopo_evaluate_expected(&e, &w.pi, w.contexts, &sessions, 2, 0));
+  ok(fopo_evaluate_expected(&e, &w.pi, w.contexts, &sessions, NULL, 2));
   assert_int_equal(e.contexts, 2);
   assert_true(fabs(e.reward - (reward[0] + reward[2]) / 2.0) < 1e-6);
-  ok(fopo_evaluate_expected(&e, &w.pi, fopo_matrix_rows(w.contexts, 0, N), &sessions, N + 1, 0));
+  ok(fopo_evaluate_expected(&e, &w.pi, fopo_matrix_rows(w.contexts, 0, N), &sessions, NULL, N + 1));
   assert_int_equal(e.contexts, N);
-  refused(fopo_evaluate_expected(&e, &w.pi, fopo_matrix_rows(w.contexts, 0, 2), &sessions, 0, 0),
+  refused(fopo_evaluate_expected(&e, &w.pi, fopo_matrix_rows(w.contexts, 0, 2), &sessions, NULL, 0),
           FOPO_ERR_ARGUMENT, "2 contexts");
   small_world_done(&w);
   assert_int_equal(fopo_memory_in_use().blocks, 0);

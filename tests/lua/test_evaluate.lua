@@ -103,29 +103,48 @@ function TestEvaluate:test_unseen()
   lu.assertTrue(e.reward > fopo.evaluate(pi, test).reward)
 end
 
--- The expected reward and that of the softmax without X, from the scores of all items.
+-- The expected reward and that of the softmax without X, from the scores of all items, and the
+-- log-likelihoods.
 function TestEvaluate:test_expected()
   local scores = pi:queries(x):matmul(items, false, true)
   local sums, unseen = 0, 0
+  local logs, logs_unseen = 0, 0
   for n = 1, test.n do
     local taken, y = set_of(test:x(n)), set_of(test:y(n))
-    local z, rest, hit = 0, 0, 0
+    local z, rest, hit, f, count = 0, 0, 0, 0, 0
     for a = 1, items.rows do
       local w = math.exp(scores:get(n, a))
       z = z + w
       if not taken[a] then rest = rest + w end
-      if y[a] then hit = hit + w end
+      if y[a] then hit, f, count = hit + w, f + scores:get(n, a), count + 1 end
     end
     sums, unseen = sums + hit / z / test.n, unseen + hit / rest / test.n
+    logs = logs + (f / count - math.log(z)) / test.n
+    logs_unseen = logs_unseen + (f / count - math.log(rest)) / test.n
   end
   local e = fopo.evaluate(pi, test, {k = 1})
   lu.assertAlmostEquals(e.expected, sums, 1e-6)
   lu.assertEquals(e.expected_contexts, test.n)
   lu.assertAlmostEquals(e.expected_high - e.expected, 1.959963984540054 * e.expected_se, 1e-12)
   lu.assertTrue(e.effective > 1 and e.effective < 500)
-  lu.assertAlmostEquals(fopo.evaluate(pi, test, {exclude = "seen"}).expected, unseen, 1e-6)
+  lu.assertAlmostEquals(e.likelihood, logs, 1e-5)
+  lu.assertTrue(e.likelihood_se > 0)
+  local without = fopo.evaluate(pi, test, {exclude = "seen"})
+  lu.assertAlmostEquals(without.expected, unseen, 1e-6)
+  lu.assertAlmostEquals(without.likelihood, logs_unseen, 1e-5)
+  lu.assertTrue(without.effective ~= e.effective)
   lu.assertEquals(fopo.evaluate(pi, test, {expected_contexts = 10}).expected_contexts, 10)
   lu.assertEquals(fopo.evaluate(pi, test, {expected_contexts = 999}).expected_contexts, test.n)
+end
+
+-- One context says nothing about the spread.
+function TestEvaluate:test_one_context()
+  local e = fopo.evaluate(pi, test, {expected_contexts = 1})
+  lu.assertEquals({e.expected_low, e.expected_high}, {0.0, 1.0})
+  lu.assertEquals(e.expected_se, math.huge)
+  lu.assertStrContains(tostring(e), "(0.0000 - 1.0000): an item drawn from pi")
+  local popular = fopo.baseline.popular{data = split.train}
+  lu.assertNil(fopo.evaluate(popular, test).likelihood)
 end
 
 function TestEvaluate:test_index()
