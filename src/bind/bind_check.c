@@ -20,8 +20,8 @@ static int check_slopes(lua_State *L) {
         pi->items.rows, x->rows, r->rows, r->cols);
   }
   bind_check(L, fopo_matrix_finite(bind_matrix(r), "r"));
-  bind_check(L,
-             fopo_reference_slopes(slope, &value, &log_z, pi, x->data, r->data, bind_matrix(U), h));
+  fopo_reference_context context = {.x = x->data, .r = r->data};
+  bind_check(L, fopo_reference_slopes(slope, &value, &log_z, pi, &context, bind_matrix(U), h));
   bind_push_list(L, slope, U->rows);
   lua_pushnumber(L, value);
   lua_pushnumber(L, log_z);

@@ -81,8 +81,21 @@ static int make_queries(double *h, const fopo_policy *pi, const double *theta, s
   return FOPO_OK;
 }
 
-static void score_tile(sums *out, fopo_matrix items, const double *h, size_t M, const float *r) {
+/* f [n, M] + s of the items first .. first + n - 1. */
+static void add_sparse(double *f, const fopo_score_row *s, size_t first, size_t n, size_t M) {
+  size_t i = s->n > 0 ? fopo_sorted_place(s->ids, s->n, (uint32_t)first) : 0;
+  for (; i < s->n && s->ids[i] - first < n; i++) {
+    double *fa = f + (s->ids[i] - first) * M, value = (double)fopo_score_entry(s, i);
+    for (size_t m = 0; m < M; m++) fa[m] += value;
+  }
+}
+
+/* The sums [M] over the items first .. first + n - 1. */
+static void score_tile(sums *out, const fopo_policy *pi, size_t first, size_t n, const double *h,
+                       size_t M, const fopo_reference_context *context) {
   double f[TILE * FOPO_REFERENCE_MOST];
+  fopo_matrix items = fopo_matrix_rows(pi->items, first, n);
+  fopo_score_row row = fopo_score_row_of(context->sparse, 0);
   for (size_t a = 0; a < items.rows; a++) {
     const float *beta = fopo_matrix_row(items, a);
     double *fa = f + a * M;
@@ -91,13 +104,14 @@ static void score_tile(sums *out, fopo_matrix items, const double *h, size_t M, 
       for (size_t m = 0; m < M; m++) fa[m] += (double)beta[j] * h[j * M + m];
     }
   }
+  add_sparse(f, &row, first, n, M);
   for (size_t m = 0; m < M; m++) {
     sums s = {.top = -INFINITY};
-    for (size_t a = 0; a < items.rows; a++) s.top = fmax(s.top, f[a * M + m]);
-    for (size_t a = 0; a < items.rows; a++) {
-      double w = exp(f[a * M + m] - s.top);
+    for (size_t a = 0; a < n; a++) s.top = fmax(s.top, f[a * M + m]);
+    for (size_t a = 0; a < n; a++) {
+      double w = f[a * M + m] == -(double)INFINITY ? 0.0 : exp(f[a * M + m] - s.top);
       s.Z += w;
-      s.R += w * (double)r[a];
+      s.R += w * (double)context->r[first + a];
     }
     out[m] = s;
   }
@@ -105,13 +119,14 @@ static void score_tile(sums *out, fopo_matrix items, const double *h, size_t M, 
 
 static sums merge(sums s, sums t) {
   if (s.Z == 0.0) return t; /* nothing yet */
+  if (t.Z == 0.0) return s; /* all masked */
   double top = fmax(s.top, t.top), a = exp(s.top - top), b = exp(t.top - top);
   return (sums){.top = top, .Z = a * s.Z + b * t.Z, .R = a * s.R + b * t.R};
 }
 
 /* The sums [M] over all items; tiles [TILES, M] is scratch. */
 static int sum_up(sums *all, sums *tiles, const fopo_policy *pi, const double *h, size_t M,
-                  const float *r) {
+                  const fopo_reference_context *context) {
   size_t P = pi->items.rows, n = (P + TILE - 1) / TILE;
   for (size_t m = 0; m < M; m++) all[m] = (sums){.top = -INFINITY};
   for (size_t first = 0; first < n; first += TILES) {
@@ -122,8 +137,7 @@ static int sum_up(sums *all, sums *tiles, const fopo_policy *pi, const double *h
     for (size_t t = 0; t < count; t++) {
       size_t a = (first + t) * TILE;
       if (fopo_interrupted()) continue; /* the next report of progress fails then */
-      score_tile(tiles + t * M, fopo_matrix_rows(pi->items, a, P - a < TILE ? P - a : TILE), h, M,
-                 r + a);
+      score_tile(tiles + t * M, pi, a, P - a < TILE ? P - a : TILE, h, M, context);
     }
     for (size_t t = 0; t < count; t++) {
       for (size_t m = 0; m < M; m++) all[m] = merge(all[m], tiles[t * M + m]);
@@ -133,7 +147,7 @@ static int sum_up(sums *all, sums *tiles, const fopo_policy *pi, const double *h
 }
 
 int fopo_reference_reward(double *value, double *log_z, const fopo_policy *pi, const double *theta,
-                          size_t M, const float *x, const float *r) {
+                          size_t M, const fopo_reference_context *context) {
   if (M == 0 || M > FOPO_REFERENCE_MOST) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "%zu parameter vectors at once; use 1 to %d", M,
                      FOPO_REFERENCE_MOST);
@@ -141,10 +155,10 @@ int fopo_reference_reward(double *value, double *log_z, const fopo_policy *pi, c
   double *h = fopo_alloc(pi->items.cols * M, sizeof *h);
   sums *all = fopo_alloc(M, sizeof *all), *tiles = fopo_alloc(TILES * M, sizeof *tiles);
   int status = h && all && tiles ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) status = make_queries(h, pi, theta, M, x);
-  if (status == FOPO_OK) status = sum_up(all, tiles, pi, h, M, r);
+  if (status == FOPO_OK) status = make_queries(h, pi, theta, M, context->x);
+  if (status == FOPO_OK) status = sum_up(all, tiles, pi, h, M, context);
   for (size_t m = 0; m < M && status == FOPO_OK; m++) {
-    value[m] = all[m].R / all[m].Z;
+    value[m] = all[m].Z == 0.0 ? 0.0 : all[m].R / all[m].Z;
     log_z[m] = all[m].top + log(all[m].Z);
   }
   fopo_free(h);
@@ -168,7 +182,7 @@ static void make_steps(double *theta, const fopo_policy *pi, fopo_matrix U, doub
 }
 
 int fopo_reference_slopes(double *slope, double *value, double *log_z, const fopo_policy *pi,
-                          const float *x, const float *r, fopo_matrix U, double h) {
+                          const fopo_reference_context *context, fopo_matrix U, double h) {
   double values[FOPO_REFERENCE_MOST], log_zs[FOPO_REFERENCE_MOST];
   size_t n = pi->theta.rows * pi->theta.cols, M = 2 * U.rows + 1;
   if (U.rows > FOPO_REFERENCE_DIRECTIONS || U.cols != n) {
@@ -182,7 +196,7 @@ int fopo_reference_slopes(double *slope, double *value, double *log_z, const fop
   double *theta = fopo_alloc(M * n, sizeof *theta);
   if (theta == NULL) return FOPO_ERR_MEMORY;
   make_steps(theta, pi, U, h);
-  int status = fopo_reference_reward(values, log_zs, pi, theta, M, x, r);
+  int status = fopo_reference_reward(values, log_zs, pi, theta, M, context);
   fopo_free(theta);
   if (status != FOPO_OK) return status;
   *value = values[0];

@@ -23,7 +23,8 @@ static void test_value(void **unused) {
   for (size_t n = 0; n < N; n++) {
     double wanted = 0.0, f = 0.0;
     float *r = rewards(&w, n);
-    ok(fopo_reference_reward(&value, &log_z, &w.pi, theta, 1, fopo_matrix_row(w.contexts, n), r));
+    fopo_reference_context one = {.x = fopo_matrix_row(w.contexts, n), .r = r};
+    ok(fopo_reference_reward(&value, &log_z, &w.pi, theta, 1, &one));
     small_world_policy(pi, &w, theta, n);
     for (size_t a = 0; a < P; a++) wanted += pi[a] * (double)r[a];
     assert_true(fabs(value - wanted) < 1e-12);
@@ -53,12 +54,13 @@ static void test_together(void **unused) {
   double theta[M * ENTRIES], value[M], log_z[M];
   fopo_fill_normal(theta32, M * ENTRIES, 1.0, 5, FOPO_STREAM_INIT);
   for (size_t i = 0; i < M * ENTRIES; i++) theta[i] = (double)theta32[i];
+  fopo_reference_context one = {.x = w.contexts.x, .r = r};
   ok(fopo_threads_set(3));
-  ok(fopo_reference_reward(value, log_z, &w.pi, theta, M, w.contexts.x, r));
+  ok(fopo_reference_reward(value, log_z, &w.pi, theta, M, &one));
   ok(fopo_threads_set(1));
   for (size_t m = 0; m < M; m++) {
     double v, z;
-    ok(fopo_reference_reward(&v, &z, &w.pi, theta + m * ENTRIES, 1, w.contexts.x, r));
+    ok(fopo_reference_reward(&v, &z, &w.pi, theta + m * ENTRIES, 1, &one));
     assert_true(v == value[m] && z == log_z[m]);
   }
   ok(fopo_threads_set(kept));
@@ -75,12 +77,13 @@ static void check_slopes(small_world *w, size_t n_theta, double h) {
   float *G = fopo_alloc(n_theta, sizeof *G), *u = fopo_alloc(DIRECTIONS * n_theta, sizeof *u);
   float *r = rewards(w, 1);
   double slope[DIRECTIONS], value, log_z;
+  fopo_reference_context one = {.x = fopo_matrix_row(w->contexts, 1), .r = r};
   fopo_fill_normal(u, DIRECTIONS * n_theta, 1.0, 9, FOPO_STREAM_INIT);
   ok(fopo_gradient_new(&g, &o));
   ok(fopo_gradient_bind(g, w->device, &w->pi, w->contexts, &w->reward));
   ok(compute_gradient(g, fopo_matrix_view(G, w->pi.theta.rows, w->pi.theta.cols), &stats,
                       w->rows + 1, 1, (fopo_draw_key){5, 0}));
-  ok(fopo_reference_slopes(slope, &value, &log_z, &w->pi, fopo_matrix_row(w->contexts, 1), r,
+  ok(fopo_reference_slopes(slope, &value, &log_z, &w->pi, &one,
                            fopo_matrix_view(u, DIRECTIONS, n_theta), h));
   assert_true(fabs(value - stats.mean.reward) < 1e-5 * value);
   for (size_t k = 0; k < DIRECTIONS; k++) {
@@ -119,22 +122,22 @@ static void test_refused(void **unused) {
   float *u = fopo_alloc(40 * ENTRIES, sizeof *u), *r = rewards(&w, 0);
   double slope[40], value, log_z, *theta = small_world_theta(&w);
   const fopo_policy *pi = &w.pi;
-  refused(fopo_reference_slopes(slope, &value, &log_z, pi, w.contexts.x, r,
-                                fopo_matrix_view(u, 40, ENTRIES), 1.0),
-          FOPO_ERR_ARGUMENT, "the directions are 40 x 16; at most 16 of 16 parameters");
-  refused(fopo_reference_slopes(slope, &value, &log_z, pi, w.contexts.x, r,
-                                fopo_matrix_view(u, 1, ENTRIES), 0.0),
-          FOPO_ERR_ARGUMENT, "use h > 0");
-  refused(fopo_reference_reward(&value, &log_z, pi, theta, 0, w.contexts.x, r), FOPO_ERR_ARGUMENT,
+  fopo_reference_context one = {.x = w.contexts.x, .r = r};
+  refused(
+      fopo_reference_slopes(slope, &value, &log_z, pi, &one, fopo_matrix_view(u, 40, ENTRIES), 1.0),
+      FOPO_ERR_ARGUMENT, "the directions are 40 x 16; at most 16 of 16 parameters");
+  refused(
+      fopo_reference_slopes(slope, &value, &log_z, pi, &one, fopo_matrix_view(u, 1, ENTRIES), 0.0),
+      FOPO_ERR_ARGUMENT, "use h > 0");
+  refused(fopo_reference_reward(&value, &log_z, pi, theta, 0, &one), FOPO_ERR_ARGUMENT,
           "0 parameter vectors at once");
   fopo_interrupt_request();
-  refused(fopo_reference_reward(&value, &log_z, pi, theta, 1, w.contexts.x, r),
-          FOPO_ERR_INTERRUPTED, "summing over the catalogue");
+  refused(fopo_reference_reward(&value, &log_z, pi, theta, 1, &one), FOPO_ERR_INTERRUPTED,
+          "summing over the catalogue");
   fopo_interrupt_clear();
   for (long n = 0; n < 3; n++) {
     fopo_memory_fail_after(n, 0);
-    assert_int_equal(fopo_reference_reward(&value, &log_z, pi, theta, 1, w.contexts.x, r),
-                     FOPO_ERR_MEMORY);
+    assert_int_equal(fopo_reference_reward(&value, &log_z, pi, theta, 1, &one), FOPO_ERR_MEMORY);
   }
   fopo_memory_fail_after(-1, 0);
   fopo_free(u);

@@ -2,6 +2,7 @@
  * add s to each score. The rows of s are empty, short, long, and leave one item or none. */
 #include "core/progress.h"
 #include "judge/expected.h"
+#include "judge/reference.h"
 #include "policy/softmax.h"
 #include "small_world.h"
 
@@ -355,11 +356,67 @@ static void test_expected(void **unused) {
   world_done(&x);
 }
 
+/* ---- the reference in double ---- */
+
+/* E_pi r and its slope along U [DIM, DIM]: sum_a pi_a (r_a - E r) x^T U beta_a / T, pi the softmax
+ * of x^T theta beta_a / T + s(a). */
+static void plain_slope(double *value, double *slope, double *log_z, const world *x, size_t row,
+                        int masked, const float *r, const float *U) {
+  static double f[P], along[P];
+  const float *context = fopo_matrix_row(x->w.contexts, row);
+  double top = -(double)INFINITY, Z = 0.0, R = 0.0;
+  for (size_t a = 0; a < P; a++) {
+    const float *beta = fopo_matrix_row(x->w.items, a);
+    f[a] = along[a] = 0.0;
+    for (size_t i = 0; i < DIM * DIM; i++) {
+      double product = (double)context[i / DIM] * (double)beta[i % DIM];
+      f[a] += product * (double)x->w.pi.theta.x[i] / (double)x->w.pi.temperature;
+      along[a] += product * (double)U[i] / (double)x->w.pi.temperature;
+    }
+    fopo_sparse_scores s = masked ? fopo_mask_of(&x->X) : values_of(&x->X);
+    fopo_score_row entries = fopo_score_row_of(&s, row);
+    f[a] += (double)fopo_score_of(&entries, (uint32_t)a);
+    top = fmax(top, f[a]);
+  }
+  *value = *slope = 0.0;
+  *log_z = top;
+  if (isinf(top)) return;
+  for (size_t a = 0; a < P; a++) Z += f[a] = exp(f[a] - top);
+  for (size_t a = 0; a < P; a++) R += f[a] / Z * (double)r[a];
+  for (size_t a = 0; a < P; a++) *slope += f[a] / Z * ((double)r[a] - R) * along[a];
+  *value = R;
+  *log_z = top + log(Z);
+}
+
+static void test_reference(void **unused) {
+  (void)unused;
+  world x;
+  world_init(&x);
+  float *r = fopo_alloc(P, sizeof *r), U[DIM * DIM];
+  fopo_fill_normal(r, P, 1.0, 4, FOPO_STREAM_WORLD);
+  fopo_fill_normal(U, DIM * DIM, 1.0, 5, FOPO_STREAM_WORLD);
+  for (size_t row = 0; row < N; row++) {
+    for (int masked = 0; masked < 2; masked++) {
+      fopo_sparse_scores all = masked ? fopo_mask_of(&x.X) : values_of(&x.X);
+      fopo_sparse_scores s = fopo_score_from(&all, row);
+      fopo_reference_context one = {.x = fopo_matrix_row(x.w.contexts, row), .r = r, .sparse = &s};
+      double value, slope, log_z, found, found_slope, found_log_z;
+      plain_slope(&value, &slope, &log_z, &x, row, masked, r, U);
+      ok(fopo_reference_slopes(&found_slope, &found, &found_log_z, &x.w.pi, &one,
+                               fopo_matrix_view(U, 1, DIM * DIM), 1e-5));
+      assert_true(fabs(found - value) < 1e-12 && fabs(found_slope - slope) < 1e-8);
+      assert_true(found_log_z == log_z || fabs(found_log_z - log_z) < 1e-12);
+    }
+  }
+  fopo_free(r);
+  world_done(&x);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_lookup),   cmocka_unit_test(test_sums),
       cmocka_unit_test(test_parts),    cmocka_unit_test(test_temperature),
-      cmocka_unit_test(test_expected),
+      cmocka_unit_test(test_expected), cmocka_unit_test(test_reference),
   };
   return cmocka_run_group_tests_name("scores", tests, NULL, NULL);
 }
