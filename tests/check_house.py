@@ -26,11 +26,9 @@ KNOWN = [line.split() for line in '''
 term/interrupt term/pattern term/pattern_lua
 mips/scan mips/scan_group mips/scan_score mips/scan_select
 train/trainer train/trainer_async
-data/world/synthetic_logs data/world/synthetic_logs_value
 bind/bind_sessions bind/bind_shard
 mips/index mips/scan mips/scan_group mips/topk
 device/cpu/cpu device/cuda/cuda device/device
-data/cuts data/sessions data/sides data/split_part data/split_ranks
 data/read/readers data/read/several
 term/screen term/theme
 judge/ope judge/ope_pass

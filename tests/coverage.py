@@ -14,8 +14,8 @@ import subprocess
 import sys
 
 # Files whose faults lose data: the goal is 95 % of their branches.
-WANTED = ["src/core/replace.c", "src/core/npy.c", "src/core/npy_header.c", "src/core/npz.c",
-          "src/core/npz_write.c", "src/mips/index_hnsw.cc", "src/data/text.c",
+WANTED = ["src/core/replace.c", "src/core/npy.c", "src/core/npz.c",
+          "src/mips/index_hnsw.cc", "src/data/text.c",
           "src/data/read/table.c", "src/data/read/table_read.c", "src/data/read/table_chunks.c",
           "src/data/read/chunk.c", "src/data/read/npz.c", "src/data/read/mtx.c",
           "src/data/logs/vw.c", "src/data/json_walk.c", "src/data/logs/dsjson.c",

@@ -1,7 +1,7 @@
 /* Serving: the histories of users, their best items, and names. */
 #include "bind/families.h"
 #include "core/memory.h"
-#include "core/sorted.h"
+#include "core/sort.h"
 #include "data/histories.h"
 #include "data/lookup.h"
 #include "data/read/stream.h"

@@ -4,7 +4,7 @@
 
 #include "bind/families.h"
 #include "data/date.h"
-#include "data/join.h"
+#include "data/merge.h"
 #include "ranks/split.h"
 
 /* Where a split puts its results on the stack: train, valid, test. */

@@ -1,11 +1,12 @@
 /* One array as NumPy writes it (numpy.lib.format, versions 1.0 to 3.0): magic, version, length of
  * the header, a Python dict in a fixed form, then the bytes of the array.
  *
- * npy_header.c parses the dict. The size it claims must be that of the file or member, which is
+ * The size that the dict claims must be that of the file or member, which is
  * checked before memory is allocated. Types without a fopo_dtype are widened: int8, int16 and
  * uint16 to int32, float16 to float32, text of code points to UTF-8. */
 #include "core/npy.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,167 @@
 #include "core/input.h"
 #include "core/memory.h"
 #include "core/progress.h"
+#include "core/replace.h"
 #include "core/status.h"
+
+/* ---- the header ---- */
+
+/* A parser that accepts the three keys of the dict and nothing else. Object arrays are pickles,
+ * that is, programs, and are refused. */
+
+/* What the header claims. */
+typedef struct {
+  char order;  /* '<' '>' '|' */
+  char kind;   /* f i u b S U */
+  size_t size; /* bytes of one element, for U four per character */
+  int fortran;
+  int ndim;
+  size_t shape[2];
+} claim;
+
+typedef struct {
+  const char *at, *end, *label;
+} scanner;
+
+static int malformed(const scanner *s, const char *why) {
+  return fopo_fail(FOPO_ERR_FORMAT, "%s: the .npy header is malformed: %s", s->label, why);
+}
+
+static void spaces(scanner *s) {
+  while (s->at < s->end && (*s->at == ' ' || *s->at == '\n' || *s->at == '\t')) s->at++;
+}
+
+static int accept(scanner *s, char c) {
+  spaces(s);
+  if (s->at == s->end || *s->at != c) return 0;
+  s->at++;
+  return 1;
+}
+
+/* A quoted word without escapes. */
+static int word(scanner *s, char *text, size_t size) {
+  spaces(s);
+  if (s->at == s->end || (*s->at != '\'' && *s->at != '"')) {
+    return malformed(s, "a quote is missing");
+  }
+  char quote = *s->at++;
+  size_t n = 0;
+  while (s->at < s->end && *s->at != quote) {
+    if (n + 1 >= size) return malformed(s, "a word is too long");
+    text[n++] = *s->at++;
+  }
+  text[n] = '\0';
+  return accept(s, quote) ? FOPO_OK : malformed(s, "a quote is not closed");
+}
+
+static int boolean(scanner *s, int *value) {
+  spaces(s);
+  size_t left = (size_t)(s->end - s->at);
+  *value = left >= 4 && memcmp(s->at, "True", 4) == 0;
+  if (!*value && !(left >= 5 && memcmp(s->at, "False", 5) == 0)) {
+    return malformed(s, "fortran_order is neither True nor False");
+  }
+  s->at += *value ? 4 : 5;
+  return FOPO_OK;
+}
+
+/* A dimension; Python 2 printed long ones as 10L. */
+static int dimension(scanner *s, size_t *value) {
+  spaces(s);
+  if (s->at == s->end || !isdigit((unsigned char)*s->at)) {
+    return malformed(s, "a dimension is not a number");
+  }
+  size_t n = 0;
+  for (; s->at < s->end && isdigit((unsigned char)*s->at); s->at++) {
+    if (n > (INT64_MAX - 9) / 10) return malformed(s, "a dimension is too large");
+    n = 10 * n + (size_t)(*s->at - '0');
+  }
+  if (s->at < s->end && *s->at == 'L') s->at++;
+  *value = n;
+  return FOPO_OK;
+}
+
+static int shape(scanner *s, claim *c) {
+  if (!accept(s, '(')) return malformed(s, "the shape is not a tuple");
+  c->shape[0] = c->shape[1] = 1;
+  for (c->ndim = 0; !accept(s, ')'); c->ndim++) {
+    if (c->ndim == 2) {
+      return fopo_fail(FOPO_ERR_FORMAT, "%s has more than two dimensions; reshape it first",
+                       s->label);
+    }
+    int status = dimension(s, &c->shape[c->ndim]);
+    if (status != FOPO_OK) return status;
+    if (!accept(s, ',') && !(s->at < s->end && *s->at == ')')) {
+      return malformed(s, "the shape is not closed");
+    }
+  }
+  return FOPO_OK;
+}
+
+static int descr(scanner *s, claim *c) {
+  char text[32];
+  spaces(s);
+  if (s->at < s->end && *s->at == '[') {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s has named fields; save each field as an array of its own",
+                     s->label);
+  }
+  int status = word(s, text, sizeof text);
+  if (status != FOPO_OK) return status;
+  c->order = text[0];
+  c->kind = c->order != '\0' ? text[1] : '\0';
+  if (c->kind == 'O') {
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s holds Python objects (a pickle), which are never loaded; "
+                     "save numbers instead",
+                     s->label);
+  }
+  scanner digits = {text + 2, text + strlen(text), s->label};
+  if (c->kind == '\0' || strchr("<>|=", c->order) == NULL ||
+      dimension(&digits, &c->size) != FOPO_OK || digits.at != digits.end) {
+    return malformed(s, "the type is not understood");
+  }
+  size_t n = c->size;
+  int known = (c->kind == 'f' && (n == 2 || n == 4 || n == 8)) ||
+              ((c->kind == 'i' || c->kind == 'u') && (n == 1 || n == 2 || n == 4 || n == 8)) ||
+              (c->kind == 'b' && n == 1) || c->kind == 'S' || c->kind == 'U';
+  if (!known) {
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s has type '%s'; float, int and bool arrays and text are read", s->label,
+                     text);
+  }
+  if (c->kind == 'U' && __builtin_mul_overflow(c->size, (size_t)4, &c->size)) {
+    return malformed(s, "the type is too large");
+  }
+  return FOPO_OK;
+}
+
+/* {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } with each key once, in any order. */
+/* Parses the dict of a header, text [length]. */
+static int parse_header(claim *c, const char *text, size_t length, const char *label) {
+  scanner scan = {text, text + length, label}, *s = &scan;
+  unsigned seen = 0;
+  if (!accept(s, '{')) return malformed(s, "it is not a dict");
+  while (!accept(s, '}')) {
+    char key[32];
+    int status = word(s, key, sizeof key);
+    if (status != FOPO_OK) return status;
+    if (!accept(s, ':')) return malformed(s, "a colon is missing");
+    unsigned bit = strcmp(key, "descr") == 0           ? 1
+                   : strcmp(key, "fortran_order") == 0 ? 2
+                   : strcmp(key, "shape") == 0         ? 4
+                                                       : 0;
+    if (bit == 0 || (seen & bit) != 0) return malformed(s, "a key is unknown or occurs twice");
+    seen |= bit;
+    status = bit == 1 ? descr(s, c) : bit == 2 ? boolean(s, &c->fortran) : shape(s, c);
+    if (status != FOPO_OK) return status;
+    if (!accept(s, ',') && !(s->at < s->end && *s->at == '}')) {
+      return malformed(s, "a comma is missing");
+    }
+  }
+  spaces(s);
+  if (seen != 7) return malformed(s, "descr, fortran_order or shape is missing");
+  return s->at == s->end ? FOPO_OK : malformed(s, "something follows the dict");
+}
 
 /* NumPy's own limit (max_header_size) for headers that are not trusted. */
 enum { HEADER_MOST = 10000 };
@@ -99,7 +260,7 @@ static int utf8(unsigned char *element, size_t size, const char *label) {
   return FOPO_OK;
 }
 
-static fopo_dtype type_of(const fopo_npy_claim *c) {
+static fopo_dtype type_of(const claim *c) {
   switch (c->kind) {
   case 'f': return c->size == 8 ? FOPO_F64 : FOPO_F32;
   case 'i': return c->size == 8 ? FOPO_I64 : FOPO_I32;
@@ -127,7 +288,7 @@ static int transpose(fopo_array *a) {
 }
 
 /* Converts byte order, width and layout of the bytes that were read. */
-static int convert(fopo_array *a, const fopo_npy_claim *c, const char *label) {
+static int convert(fopo_array *a, const claim *c, const char *label) {
   size_t count = fopo_array_count(a), wide = a->itemsize;
   unsigned char *data = a->data;
   unsigned char *raw = data + count * (wide - c->size);
@@ -163,7 +324,7 @@ static int fetch(const fopo_npy_source *s, void *bytes, size_t n) {
 }
 
 /* Reads magic, version and dict. *used: bytes consumed. */
-static int read_header(fopo_npy_claim *c, uint64_t *used, const fopo_npy_source *s) {
+static int read_header(claim *c, uint64_t *used, const fopo_npy_source *s) {
   unsigned char start[12];
   char text[HEADER_MOST];
   int status = s->size >= 10 ? fetch(s, start, 10) : FOPO_OK;
@@ -193,11 +354,11 @@ static int read_header(fopo_npy_claim *c, uint64_t *used, const fopo_npy_source 
   status = fetch(s, text, length);
   if (status != FOPO_OK) return status;
   *used += length;
-  return fopo_npy_parse(c, text, length, s->label);
+  return parse_header(c, text, length, s->label);
 }
 
 int fopo_npy_read(fopo_array *array, const fopo_npy_source *source) {
-  fopo_npy_claim c = {0};
+  claim c = {0};
   uint64_t used = 0;
   int status = read_header(&c, &used, source);
   if (status != FOPO_OK) return status;
@@ -263,7 +424,7 @@ int fopo_npy_load(fopo_array *array, const char *path) {
 
 /* The shape of the file, whose data begins at *used, if its rows can be read one by one. */
 static int rows_of_file(size_t shape[2], uint64_t *used, const fopo_npy_source *s) {
-  fopo_npy_claim c = {0};
+  claim c = {0};
   int status = read_header(&c, used, s);
   if (status != FOPO_OK) return status;
   if (c.kind != 'f' || c.size != sizeof(float) || c.order == '>' || c.fortran || c.ndim != 2) {
@@ -305,4 +466,64 @@ int fopo_npy_rows(float *x, size_t shape[2], const char *path, size_t first, siz
   }
   close(fd);
   return status;
+}
+
+/* ---- writing ---- */
+
+size_t fopo_npy_bytes(const fopo_array *a) { return fopo_array_count(a) * a->itemsize; }
+
+int fopo_npy_check(const fopo_array *a, const char *path) {
+  size_t count, bytes;
+  if (a->ndim < 0 || a->ndim > 2 || a->itemsize == 0 ||
+      __builtin_mul_overflow(a->shape[0], a->shape[1], &count) ||
+      __builtin_mul_overflow(count, a->itemsize, &bytes)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "array '%s' for %s has %d dimensions, %zu x %zu elements of %zu bytes; "
+                     "0 to 2 dimensions can be saved",
+                     a->name, path, a->ndim, a->shape[0], a->shape[1], a->itemsize);
+  }
+  return FOPO_OK;
+}
+
+size_t fopo_npy_header(char header[FOPO_NPY_HEADER_MOST], const fopo_array *a) {
+  static const char *const names[] = {
+      [FOPO_F32] = "<f4", [FOPO_F64] = "<f8", [FOPO_I32] = "<i4", [FOPO_I64] = "<i8",
+      [FOPO_U8] = "|u1",  [FOPO_U32] = "<u4", [FOPO_U64] = "<u8", [FOPO_BOOL] = "|b1"};
+  char type[32], size[64] = "()";
+  if (a->type == FOPO_BYTES) {
+    snprintf(type, sizeof type, "|S%zu", a->itemsize);
+  } else {
+    snprintf(type, sizeof type, "%s", names[a->type]);
+  }
+  if (a->ndim == 1) snprintf(size, sizeof size, "(%zu,)", a->shape[0]);
+  if (a->ndim == 2) snprintf(size, sizeof size, "(%zu, %zu)", a->shape[0], a->shape[1]);
+  int text = snprintf(header + 10, FOPO_NPY_HEADER_MOST - 10,
+                      "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", type, size);
+  /* Spaces and a newline up to a multiple of 64, so that a mapped file has aligned data. */
+  size_t total = (10 + (size_t)text + 1 + 63) / 64 * 64;
+  memset(header + 10 + text, ' ', total - 10 - (size_t)text);
+  header[total - 1] = '\n';
+  memcpy(header, "\x93NUMPY\x01\x00", 8);
+  header[8] = (char)((total - 10) & 255);
+  header[9] = (char)((total - 10) >> 8);
+  return total;
+}
+
+int fopo_npy_save(const char *path, const fopo_array *array) {
+  char header[FOPO_NPY_HEADER_MOST], what[256];
+  int status = fopo_npy_check(array, path);
+  if (status != FOPO_OK) return status;
+  fopo_replacement r;
+  status = fopo_replace_begin(&r, path);
+  if (status != FOPO_OK) return status;
+  snprintf(what, sizeof what, "writing %s", path);
+  size_t bytes = fopo_npy_bytes(array);
+  int error = fopo_write_all(r.fd, header, fopo_npy_header(header, array));
+  for (size_t done = 0; done < bytes && error == 0 && status == FOPO_OK;) {
+    size_t part = bytes - done < FOPO_NPY_CHUNK ? bytes - done : FOPO_NPY_CHUNK;
+    error = fopo_write_all(r.fd, (const char *)array->data + done, part);
+    done += part;
+    if (error == 0) status = fopo_progress(what, (double)done, (double)bytes);
+  }
+  return fopo_replace_end(&r, status, error, bytes);
 }

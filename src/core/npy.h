@@ -44,19 +44,4 @@ int fopo_npy_check(const fopo_array *array, const char *path);
 /* Bytes of the data alone. */
 size_t fopo_npy_bytes(const fopo_array *array);
 
-/* ---- npy_header.c, for npy.c ---- */
-
-/* What the header claims. */
-typedef struct {
-  char order;  /* '<' '>' '|' */
-  char kind;   /* f i u b S U */
-  size_t size; /* bytes of one element, for U four per character */
-  int fortran;
-  int ndim;
-  size_t shape[2];
-} fopo_npy_claim;
-
-/* Parses the dict of a header, text [length]. */
-int fopo_npy_parse(fopo_npy_claim *c, const char *text, size_t length, const char *label);
-
 #endif

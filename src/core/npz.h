@@ -9,7 +9,7 @@
 
 #include "core/array.h"
 
-/* A borrowed description, for writers (npz_write.c). */
+/* A borrowed description, for writers. */
 fopo_array fopo_array_of(const char *name, fopo_dtype type, const void *data, int ndim, size_t rows,
                          size_t cols);
 fopo_array fopo_array_text(const char *name, const char *text); /* 0-d |Sn */
@@ -22,9 +22,9 @@ typedef struct {
 int fopo_npz_save(const char *path, const fopo_array *arrays, size_t n, int compress);
 int fopo_npz_load(fopo_archive *archive, const char *path);
 
-/* One array in a file of its own, a .npy, or an .npz with one member if the path ends in .npz
- * (array_file.c). Loaded, its elements become `type`, as fopo_archive_need converts them; the
- * archive then holds it alone, and is {0} after a failure. */
+/* One array in a file of its own, a .npy, or an .npz with one member if the path ends in .npz.
+ * Loaded, its elements become `type`, as fopo_archive_need converts them; the archive then holds it
+ * alone, and is {0} after a failure. */
 int fopo_array_load(fopo_archive *archive, const char *path, fopo_dtype type);
 int fopo_array_save(const char *path, const fopo_array *array);
 
@@ -46,12 +46,5 @@ fopo_array *fopo_archive_find(const fopo_archive *archive, const char *name);
  * naming `path` (for the message only) and what was missing or wrong. */
 fopo_array *fopo_archive_need(fopo_archive *archive, const char *path, const char *name,
                               fopo_dtype type, int ndim);
-
-/* ---- for npz.c and npz_write.c ---- */
-
-enum { FOPO_NPZ_MEMBERS_MOST = 10000 };
-
-/* `code` with a sentence if two of the items have the same name. */
-int fopo_npz_unique_names(const fopo_array *items, size_t n, const char *path, int code);
 
 #endif

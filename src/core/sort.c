@@ -1,6 +1,7 @@
-/* Radix sort of ids; bucket sort and quicksort of keys. */
+/* Radix sort of ids; bucket sort and quicksort of keys; the C library sorts plain numbers. */
 #include "core/sort.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -125,3 +126,19 @@ void fopo_sort_keys(uint64_t *keys, size_t n) {
     quick_sort(keys, n);
   }
 }
+
+/* ---- plain numbers ---- */
+
+static int by_f64(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static int by_u32(const void *a, const void *b) {
+  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+  return (x > y) - (x < y);
+}
+
+void fopo_sort_f64(double *x, size_t n) { qsort(x, n, sizeof *x, by_f64); }
+
+void fopo_sort_u32(uint32_t *x, size_t n) { qsort(x, n, sizeof *x, by_u32); }

@@ -5,6 +5,7 @@
 #define FOPO_CORE_SVD_H
 
 #include "core/csr.h"
+#include "core/matrix.h"
 
 typedef struct {
   size_t dim;              /* L: singular vectors wanted, 1 <= dim <= min(rows, cols) */
@@ -23,5 +24,21 @@ int fopo_svd_sparse(fopo_matrix V, float *s, const fopo_csr *m, const fopo_svd_o
 /* The random start of the iteration: x [i, j] of row first + i is uniform on (-1, 1) and a function
  * of (seed, row, j) alone. */
 void fopo_svd_sketch(fopo_matrix x, size_t first, uint64_t seed);
+
+/* ---- dense matrices, and products given by their Gram matrices ---- */
+
+/* For Y = Q T with Q orthonormal, and W = M^T Y, given by Gy = Y^T Y and Gw = W^T W [n, n] (upper
+ * parts; both are destroyed): the columns of W C, C [n, dim], are the leading right singular
+ * vectors of Q^T M and s [dim] its singular values:
+ *
+ *     Gy = T^T T,   T^-T Gw T^-1 = U diag(s^2) U^T,   C = T^-1 U diag(1 / s)
+ *
+ * *trusted = 0, and C and s are not set, if Y or the product is so ill-conditioned that squaring it
+ * and rounding W to float would cost accuracy. */
+int fopo_svd_of_grams(fopo_matrix C, float *s, double *Gy, double *Gw, int *trusted);
+
+/* A [m, n] = U diag(s) Vt, thin, r = min(m, n): U [m, r], s [r] descending, Vt [r, n]; each output
+ * may be {0} / NULL. A is destroyed. */
+int fopo_svd_dense(fopo_matrix U, float *s, fopo_matrix Vt, fopo_matrix A);
 
 #endif

@@ -12,7 +12,7 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
-#include "data/interactions.h"
+#include "data/histories.h"
 
 /* Rows between two reports of progress: 4096 means of 100 rows of 100 floats take about 10 ms. */
 enum { BLOCK = 4096 };

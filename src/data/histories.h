@@ -1,5 +1,6 @@
-/* What users took as contexts of a policy that serves: sessions with all their items in X and none
- * in Y. */
+/* What users took, as one list of items each: the contexts of a policy that serves, which are
+ * sessions with all their items in X and none in Y; and the union of X and Y, of which embeddings
+ * and baselines are learnt. */
 #ifndef FOPO_DATA_HISTORIES_H
 #define FOPO_DATA_HISTORIES_H
 
@@ -14,5 +15,8 @@ int fopo_histories_of(fopo_sessions *s, size_t *unknown, const fopo_csr *m, cons
 /* From n pairs of a user < users and an item < P, in any order; repeats count once. */
 int fopo_histories_from(fopo_sessions *s, const uint32_t *user, const uint32_t *item, size_t n,
                         size_t users, size_t P);
+
+/* *m [N, P] becomes X + Y of each session, values NULL; an item that is in both stands once. */
+int fopo_interactions(fopo_csr *m, const fopo_sessions *s);
 
 #endif

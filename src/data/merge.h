@@ -2,6 +2,7 @@
 #ifndef FOPO_DATA_MERGE_H
 #define FOPO_DATA_MERGE_H
 
+#include "data/dataset.h"
 #include "data/ids.h"
 #include "data/pairs.h"
 
@@ -21,5 +22,20 @@ int fopo_merge_needs_values(const fopo_dataset *d);
 
 /* ids [n] become place[ids]; place NULL: they stay. */
 int fopo_merge_renumber(uint32_t *ids, const uint32_t *place, size_t n);
+
+/* ---- given files for train, valid and test as one dataset ---- */
+
+typedef struct {
+  fopo_dataset *dataset;
+  uint8_t
+      *windows; /* [nnz] FOPO_IN_TRAIN, FOPO_IN_VALID, FOPO_IN_TEST: which files have the pair */
+  size_t new_users[3], new_items[3]; /* with interactions in file p and none in the first */
+} fopo_joined;
+
+/* parts [3]: train, valid, test; NULL: there is none. Indices are those of the first file, followed
+ * by what only the others have, in their order. Datasets whose ids are indices agree by these.
+ * Times are kept if every part has them. */
+int fopo_dataset_join(fopo_joined *joined, const fopo_dataset *const parts[3]);
+void fopo_joined_done(fopo_joined *joined); /* accepts {0} */
 
 #endif

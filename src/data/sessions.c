@@ -1,21 +1,26 @@
 /* The parts of a split, as a pure function of (dataset, options, plan): every interaction gets its
- * sides (data/sides.h), from which the sessions of each part are made.
+ * sides, from which the sessions of each part are made.
  *
  * Of a range of the users each process knows the order of all users, 4 bytes each while it works,
  * and makes the sessions of its own; fopo_split_others then moves each to where its place is.
  *
- * Randomness: FOPO_STREAM_SPLIT, step 0 for the order of the users; sides.c says the rest. */
+ * Randomness: FOPO_STREAM_SPLIT, step 0 for the order of the users, step 1 + n for the sides of
+ * user n of the dataset. So these depend on the seed and that number alone, not on the shares, the
+ * other users and the process that has the user. Each row is written by one thread, so the bits do
+ * not depend on the number of threads. */
 #include "data/sessions.h"
 
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/rng.h"
 #include "core/status.h"
 #include "core/threads.h"
-#include "data/cuts.h"
-#include "data/sides.h"
 
 typedef struct {
   fopo_split *split;
@@ -159,6 +164,288 @@ static size_t count_before(const job *j, size_t position) {
   return low;
 }
 
+/* ---- where the windows of a split by time begin ---- */
+
+/* Selection by digits: doubles in their order are integers in theirs, and the k-th smallest is
+ * found from the top, 16 bits a round, by counting how many have each digit. Counts add up over
+ * processes, so none needs the times of another, and no copy of them is made. */
+
+enum { BITS = 16, DIGITS = 1 << BITS };
+
+typedef struct {
+  const double *times; /* [n] of this process */
+  size_t n, all;       /* all: times of all processes */
+  const fopo_split_others *others;
+  double *counts; /* [threads, DIGITS] */
+} selection;
+
+/* Ascends as x does; -0 is 0. */
+static uint64_t key_of(double x) {
+  uint64_t bits;
+  x += 0.0;
+  memcpy(&bits, &x, sizeof bits);
+  return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
+}
+
+static double time_of(uint64_t key) {
+  uint64_t bits = key >> 63 ? key & ~((uint64_t)1 << 63) : ~key;
+  double x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+/* counts [DIGITS]: of the times whose key has the bits of `known` above the digit at `shift`, how
+ * many have each digit. Of all processes. */
+static int count_digits(selection *s, uint64_t known, int shift) {
+  size_t threads = (size_t)fopo_threads();
+  memset(s->counts, 0, threads * DIGITS * sizeof *s->counts);
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+  for (size_t t = 0; t < threads; t++) {
+    double *counts = s->counts + t * DIGITS;
+    for (size_t e = s->n * t / threads; e < s->n * (t + 1) / threads; e++) {
+      uint64_t key = key_of(s->times[e]), upper = shift + BITS < 64 ? key >> (shift + BITS) : 0;
+      if (upper == known) counts[key >> shift & (DIGITS - 1)] += 1.0;
+    }
+  }
+  for (size_t t = 1; t < threads; t++) {
+    for (size_t i = 0; i < DIGITS; i++) s->counts[i] += s->counts[t * DIGITS + i];
+  }
+  return s->others->sum(s->counts, DIGITS, FOPO_OK);
+}
+
+/* *x = the k-th smallest of the times, counted from 0. */
+static int select_kth(double *x, selection *s, size_t k) {
+  uint64_t known = 0;
+  for (int shift = 64 - BITS; shift >= 0; shift -= BITS) {
+    size_t digit = 0;
+    int status = count_digits(s, known, shift);
+    if (status != FOPO_OK) return status;
+    for (; digit + 1 < DIGITS && k >= (size_t)s->counts[digit]; digit++) {
+      k -= (size_t)s->counts[digit];
+    }
+    known = known << BITS | digit;
+  }
+  *x = time_of(known);
+  return FOPO_OK;
+}
+
+/* *n: the times at or after `from`. */
+static int count_from(size_t *n, const selection *s, double from) {
+  double count = 0.0;
+  for (size_t e = 0; e < s->n; e++) count += s->times[e] >= from;
+  int status = s->others->sum(&count, 1, FOPO_OK);
+  *n = (size_t)count;
+  return status;
+}
+
+static int cut(double *from, selection *s, const fopo_split_options *options,
+               const fopo_split_plan *plan) {
+  size_t n = s->all, in_test = (size_t)(options->test * (double)n);
+  int status = FOPO_OK;
+  from[1] = (double)INFINITY;
+  if (plan->from[1] != NULL) {
+    from[1] = *plan->from[1];
+    status = count_from(&in_test, s, from[1]);
+  } else if (in_test > 0) {
+    status = select_kth(&from[1], s, n - in_test);
+  }
+  size_t later = in_test + (size_t)(options->valid * (double)n);
+  from[0] = from[1];
+  if (status == FOPO_OK && later != in_test) {
+    status = select_kth(&from[0], s, later < n ? n - later : 0);
+  }
+  if (from[0] > from[1]) from[0] = from[1]; /* everything is at or after a given from[1] */
+  if (plan->from[0] != NULL) from[0] = *plan->from[0];
+  return status;
+}
+
+/* from [2]: where the windows of valid and test begin, as the plan says, else by the shares of the
+ * interactions. Then floor(test * nnz) of them are at or after from[1], and floor(valid * nnz) more
+ * at or after from[0]; still more if several have the same time. nnz and times are those of all
+ * processes. */
+static int find_cuts(double *from, const fopo_dataset *d, const fopo_split_options *options,
+                     const fopo_split_plan *plan, const fopo_split_others *others, int status) {
+  selection s = {.times = d->times.first,
+                 .n = fopo_csr_nnz(&d->matrix),
+                 .all = fopo_dataset_nnz(d),
+                 .others = others};
+  s.counts = fopo_alloc((size_t)fopo_threads() * DIGITS, sizeof *s.counts);
+  if (status == FOPO_OK && s.counts == NULL) status = FOPO_ERR_MEMORY;
+  status = others->sum(NULL, 0, status);
+  if (status == FOPO_OK) status = cut(from, &s, options, plan);
+  fopo_free(s.counts);
+  return status;
+}
+
+/* ---- sides ---- */
+
+/* On which side of a split each interaction falls: in which windows, and in the training window in
+ * X or in Y. The events of a user stand in their order, and each says something about its item.
+ *
+ * An event is an interaction. With keep_seen a pair that repeats is two events, its first and its
+ * last time, since the dataset keeps no other. Their order is that of time, or a shuffle; equal
+ * times are in the order of the shuffle, so that no order of ids decides. */
+
+/* Bits of an interaction, after FOPO_IN_TRAIN, FOPO_IN_VALID and FOPO_IN_TEST. */
+enum { TRAIN_X = 8, TRAIN_Y = 16 };
+
+/* Rows between two reports of progress: a few milliseconds of work for sessions of 100 items. */
+enum { BLOCK = 4096 };
+
+typedef struct {
+  double time;
+  uint32_t place;    /* in the shuffle; from the number of items on: a repeat */
+  uint32_t position; /* of the item in the row */
+} event;
+
+/* What all rows share, and the scratch of each thread. */
+typedef struct {
+  const fopo_dataset *d; /* not owned, as are the next three */
+  const fopo_split_options *options;
+  const fopo_split_plan *plan;
+  const double *from; /* [2] */
+  double observed;
+  size_t longest;  /* items of the longest session */
+  uint32_t *order; /* [threads, longest] */
+  event *events;   /* [threads, 2 longest] */
+} work;
+
+static int compare(const void *left, const void *right) {
+  const event *a = left, *b = right;
+  if (a->time != b->time) return a->time < b->time ? -1 : 1;
+  return a->place < b->place ? -1 : a->place > b->place;
+}
+
+/* The step that the draws of a row are made with. */
+static uint32_t step_of(const work *w, uint32_t row) {
+  return (uint32_t)w->d->first_user + row + 1;
+}
+
+/* events: those of a row, in their order; returns how many there are. */
+static size_t list_events(event *events, const work *w, uint32_t row, uint32_t *order) {
+  const fopo_csr *m = &w->d->matrix;
+  size_t n = fopo_csr_count(m, row), count = n, at = (size_t)m->indptr[row];
+  const double *first = w->d->times.first, *last = w->d->times.last;
+  fopo_shuffle(order, (uint32_t)n, w->options->seed, FOPO_STREAM_SPLIT, step_of(w, row));
+  for (size_t k = 0; k < n; k++) {
+    events[k] = (event){first != NULL ? first[at + order[k]] : 0, (uint32_t)k, order[k]};
+  }
+  /* of given files the last time may be that of a later file, which says nothing about train */
+  int repeats = w->plan->keep_seen && last != NULL && w->plan->kind != FOPO_SPLIT_FILES;
+  for (size_t k = 0; k < n && repeats; k++) {
+    size_t e = at + order[k];
+    if (last[e] > first[e]) events[count++] = (event){last[e], (uint32_t)(n + k), order[k]};
+  }
+  if (w->plan->by_time) qsort(events, count, sizeof *events, compare);
+  return count;
+}
+
+/* The window of event k of n. */
+static uint8_t window_of(const work *w, const event *e, size_t k, size_t n) {
+  const fopo_split_options *o = w->options;
+  if (w->plan->kind == FOPO_SPLIT_TIME) {
+    return e->time < w->from[0]   ? FOPO_IN_TRAIN
+           : e->time < w->from[1] ? FOPO_IN_VALID
+                                  : FOPO_IN_TEST;
+  }
+  if (w->plan->kind == FOPO_SPLIT_LAST) {
+    size_t from_test = n - (o->test > 0), from_valid = from_test - (o->valid > 0);
+    return k < from_valid ? FOPO_IN_TRAIN : k < from_test ? FOPO_IN_VALID : FOPO_IN_TEST;
+  }
+  return FOPO_IN_TRAIN;
+}
+
+/* Writes the windows; then events [result] are those of the training window. Without by_time an
+ * item is in it once, since a repeat has no place among items at random. */
+static size_t set_windows(uint8_t *sides, const work *w, event *events, size_t n, size_t items) {
+  size_t in_train = 0;
+  int given = w->plan->kind == FOPO_SPLIT_FILES;
+  for (size_t k = 0; k < n; k++) {
+    event e = events[k];
+    uint8_t window = given ? sides[e.position] & FOPO_IN_TRAIN : window_of(w, &e, k, n);
+    sides[e.position] |= window;
+    int is_counted = w->plan->by_time || e.place < items;
+    if (window == FOPO_IN_TRAIN && is_counted) events[in_train++] = e;
+  }
+  return in_train;
+}
+
+/* The items of X among n: a share, at least one. */
+static size_t count_x(const work *w, size_t n) {
+  size_t in_x = (size_t)(w->observed * (double)n);
+  return in_x > 0 ? in_x : 1;
+}
+
+/* X is the first share of the events. The share is less than 1, so Y is not empty. */
+static void divide(uint8_t *sides, const work *w, const event *events, size_t n) {
+  if (n < 2) return;
+  size_t in_x = count_x(w, n);
+  for (size_t k = 0; k < n; k++) {
+    sides[events[k].position] |= k < in_x ? TRAIN_X : TRAIN_Y;
+  }
+}
+
+/* The authors' split needs no events: the first items of a shuffle are X. */
+static void halve(uint8_t *sides, const work *w, uint32_t row, size_t n, uint32_t *order) {
+  size_t in_x = count_x(w, n);
+  fopo_shuffle(order, (uint32_t)n, w->options->seed, FOPO_STREAM_SPLIT, step_of(w, row));
+  memset(sides, FOPO_IN_TRAIN | TRAIN_Y, n);
+  for (size_t k = 0; k < in_x; k++) sides[order[k]] = FOPO_IN_TRAIN | TRAIN_X;
+}
+
+static void set_sides(uint8_t *all, const work *w, uint32_t row) {
+  const fopo_csr *m = &w->d->matrix;
+  size_t n = fopo_csr_count(m, row), thread = (size_t)omp_get_thread_num();
+  uint32_t *order = w->order + thread * w->longest;
+  if (w->plan->kind == FOPO_SPLIT_USERS && !w->plan->by_time) {
+    halve(all + m->indptr[row], w, row, n, order);
+    return;
+  }
+  event *events = w->events + thread * 2 * w->longest;
+  uint8_t *sides = all + m->indptr[row];
+  if (w->plan->kind == FOPO_SPLIT_FILES) {
+    memcpy(sides, w->plan->windows + m->indptr[row], n);
+  } else {
+    memset(sides, 0, n);
+  }
+  size_t count = list_events(events, w, row, order);
+  count = set_windows(sides, w, events, count, n);
+  divide(sides, w, events, count);
+}
+
+static int set_all(uint8_t *sides, const work *w, const uint32_t *users, size_t n) {
+  for (size_t first = 0; first < n; first += BLOCK) {
+    size_t last = first + BLOCK < n ? first + BLOCK : n;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 64)
+    for (size_t i = first; i < last; i++) set_sides(sides, w, users[i]);
+    int status = fopo_progress("splitting sessions", (double)last, (double)n);
+    if (status != FOPO_OK) return status;
+  }
+  return FOPO_OK;
+}
+
+/* sides [nnz]: the bits of every interaction of the n users; those of other users are not written.
+ * from [2]: where the windows of valid and test begin, for FOPO_SPLIT_TIME. A user with one item in
+ * the training window has it in neither X nor Y. Reports progress. */
+static int find_sides(uint8_t *sides, const fopo_dataset *d, const uint32_t *users, size_t n,
+                      const fopo_split_options *options, const fopo_split_plan *plan,
+                      const double *from) {
+  work w = {.d = d, .options = options, .plan = plan, .from = from};
+  size_t threads = (size_t)fopo_threads();
+  w.observed = plan->observed > 0 ? plan->observed : 0.5;
+  for (size_t i = 0; i < n; i++) {
+    size_t count = fopo_csr_count(&d->matrix, users[i]);
+    if (count > w.longest) w.longest = count;
+  }
+  w.order = fopo_alloc(threads * w.longest, sizeof *w.order);
+  w.events = fopo_alloc(threads * 2 * w.longest, sizeof *w.events);
+  int status = w.order != NULL && w.events != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK) status = set_all(sides, &w, users, n);
+  fopo_free(w.order);
+  fopo_free(w.events);
+  return status;
+}
+
 /* ---- the sessions of a part ---- */
 
 /* The sides that make X and Y of a part. */
@@ -294,7 +581,7 @@ static int share_parts(fopo_split_segment *users, const job *j) {
 /* The sessions of the own users. */
 static int make_parts(job *j, const fopo_split_segment *users) {
   const int keep = j->plan->keep_seen, is_users = j->plan->kind == FOPO_SPLIT_USERS;
-  const rule halves = {FOPO_TRAIN_X, FOPO_TRAIN_Y, 1};
+  const rule halves = {TRAIN_X, TRAIN_Y, 1};
   const rule windows[3] = {halves,
                            {FOPO_IN_TRAIN, FOPO_IN_VALID, keep},
                            {FOPO_IN_TRAIN | FOPO_IN_VALID, FOPO_IN_TEST, keep}};
@@ -385,7 +672,7 @@ static int all_parts(job *j, int status) {
 static int set_cuts(job *j, int status) {
   fopo_split *split = j->split;
   if (j->plan->kind != FOPO_SPLIT_TIME) return status;
-  status = fopo_cuts(split->from, j->d, j->options, j->plan, j->others, status);
+  status = find_cuts(split->from, j->d, j->options, j->plan, j->others, status);
   if (status != FOPO_OK) return status;
   if (split->from[0] <= split->from[1]) return FOPO_OK;
   return fopo_fail(FOPO_ERR_ARGUMENT,
@@ -418,7 +705,7 @@ int fopo_split_among(fopo_split *split, const fopo_dataset *d, const fopo_split_
   if (status == FOPO_OK) j.sides = fopo_alloc(fopo_csr_nnz(&d->matrix), sizeof *j.sides);
   if (status == FOPO_OK && j.sides == NULL) status = FOPO_ERR_MEMORY;
   if (status == FOPO_OK) {
-    status = fopo_sides(j.sides, d, j.users, j.n, options, plan, split->from);
+    status = find_sides(j.sides, d, j.users, j.n, options, plan, split->from);
   }
   if (status == FOPO_OK) status = all_parts(&j, status);
   fopo_free(j.users);

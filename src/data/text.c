@@ -18,7 +18,49 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
-#include "data/foreign.h"
+
+/* ---- files that hold no text ---- */
+
+/* As a user may give them to a reader of text: known by their first bytes, and refused with what to
+ * do instead. gzip is not among them: it is read. */
+
+enum { FOREIGN_BYTES = 16 }; /* of a file, to judge it by */
+
+#define PANDAS "python3 -c \"import pandas; pandas."
+#define TO_CSV "').to_csv('data.csv', index=False)\""
+
+/* The sentence is: path, `what`, path, `rest`. */
+static const struct {
+  const char *magic;
+  size_t n;
+  const char *what, *rest;
+} kinds[] = {
+    {"PAR1", 4,
+     "is Parquet; write it as CSV, as Python does with pandas and pyarrow: " PANDAS
+     "read_parquet('",
+     TO_CSV},
+    {"\x93NUMPY", 6, "is one .npy array and no text; fopo.array.load reads it: fopo.array.load('",
+     "')"},
+    {"\x89HDF", 4,
+     "is HDF5; write its table as CSV, as Python does with pandas and tables: " PANDAS "read_hdf('",
+     TO_CSV},
+    {"SQLite format 3", 15,
+     "is a database of SQLite; write a table of it as CSV: sqlite3 -header -csv ",
+     " 'select * from TABLE' > data.csv"},
+    {"PK\x03\x04", 4, "is a zip archive; unpack it and read its files: unzip ", ""},
+    {"\xfd\x37zXZ", 5, "is packed by xz; unpack it: xz -dk ", ""},
+    {"BZh", 3, "is packed by bzip2; unpack it: bzip2 -dk ", ""},
+    {"\x28\xb5\x2f\xfd", 4, "is packed by zstd; unpack it: zstd -dk ", ""},
+};
+
+/* FOPO_ERR_FORMAT if the first n bytes of the file are those of a known kind, else FOPO_OK. */
+static int refuse_foreign(const char *path, const void *first, size_t n) {
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    if (n < kinds[i].n || memcmp(first, kinds[i].magic, kinds[i].n) != 0) continue;
+    return fopo_fail(FOPO_ERR_FORMAT, "%s %s%s%s", path, kinds[i].what, path, kinds[i].rest);
+  }
+  return FOPO_OK;
+}
 
 enum {
   BLOCK = 1 << 20,       /* bytes of one read: 2 to 5 ms of parsing, within one L2 cache */
@@ -347,13 +389,13 @@ int fopo_text_open(fopo_text *t, const char *path) {
   int status = fopo_open_regular(&t->fd, &t->size, path);
   if (status != FOPO_OK) return status;
   snprintf(t->what, sizeof t->what, "reading %s", path);
-  unsigned char magic[FOPO_FOREIGN_BYTES] = {0};
+  unsigned char magic[FOREIGN_BYTES] = {0};
   size_t n;
   int error = fopo_read_at(t->fd, magic, sizeof magic, 0, &n);
   if (error != 0) {
     status = fopo_fail(FOPO_ERR_FILE, "cannot read %s: %s", path, strerror(error));
   } else if (n >= 2) {
-    status = fopo_foreign_refuse(path, magic, n);
+    status = refuse_foreign(path, magic, n);
     if (magic[0] == 0x1f && magic[1] == 0x8b) status = open_gzip(t);
     if ((magic[0] == 0xff && magic[1] == 0xfe) || (magic[0] == 0xfe && magic[1] == 0xff)) {
       status = fopo_fail(FOPO_ERR_FORMAT, "%s is text in UTF-16; save it as UTF-8", path);

@@ -10,8 +10,9 @@
  *     fopo_text_close(&t);
  *
  * UTF-16, a NUL byte, a damaged gzip member, a line above 256 MiB, an empty file and anything
- * but a regular file are refused with path and line; so are the kinds of data/foreign.h. A UTF-8
- * byte order mark is skipped. */
+ * but a regular file are refused with path and line; so are files of known kinds
+ * that hold no text (Parquet, HDF5, zip, ...), with what to do instead. A UTF-8 byte order mark is
+ * skipped. */
 #ifndef FOPO_DATA_TEXT_H
 #define FOPO_DATA_TEXT_H
 

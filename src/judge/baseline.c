@@ -15,7 +15,7 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
-#include "data/interactions.h"
+#include "data/histories.h"
 #include "judge/baselines/baselines.h"
 #include "mips/index.h"
 #include "mips/topk.h"

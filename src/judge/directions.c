@@ -5,7 +5,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "core/svd_dense.h"
+#include "core/svd.h"
 
 enum { COLUMNS_MOST = 8192 }; /* their Gram matrix is 256 MB */
 

@@ -8,7 +8,7 @@
 #include "comm/comm.h"
 #include "core/memory.h"
 #include "core/progress.h"
-#include "core/sorted.h"
+#include "core/sort.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "kernels/kernels.h"

@@ -7,7 +7,7 @@
 
 #include "core/memory.h"
 #include "core/progress.h"
-#include "core/sorted.h"
+#include "core/sort.h"
 #include "core/status.h"
 #include "judge/evaluate.h"
 #include "mips/index.h"

@@ -9,7 +9,7 @@
 
 #include "core/memory.h"
 #include "core/progress.h"
-#include "core/sorted.h"
+#include "core/sort.h"
 #include "core/status.h"
 #include "policy/softmax.h"
 

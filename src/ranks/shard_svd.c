@@ -19,11 +19,236 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/qr.h"
+#include "core/sort.h"
 #include "core/status.h"
-#include "core/svd_dense.h"
 #include "core/threads.h"
-#include "ranks/columns.h"
+#include "data/histories.h"
+#include "ranks/gather.h"
 #include "ranks/shard.h"
+
+/* ---- the interactions by columns ---- */
+
+/* Each rank has the interactions of its range of the items, fopo_comm_share of them, and all users
+ * in blocks: block b are the users whose sessions rank b makes, or has. No rank holds all
+ * interactions, and what it holds takes memory by its own entries alone, not by users. */
+
+typedef struct {
+  size_t N, P;     /* users and items of all ranks */
+  size_t first, n; /* the items of this rank */
+  fopo_csr M;      /* [rows, n] X + Y of the users that took one of these items; owned, as Mt and
+                      users */
+  uint32_t *users; /* [rows] their places, ascending */
+  fopo_csr Mt;     /* [n, N], the transpose; its ids are places of users */
+  uint64_t *next;  /* [n] entries of Mt that by_items has used; owned */
+} columns;
+
+/* The users of block b: from *first on, as many as are returned. */
+static inline size_t columns_block(size_t *first, const columns *c, size_t b) {
+  return fopo_comm_share(first, c->N, b, fopo_comm_ranks());
+}
+
+static void columns_done(columns *c) {
+  fopo_csr_done(&c->M);
+  fopo_csr_done(&c->Mt);
+  fopo_free(c->users);
+  fopo_free(c->next);
+  *c = (columns){0};
+}
+
+/* ---- sending ---- */
+
+/* A user before the user's items. */
+typedef struct {
+  uint32_t place, count;
+} head;
+
+/* What each rank gets: heads and items, in the order of the ranks. */
+typedef struct {
+  head *heads;
+  uint32_t *ids;
+  size_t users[FOPO_COMM_RANKS], entries[FOPO_COMM_RANKS];
+} parcel;
+
+static void parcel_done(parcel *p) {
+  fopo_free(p->heads);
+  fopo_free(p->ids);
+}
+
+static size_t sum_of(const size_t *x) {
+  size_t sum = 0;
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) sum += x[r];
+  return sum;
+}
+
+static int parcel_init(parcel *p) {
+  p->heads = fopo_alloc(sum_of(p->users), sizeof *p->heads);
+  p->ids = fopo_alloc(sum_of(p->entries), sizeof *p->ids);
+  return p->heads != NULL && p->ids != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+}
+
+/* Counts what goes to each rank of the rows of m, the users from place `first` on; or, if p has
+ * room, writes it. at [rows]: scratch. */
+static void pack(parcel *p, const fopo_csr *m, size_t first, uint32_t *at) {
+  size_t user = 0, entry = 0, begin;
+  memset(at, 0, m->rows * sizeof *at);
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) {
+    size_t end = fopo_comm_share(&begin, m->cols, r, fopo_comm_ranks()) + begin;
+    p->users[r] = p->entries[r] = 0;
+    for (size_t row = 0; row < m->rows; row++) { /* ids ascend: at[row] is the first one of r */
+      const uint32_t *ids = fopo_csr_row(m, row);
+      size_t from = at[row], to = from, count = fopo_csr_count(m, row);
+      while (to < count && ids[to] < end) to++;
+      at[row] = (uint32_t)to;
+      if (to == from) continue;
+      p->users[r]++;
+      p->entries[r] += to - from;
+      if (p->heads == NULL) continue;
+      p->heads[user++] = (head){(uint32_t)(first + row), (uint32_t)(to - from)};
+      for (size_t i = from; i < to; i++) p->ids[entry++] = ids[i] - (uint32_t)begin;
+    }
+  }
+}
+
+/* The parcel for each rank of the interactions here. */
+static int make_parcel(parcel *p, const fopo_csr *m, size_t first) {
+  uint32_t *at = fopo_alloc(m->rows, sizeof *at);
+  int status = at != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK) pack(p, m, first, at);
+  if (status == FOPO_OK) status = parcel_init(p);
+  if (status == FOPO_OK) pack(p, m, first, at);
+  fopo_free(at);
+  return status;
+}
+
+static int send(parcel *come, const parcel *go, int status) {
+  size_t to[FOPO_COMM_RANKS], from[FOPO_COMM_RANKS];
+  status = fopo_pieces_sizes(come->users, go->users, status);
+  status = fopo_pieces_sizes(come->entries, go->entries, status);
+  if (status == FOPO_OK) status = parcel_init(come);
+  for (size_t r = 0; r < fopo_comm_ranks() && status == FOPO_OK; r++) {
+    to[r] = go->users[r] * sizeof(head);
+    from[r] = come->users[r] * sizeof(head);
+  }
+  status = fopo_pieces_exchange(come->heads, from, go->heads, to, FOPO_PIECE, status);
+  for (size_t r = 0; r < fopo_comm_ranks() && status == FOPO_OK; r++) {
+    to[r] = go->entries[r] * sizeof *go->ids;
+    from[r] = come->entries[r] * sizeof *come->ids;
+  }
+  return fopo_pieces_exchange(come->ids, from, go->ids, to, FOPO_PIECE, status);
+}
+
+/* X + Y of the users of this rank's block. */
+static int own_interactions(fopo_csr *m, const fopo_sessions *s) {
+  size_t first, n = fopo_comm_own_share(&first, fopo_sessions_count(s));
+  fopo_sessions own = *s;
+  if (s->all == 0) {
+    own.X = fopo_csr_rows(&s->X, first, n);
+    own.Y = fopo_csr_rows(&s->Y, first, n);
+  }
+  return fopo_interactions(m, &own);
+}
+
+/* ---- what has come ---- */
+
+/* M and users of the parcels, whose users ascend since those of rank b do, and lie before those of
+ * rank b + 1. */
+static int unpack(columns *c, parcel *p) {
+  size_t rows = sum_of(p->users);
+  c->users = fopo_alloc(rows, sizeof *c->users);
+  int status = c->users != NULL ? fopo_csr_init(&c->M, rows, c->n, 0, 0) : FOPO_ERR_MEMORY;
+  if (status != FOPO_OK) return status;
+  for (size_t i = 0; i < rows; i++) {
+    c->users[i] = p->heads[i].place;
+    c->M.indptr[i + 1] = c->M.indptr[i] + p->heads[i].count;
+  }
+  fopo_free(c->M.ids);
+  c->M.ids = p->ids; /* of the same size */
+  p->ids = NULL;
+  return FOPO_OK;
+}
+
+static int transpose(columns *c) {
+  int status = fopo_csr_transpose(&c->Mt, &c->M);
+  if (status != FOPO_OK) return status;
+  for (size_t e = 0; e < fopo_csr_nnz(&c->Mt); e++) c->Mt.ids[e] = c->users[c->Mt.ids[e]];
+  c->Mt.cols = c->N;
+  c->next = fopo_alloc(c->n, sizeof *c->next);
+  return c->next != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+}
+
+/* Of sessions that are shared out, or whole on every rank. Collective (comm/comm.h), after `status`
+ * of the work before. */
+static int columns_init(columns *c, const fopo_sessions *s, int status) {
+  fopo_csr own = {0};
+  parcel go = {0}, come = {0};
+  size_t first;
+  *c = (columns){.N = fopo_sessions_count(s), .P = s->X.cols};
+  fopo_comm_own_share(&first, c->N);
+  c->n = fopo_comm_own_share(&c->first, c->P);
+  if (status == FOPO_OK) status = own_interactions(&own, s);
+  if (status == FOPO_OK) status = make_parcel(&go, &own, first);
+  fopo_csr_done(&own);
+  status = send(&come, &go, status);
+  parcel_done(&go);
+  if (status == FOPO_OK) status = unpack(c, &come);
+  parcel_done(&come);
+  if (status == FOPO_OK) status = transpose(c);
+  return fopo_comm_agree(status);
+}
+
+/* ---- products ---- */
+
+/* Y [users, l] = M W for the users from place `first` on, W [n, l]. */
+static void columns_by_users(fopo_matrix Y, const columns *c, size_t first, fopo_matrix W) {
+  size_t begin = fopo_sorted_place(c->users, c->M.rows, (uint32_t)first);
+  size_t end = fopo_sorted_place(c->users, c->M.rows, (uint32_t)(first + Y.rows));
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static)
+  for (size_t i = 0; i < Y.rows; i++) memset(fopo_matrix_row(Y, i), 0, Y.cols * sizeof *Y.x);
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 256)
+  for (size_t i = begin; i < end; i++) {
+    fopo_csr_add_rows(fopo_matrix_row(Y, c->users[i] - first), fopo_csr_row(&c->M, i), NULL,
+                      fopo_csr_count(&c->M, i), 0, 0, W);
+  }
+}
+
+/* The first item before which there are at least p / parts of the entries. */
+static size_t find_item(const columns *c, size_t p, size_t parts) {
+  size_t low = 0, high = c->n;
+  if (p == parts) return high;
+  uint64_t entries = fopo_csr_nnz(&c->Mt) / parts * p;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (c->Mt.indptr[middle] < entries) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+/* Of the items cut into `parts` of about as many entries each: part p, from *first on. */
+static size_t columns_part(size_t *first, const columns *c, size_t p, size_t parts) {
+  *first = find_item(c, p, parts);
+  return find_item(c, p + 1, parts) - *first;
+}
+
+/* The rows of `items` from place `at` on of W += M_b^T Y, items [.., l]; to be called for all
+ * blocks in their order, each with all items; for the first block W = M_b^T Y. Y [users of the
+ * block, l]. */
+static void columns_by_items(fopo_matrix items, size_t at, columns *c, size_t b, fopo_matrix Y) {
+  size_t first, n = columns_block(&first, c, b);
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 16)
+  for (size_t i = 0; i < items.rows; i++) {
+    size_t a = at + i;
+    float *w = fopo_matrix_row(items, i);
+    if (b == 0) memset(w, 0, items.cols * sizeof *w);
+    uint64_t begin = b == 0 ? c->Mt.indptr[a] : c->next[a], end = begin;
+    while (end < c->Mt.indptr[a + 1] && c->Mt.ids[end] < first + n) end++;
+    fopo_csr_add_rows(w, c->Mt.ids + begin, NULL, (size_t)(end - begin), 0, first, Y);
+    c->next[a] = end;
+  }
+}
 
 /* Multiply-adds of a rank between two agreements, about: 10 to 50 ms. */
 #define SLAB ((size_t)32 << 20)
@@ -32,7 +257,7 @@ static size_t slab = SLAB;
 void fopo_shard_svd_slab(size_t multiply_adds) { slab = multiply_adds > 0 ? multiply_adds : SLAB; }
 
 typedef struct {
-  fopo_columns M;
+  columns M;
   size_t first, rows, l;  /* the users of this rank's block; columns of the sketch */
   size_t stripe;          /* users of each block whose Y is made at once */
   size_t parts;           /* of the items: W of a block is made for one at a time */
@@ -44,7 +269,7 @@ typedef struct {
 } job;
 
 static void done(job *j) {
-  fopo_columns_done(&j->M);
+  columns_done(&j->M);
   fopo_matrix_done(&j->Y);
   fopo_matrix_done(&j->W);
   fopo_matrix_done(&j->C);
@@ -102,7 +327,7 @@ static int init(job *j, const fopo_sessions *sessions, const fopo_svd_options *o
   uint64_t bytes = (uint64_t)(j->rows + largest + n + 2 * l) * l * sizeof(float) +
                    4 * (uint64_t)nnz * sizeof(uint32_t);
   status = fopo_memory_suffices(bytes, "the SVD", "use a smaller dim, or more machines");
-  status = fopo_columns_init(&j->M, sessions, status);
+  status = columns_init(&j->M, sessions, status);
   if (status == FOPO_OK) status = fopo_matrix_init(&j->Y, j->rows, l);
   if (status == FOPO_OK) status = fopo_matrix_init(&j->W, n, l);
   if (status == FOPO_OK) status = fopo_matrix_init(&j->C, l, l);
@@ -125,7 +350,7 @@ static int report(void) { return fopo_progress("finding singular vectors", 0.0, 
 /* The users of block b in the stripe that begins `at` users behind its first: from *first on, as
  * many as are returned. */
 static size_t stripe_of(size_t *first, const job *j, size_t b, size_t at) {
-  size_t n = fopo_columns_block(first, &j->M, b), rest = n > at ? n - at : 0;
+  size_t n = columns_block(first, &j->M, b), rest = n > at ? n - at : 0;
   *first += at;
   return rest < j->stripe ? rest : j->stripe;
 }
@@ -138,7 +363,7 @@ static void multiply_stripe(job *j, size_t *sent, fopo_matrix own, size_t at) {
     size_t n = stripe_of(&first, j, b, at);
     int is_own = b == fopo_comm_own_rank();
     fopo_matrix Y = is_own ? own : fopo_matrix_rows(j->of_others, row, n);
-    fopo_columns_by_users(Y, &j->M, first, j->W);
+    columns_by_users(Y, &j->M, first, j->W);
     sent[b] = is_own ? 0 : n * j->l * sizeof *Y.x;
     row += is_own ? 0 : n;
   }
@@ -188,7 +413,7 @@ static int by_users(job *j, int status) {
 static fopo_matrix block_of(const job *j, size_t b) {
   size_t first;
   if (b == fopo_comm_own_rank()) return j->Y;
-  return fopo_matrix_rows(j->of_others, 0, fopo_columns_block(&first, &j->M, b));
+  return fopo_matrix_rows(j->of_others, 0, columns_block(&first, &j->M, b));
 }
 
 /* Y of block b goes to all ranks. Collective. */
@@ -213,8 +438,8 @@ static int by_items(job *j, int status) {
     for (size_t p = 0; p < j->parts; p++) {
       if (p > 0) status = fopo_comm_agree(report());
       if (status != FOPO_OK) return status;
-      size_t n = fopo_columns_part(&first, &j->M, p, j->parts);
-      fopo_columns_by_items(fopo_matrix_rows(j->W, first, n), first, &j->M, b, Y);
+      size_t n = columns_part(&first, &j->M, p, j->parts);
+      columns_by_items(fopo_matrix_rows(j->W, first, n), first, &j->M, b, Y);
     }
   }
   return FOPO_OK;

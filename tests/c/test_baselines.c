@@ -6,7 +6,7 @@
 #include "core/rng.h"
 #include "core/solve.h"
 #include "core/threads.h"
-#include "data/interactions.h"
+#include "data/histories.h"
 #include "judge/baseline.h"
 #include "small_world.h"
 

@@ -14,7 +14,7 @@
 #include "core/rng.h"
 #include "core/sort.h"
 #include "core/status.h"
-#include "core/svd_dense.h"
+#include "core/svd.h"
 #include "core/threads.h"
 
 /* ---- status ---- */

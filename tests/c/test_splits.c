@@ -6,8 +6,7 @@
 #include "core/rng.h"
 #include "core/threads.h"
 #include "data/embed.h"
-#include "data/join.h"
-#include "data/sides.h"
+#include "data/merge.h"
 
 enum { USERS = 120, ITEMS = 80, SPLIT_SEED = 3 };
 

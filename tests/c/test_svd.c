@@ -9,7 +9,6 @@
 #include "core/rng.h"
 #include "core/status.h"
 #include "core/svd.h"
-#include "core/svd_dense.h"
 #include "core/threads.h"
 
 static double at(fopo_matrix m, size_t i, size_t j) { return (double)m.x[i * m.ld + j]; }

@@ -1,5 +1,5 @@
 /* The twins of the paper's sets against the figures that are published of these sets. Where the
- * figures come from, and what is assumed, stands in src/data/world/synthetic_options.c:
+ * figures come from, and what is assumed, stands in src/data/world/synthetic.c:
  *
  *   sizes       the paper, Table 1
  *   sessions    20 items or more: the authors' code. Twitch: rows of the 41-row users in the public
