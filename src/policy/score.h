@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-#include "core/sorted.h"
+#include "core/sort.h"
 #include "device/ops.h"
 
 /* The scores of B contexts over a catalogue. Nothing is owned. */
