@@ -1,5 +1,5 @@
-/* What the tests share: cmocka with the headers that it needs, and checks of a status and of the
- * sentence that goes with it. */
+/* What the tests share: cmocka with the headers that it needs, tests that register themselves, and
+ * checks of a status and of the sentence that goes with it. */
 #ifndef FOPO_TESTS_CHECKS_H
 #define FOPO_TESTS_CHECKS_H
 
@@ -15,6 +15,28 @@
 
 #include "core/memory.h"
 #include "core/status.h"
+
+/* TEST(name) { ... } is a test, and TEST_WITH(name, teardown) one with a teardown of its own. A
+ * function that runs before main() puts it on the list, in the order of the lines. */
+#define TEST(name) TEST_WITH(name, NULL)
+#define TEST_WITH(name, teardown)                                                                  \
+  static void name(void **state);                                                                  \
+  __attribute__((constructor(1000 + __LINE__))) static void name##_is_listed(void) {               \
+    all_tests.tests[all_tests.n++] =                                                               \
+        (struct CMUnitTest)cmocka_unit_test_setup_teardown(name, NULL, teardown);                  \
+  }                                                                                                \
+  static void name(__attribute__((unused)) void **state)
+
+static struct {
+  struct CMUnitTest tests[64];
+  size_t n;
+} all_tests;
+
+/* Runs all tests of the file; returns how many fail. setup and teardown, which may be NULL, run
+ * once for all. */
+static inline int run_all(CMFixtureFunction setup, CMFixtureFunction teardown) {
+  return _cmocka_run_group_tests("tests", all_tests.tests, all_tests.n, setup, teardown);
+}
 
 /* The call succeeds. */
 #define ok(call) check_ok((call), #call)
@@ -38,7 +60,7 @@ static inline void check_refused(int status, int code, const char *part, const c
   says(part);
 }
 
-/* The teardown of a test that must free all that it allocates. */
+/* The teardown of a test (TEST_WITH) that must free all that it allocates. */
 static inline int no_leak(void **state) {
   (void)state;
   size_t blocks = fopo_memory_in_use().blocks;

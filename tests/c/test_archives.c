@@ -77,8 +77,7 @@ int rename(const char *__old, const char *__new) {
 }
 
 /* The data is on disk before it has the name, and the name before the save has succeeded. */
-static void flushed_before_renamed(void **state) {
-  (void)state;
+TEST(flushed_before_renamed) {
   fopo_array one = fopo_array_text("x", "some text");
   calls[0] = 0;
   ok(fopo_replace_whole(in_folder("a"), "abc", 3));
@@ -92,8 +91,7 @@ static void flushed_before_renamed(void **state) {
 }
 
 /* A file that others must not read does not become readable, nor does a link become a file. */
-static void modes_are_kept(void **state) {
-  (void)state;
+TEST(modes_are_kept) {
   static const mode_t modes[] = {0600, 0640, 0444, 0755};
   struct stat s;
   for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
@@ -113,8 +111,7 @@ static void modes_are_kept(void **state) {
 }
 
 /* Links lead from link to link, with paths from their own folders; a circle is refused. */
-static void links_are_followed(void **state) {
-  (void)state;
+TEST(links_are_followed) {
   char target[64] = "";
   struct stat s;
   assert_int_equal(mkdir(in_folder("inner"), 0755), 0);
@@ -135,8 +132,7 @@ static void links_are_followed(void **state) {
 }
 
 /* Paths that are too long, folders, folders that are not there. */
-static void names_that_cannot_be(void **state) {
-  (void)state;
+TEST(names_that_cannot_be) {
   char path[2 * FOPO_PATH_MOST];
   memset(path, 'a', sizeof path);
   path[sizeof path - 1] = 0;
@@ -163,8 +159,7 @@ static void names_that_cannot_be(void **state) {
 
 /* Leftovers that are none: folders of such names stay, and after a thousand of them there is no
  * name for a temporary. */
-static void no_name_is_left(void **state) {
-  (void)state;
+TEST(no_name_is_left) {
   char name[128];
   for (int i = 0; i < 1000; i++) {
     snprintf(name, sizeof name, "%s/full.tmp.%ld.%d", folder, (long)getpid(), i);
@@ -190,8 +185,7 @@ static void no_name_is_left(void **state) {
 }
 
 /* What the system refuses, at each call: the old file is whole, and no temporary is left. */
-static void refusals_of_the_system(void **state) {
-  (void)state;
+TEST(refusals_of_the_system) {
   const char *path = in_folder("kept");
   ok(fopo_replace_whole(path, "old", 3));
   refusal.flush_file = EIO;
@@ -256,8 +250,7 @@ static void refusals_of_the_system(void **state) {
 }
 
 /* Last, as the program stays confined: paths in and out of the folder, and above its name. */
-static void confined(void **state) {
-  (void)state;
+TEST(confined) {
   static char path[FOPO_PATH_MOST + 10];
   ok(fopo_replace_allowed("/anywhere"));
   refused(fopo_replace_within("/absent/folder"), FOPO_ERR_FILE, "cannot be found");
@@ -297,8 +290,7 @@ static size_t load(unsigned char *bytes, size_t most, const char *path) {
 }
 
 /* The header of a .npy ends in a newline at a multiple of 64, so that a mapped file is aligned. */
-static void headers_are_aligned(void **state) {
-  (void)state;
+TEST(headers_are_aligned) {
   float x[3] = {1, 2, 3};
   unsigned char bytes[512];
   for (size_t rows = 0; rows <= 3; rows++) {
@@ -315,8 +307,7 @@ static void headers_are_aligned(void **state) {
 }
 
 /* Members have the first date that zip knows, so that equal arrays give equal bytes on any day. */
-static void archives_have_no_date(void **state) {
-  (void)state;
+TEST(archives_have_no_date) {
   static unsigned char bytes[4096];
   fopo_array two[] = {fopo_array_text("a", "text"), fopo_array_text("b", "text")};
   ok(fopo_npz_save(in_folder("d.npz"), two, 2, 0));
@@ -331,8 +322,7 @@ static void archives_have_no_date(void **state) {
 }
 
 /* A member that claims 100 MB in a few hundred bytes is refused before memory is taken. */
-static void ratios_that_cannot_be(void **state) {
-  (void)state;
+TEST(ratios_that_cannot_be) {
   static unsigned char zeros[1 << 20], bytes[65536];
   const uint32_t lie = 100 << 20;
   fopo_archive archive;
@@ -366,8 +356,7 @@ static int read_text(uint32_t c, char order, fopo_array *a) {
   return fopo_npy_load(a, in_folder("u.npy"));
 }
 
-static void characters(void **state) {
-  (void)state;
+TEST(characters) {
   static const struct {
     uint32_t c;
     const char *bytes; /* NULL: refused */
@@ -402,8 +391,7 @@ static void characters(void **state) {
 
 /* ---- numbers that are none, and memory that is not there ---- */
 
-static void infinities_are_found(void **state) {
-  (void)state;
+TEST(infinities_are_found) {
   static const float bad[] = {INFINITY, -INFINITY, NAN, -NAN};
   float x[6 * 37];
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -417,8 +405,7 @@ static void infinities_are_found(void **state) {
   }
 }
 
-static void more_than_is_free(void **state) {
-  (void)state;
+TEST(more_than_is_free) {
   uint64_t left = fopo_memory_available();
   if (left == UINT64_MAX) skip();
   ok(fopo_memory_suffices(left / 2, "this", "use less"));
@@ -426,21 +413,4 @@ static void more_than_is_free(void **state) {
   says("use less");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(flushed_before_renamed),
-      cmocka_unit_test(modes_are_kept),
-      cmocka_unit_test(links_are_followed),
-      cmocka_unit_test(names_that_cannot_be),
-      cmocka_unit_test(no_name_is_left),
-      cmocka_unit_test(refusals_of_the_system),
-      cmocka_unit_test(headers_are_aligned),
-      cmocka_unit_test(archives_have_no_date),
-      cmocka_unit_test(ratios_that_cannot_be),
-      cmocka_unit_test(characters),
-      cmocka_unit_test(infinities_are_found),
-      cmocka_unit_test(more_than_is_free),
-      cmocka_unit_test(confined),
-  };
-  return cmocka_run_group_tests_name("archives", tests, make_folder, remove_folder);
-}
+int main(void) { return run_all(make_folder, remove_folder); }

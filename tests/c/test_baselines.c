@@ -37,8 +37,7 @@ static fopo_baseline_options options_of(const fopo_baseline_kind *kind) {
       .kind = kind, .neighbours = 5, .dim = 4, .iterations = 2, .l2 = 3.0, .alpha = 2.0, .seed = 1};
 }
 
-static void test_interactions(void **unused) {
-  (void)unused;
+TEST(test_interactions) {
   fopo_sessions s;
   fopo_csr both;
   make_sessions(&s);
@@ -70,8 +69,7 @@ static int learn_and_recommend(const fopo_baseline_kind *kind, const fopo_sessio
   return status;
 }
 
-static void test_memory(void **unused) {
-  (void)unused;
+TEST(test_memory) {
   fopo_sessions s;
   make_sessions(&s);
   for (int i = 0; fopo_baseline_kinds[i] != NULL; i++) {
@@ -89,8 +87,7 @@ static void test_memory(void **unused) {
 }
 
 /* Learning and recommending both end soon, and leave nothing behind. */
-static void test_interruption(void **unused) {
-  (void)unused;
+TEST(test_interruption) {
   fopo_sessions s;
   uint32_t ids[N * K], counts[N];
   float scores[N * K];
@@ -116,8 +113,7 @@ static void test_interruption(void **unused) {
   assert_int_equal(fopo_memory_in_use().blocks, 0);
 }
 
-static void test_inverse(void **unused) {
-  (void)unused;
+TEST(test_inverse) {
   double A[] = {4, 1, 0, 0, 3, 1, 0, 0, 2}, bad[] = {1, 2, 0, 1};
   ok(fopo_invert_spd(A, 3));
   /* {{4, 1, 0}, {1, 3, 1}, {0, 1, 2}} has determinant 18 and the inverse below */
@@ -130,12 +126,4 @@ static void test_inverse(void **unused) {
   refused(fopo_invert_spd(bad, 2), FOPO_ERR_NUMERIC, "not positive definite");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_interactions),
-      cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_interruption),
-      cmocka_unit_test(test_inverse),
-  };
-  return cmocka_run_group_tests_name("baselines", tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

@@ -49,8 +49,7 @@ static char path[64];
 
 /* ---- the memory itself ---- */
 
-static void test_due(void **unused) {
-  (void)unused;
+TEST_WITH(test_due, no_leak) {
   fopo_candidate_cache v = {0};
   fopo_proposal q = {.kind = FOPO_PROPOSAL_MIXTURE, .k = 3, .refresh = 3, .epsilon = 0.5};
   uint32_t ids[6] = {7, 8, 9, 4, 5, 6}, counts[2] = {2, 3}, got[6], count[2], rows[] = {1, 1, 4};
@@ -84,8 +83,7 @@ static void test_due(void **unused) {
   fopo_device_close(d);
 }
 
-static void test_epsilon(void **unused) {
-  (void)unused;
+TEST_WITH(test_epsilon, no_leak) {
   fopo_candidate_cache v = {0};
   fopo_proposal q = {.kind = FOPO_PROPOSAL_MIXTURE,
                      .k = 3,
@@ -130,8 +128,7 @@ static void test_epsilon(void **unused) {
 /* ---- kept candidates ---- */
 
 /* refresh = 1 is a search at every visit, and the bits of a proposal that knows of no refresh. */
-static void test_refresh_one(void **unused) {
-  (void)unused;
+TEST_WITH(test_refresh_one, no_leak) {
   setting a, b;
   set_up(&a, kept(&fopo_estimator_snis, 0), 0.2, 0.02, 0);
   set_up(&b, kept(&fopo_estimator_snis, 1), 0.2, 0.02, 0);
@@ -145,8 +142,7 @@ static void test_refresh_one(void **unused) {
 }
 
 /* Each context is searched at visits 1, n + 1, 2 n + 1 ... */
-static void test_searches(void **unused) {
-  (void)unused;
+TEST_WITH(test_searches, no_leak) {
   static const size_t refresh[] = {2, 3, FOPO_REFRESH_ONCE};
   static const size_t wanted[][5] = {{1, 1, 2, 2, 3}, {1, 1, 1, 2, 2}, {1, 1, 1, 1, 1}};
   static const fopo_estimator *const kinds[] = {&fopo_estimator_snis, &fopo_estimator_head_tail};
@@ -164,8 +160,7 @@ static void test_searches(void **unused) {
 
 /* As long as theta stays, old candidates are the candidates: a first visit and a second one draw
  * the same, and as near as rounding goes what a search would give. */
-static void test_same_candidates(void **unused) {
-  (void)unused;
+TEST_WITH(test_same_candidates, no_leak) {
   setting s;
   float first[L * L], second[L * L], fresh[L * L];
   fopo_gradient_stats stats;
@@ -205,8 +200,7 @@ static void test_same_candidates(void **unused) {
 
 /* A batch in which some sets are there and others are searched: each context has its own, as if all
  * were searched. Bit b of `known`: context b was visited before. */
-static void test_own_candidates(void **unused) {
-  (void)unused;
+TEST_WITH(test_own_candidates, no_leak) {
   enum { B = 4 };
   fopo_gradient_stats stats;
   fopo_draw_key key = {4, 2};
@@ -231,8 +225,7 @@ static void test_own_candidates(void **unused) {
 
 /* In a probe, 8 contexts have candidates; the others draw uniformly: of 120 draws of 150
  * items, none is there 15 times, as half the draws would be if they were of candidates. */
-static void test_probe_of_a_few(void **unused) {
-  (void)unused;
+TEST_WITH(test_probe_of_a_few, no_leak) {
   setting s;
   fopo_slice slice;
   fopo_gradient_options o = adaptive(0.05, 0.9);
@@ -276,8 +269,7 @@ static void whole(float *wanted, int i) {
 }
 
 /* In slices, with the gradient used for something else between them. */
-static void test_slices(void **unused) {
-  (void)unused;
+TEST_WITH(test_slices, no_leak) {
   for (int i = 0; i < WHICH; i++) {
     float wanted[L * L];
     fopo_gradient_stats stats;
@@ -293,8 +285,7 @@ static void test_slices(void **unused) {
   }
 }
 
-static void test_threads(void **unused) {
-  (void)unused;
+TEST_WITH(test_threads, no_leak) {
   int before = fopo_threads();
   for (int i = 0; i < WHICH; i++) {
     float one[L * L], many[L * L];
@@ -308,8 +299,7 @@ static void test_threads(void **unused) {
 }
 
 /* Saved after any number of steps and resumed by another trainer. */
-static void test_resume(void **unused) {
-  (void)unused;
+TEST_WITH(test_resume, no_leak) {
   for (int i = 0; i < WHICH; i++) {
     float wanted[L * L];
     whole(wanted, i);
@@ -336,8 +326,7 @@ static void test_resume(void **unused) {
 }
 
 /* A step that was given up, and one that was interrupted, leave no trace. */
-static void test_given_up(void **unused) {
-  (void)unused;
+TEST_WITH(test_given_up, no_leak) {
   for (int i = 0; i < WHICH; i++) {
     float wanted[L * L];
     fopo_slice slice;
@@ -361,8 +350,7 @@ static void test_given_up(void **unused) {
 
 /* Near a uniform policy the index is asked by probes alone; where candidates have mass epsilon is
  * its floor, and the share is measured. */
-static void test_adapts(void **unused) {
-  (void)unused;
+TEST_WITH(test_adapts, no_leak) {
   setting s;
   fopo_gradient_options few = adaptive(0.05, 0.9);
   few.proposal.k = 3;
@@ -410,8 +398,7 @@ static void test_adapts(void **unused) {
 
 /* ---- what is refused ---- */
 
-static void test_refused(void **unused) {
-  (void)unused;
+TEST_WITH(test_refused, no_leak) {
   setting a, b;
   set_up(&a, kept(&fopo_estimator_snis, 3), 0.2, 0.02, 0);
   run(&a, 9);
@@ -455,8 +442,7 @@ static void test_refused(void **unused) {
 }
 
 /* After the first pass a step takes no memory. */
-static void test_allocates_nothing(void **unused) {
-  (void)unused;
+TEST_WITH(test_allocates_nothing, no_leak) {
   for (int i = 0; i < WHICH; i++) {
     setting s;
     fopo_slice slice;
@@ -473,21 +459,5 @@ static void test_allocates_nothing(void **unused) {
 int main(void) {
   fopo_threads_set(1); /* thousands of tiny batches: the bits are the same */
   snprintf(path, sizeof path, "/tmp/fopo_test_visits_%d.npz", (int)getpid());
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_teardown(test_due, no_leak),
-      cmocka_unit_test_teardown(test_epsilon, no_leak),
-      cmocka_unit_test_teardown(test_refresh_one, no_leak),
-      cmocka_unit_test_teardown(test_searches, no_leak),
-      cmocka_unit_test_teardown(test_same_candidates, no_leak),
-      cmocka_unit_test_teardown(test_own_candidates, no_leak),
-      cmocka_unit_test_teardown(test_probe_of_a_few, no_leak),
-      cmocka_unit_test_teardown(test_slices, no_leak),
-      cmocka_unit_test_teardown(test_threads, no_leak),
-      cmocka_unit_test_teardown(test_resume, no_leak),
-      cmocka_unit_test_teardown(test_given_up, no_leak),
-      cmocka_unit_test_teardown(test_adapts, no_leak),
-      cmocka_unit_test_teardown(test_refused, no_leak),
-      cmocka_unit_test_teardown(test_allocates_nothing, no_leak),
-  };
-  return cmocka_run_group_tests_name("visits", tests, NULL, NULL);
+  return run_all(NULL, NULL);
 }

@@ -15,8 +15,7 @@ static float *rewards(const small_world *w, size_t n) {
   return r;
 }
 
-static void test_value(void **unused) {
-  (void)unused;
+TEST(test_value) {
   small_world w;
   make(&w);
   double *theta = small_world_theta(&w), *pi = fopo_alloc(P, sizeof *pi), value, log_z;
@@ -44,8 +43,7 @@ static void test_value(void **unused) {
 }
 
 /* One vector at a time or several, 1 thread or 3: the same bits. */
-static void test_together(void **unused) {
-  (void)unused;
+TEST(test_together) {
   enum { M = 5 };
   small_world w;
   int kept = fopo_threads();
@@ -97,8 +95,7 @@ static void check_slopes(small_world *w, size_t n_theta, double h) {
   fopo_free(r);
 }
 
-static void test_slopes(void **unused) {
-  (void)unused;
+TEST(test_slopes) {
   small_world w;
   make(&w);
   check_slopes(&w, ENTRIES, 1e-5);
@@ -115,8 +112,7 @@ static void test_slopes(void **unused) {
   small_world_done(&w);
 }
 
-static void test_refused(void **unused) {
-  (void)unused;
+TEST(test_refused) {
   small_world w;
   make(&w);
   float *u = fopo_alloc(40 * ENTRIES, sizeof *u), *r = rewards(&w, 0);
@@ -209,8 +205,7 @@ static void by_hand(double *G, small_world *w, const uint32_t *ids, const float 
   fopo_free(pi);
 }
 
-static void test_faults(void **unused) {
-  (void)unused;
+TEST(test_faults) {
   small_world w;
   fopo_index *ix = NULL;
   make(&w);
@@ -248,10 +243,5 @@ static void test_faults(void **unused) {
 
 int main(void) {
   fopo_threads_set(2);
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_value),  cmocka_unit_test(test_together),
-      cmocka_unit_test(test_slopes), cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_faults),
-  };
-  return cmocka_run_group_tests_name("check", tests, NULL, NULL);
+  return run_all(NULL, NULL);
 }

@@ -59,8 +59,7 @@ static void stays(setting *s, const char *path, const char *part) {
   assert_int_equal(fopo_trainer_step(s->t), step);
 }
 
-static void other_runs(void **unused) {
-  (void)unused;
+TEST_WITH(other_runs, no_leak) {
   static const struct {
     int items, their_items;
     size_t net, their_net;
@@ -94,8 +93,7 @@ static void with_member(setting *s, fopo_array member, const char *part) {
   stays(s, broken, part);
 }
 
-static void wrong_members(void **unused) {
-  (void)unused;
+TEST_WITH(wrong_members, no_leak) {
   double record[200] = {0};
   float numbers[P * L] = {0};
   uint32_t counts[P] = {0};
@@ -125,8 +123,7 @@ static void wrong_members(void **unused) {
 }
 
 /* A network of as many layers, and another activation. */
-static void other_activation(void **unused) {
-  (void)unused;
+TEST_WITH(other_activation, no_leak) {
   const uint64_t shape[] = {L, 5, L, FOPO_TANH + 1};
   setting s;
   save_run(FOPO_OPTIM_ADAM, 0, 1);
@@ -136,8 +133,7 @@ static void other_activation(void **unused) {
 }
 
 /* Numbers that no record has; the reward alone may be negative. */
-static void wrong_records(void **unused) {
-  (void)unused;
+TEST_WITH(wrong_records, no_leak) {
   static const double bad[] = {NAN, INFINITY, -INFINITY, -1.0};
   setting s;
   fopo_archive file;
@@ -163,8 +159,7 @@ static void wrong_records(void **unused) {
 }
 
 /* A file of the program that is no checkpoint is named by what it is. */
-static void other_files(void **unused) {
-  (void)unused;
+TEST_WITH(other_files, no_leak) {
   setting s;
   set_up(&s, FOPO_OPTIM_ADAM, 0, 0);
   ok(fopo_index_save(s.ix, broken));
@@ -173,8 +168,7 @@ static void other_files(void **unused) {
 }
 
 /* An estimator that has no proposal and keeps no candidates goes on with the same bits. */
-static void without_proposal(void **unused) {
-  (void)unused;
+TEST_WITH(without_proposal, no_leak) {
   const fopo_optim_options o = optim_of(FOPO_OPTIM_ADAM);
   float theta[2][L * L];
   for (int resumed = 0; resumed < 2; resumed++) {
@@ -197,8 +191,7 @@ static void without_proposal(void **unused) {
 }
 
 /* A record of other statistics is left out; the run is resumed all the same. */
-static void other_statistics(void **unused) {
-  (void)unused;
+TEST_WITH(other_statistics, no_leak) {
   setting s;
   fopo_archive file;
   save_run(FOPO_OPTIM_ADAM, 0, 0);
@@ -224,8 +217,7 @@ static void other_statistics(void **unused) {
 
 /* Every member is needed, and says its name when it is not there; with items that are learnt, by
  * both optimisers, and with a network. */
-static void missing_members(void **unused) {
-  (void)unused;
+TEST_WITH(missing_members, no_leak) {
   for (int way = 0; way < 3; way++) {
     setting s;
     fopo_archive file;
@@ -250,8 +242,7 @@ static void missing_members(void **unused) {
 }
 
 /* Whatever allocation fails, saving and resuming are refused or done, and the file is whole. */
-static void memory_faults(void **unused) {
-  (void)unused;
+TEST_WITH(memory_faults, no_leak) {
   setting s;
   save_run(FOPO_OPTIM_ADAM, 1, 0);
   set_up(&s, FOPO_OPTIM_ADAM, 1, 0);
@@ -286,17 +277,4 @@ static int end(void **unused) {
   return 0;
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_teardown(other_runs, no_leak),
-      cmocka_unit_test_teardown(wrong_members, no_leak),
-      cmocka_unit_test_teardown(other_statistics, no_leak),
-      cmocka_unit_test_teardown(missing_members, no_leak),
-      cmocka_unit_test_teardown(memory_faults, no_leak),
-      cmocka_unit_test_teardown(other_activation, no_leak),
-      cmocka_unit_test_teardown(wrong_records, no_leak),
-      cmocka_unit_test_teardown(other_files, no_leak),
-      cmocka_unit_test_teardown(without_proposal, no_leak),
-  };
-  return cmocka_run_group_tests_name("checkpoint", tests, begin, end);
-}
+int main(void) { return run_all(begin, end); }

@@ -26,8 +26,7 @@ static void *fail_elsewhere(void *payload) {
   return NULL;
 }
 
-static void sentences_are_kept(void **state) {
-  (void)state;
+TEST(sentences_are_kept) {
   assert_int_equal(fopo_fail(FOPO_ERR_ARGUMENT, "k is %d", 7), FOPO_ERR_ARGUMENT);
   assert_string_equal(fopo_error_sentence(), "k is 7");
   pthread_t thread;
@@ -48,8 +47,7 @@ static void assert_zero(const unsigned char *bytes, size_t n) {
   assert_int_equal(any, 0);
 }
 
-static void blocks_are_zeroed_and_counted(void **state) {
-  (void)state;
+TEST(blocks_are_zeroed_and_counted) {
   fopo_memory_use before = fopo_memory_in_use();
   static const size_t sizes[] = {0, 1, 63, 64, 65, 100000, (4u << 20) - 1, 4u << 20, 9000001};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -70,8 +68,7 @@ static void blocks_are_zeroed_and_counted(void **state) {
 }
 
 /* Every pair of sizes: old bytes stay, added ones are zero. */
-static void blocks_grow_and_shrink(void **state) {
-  (void)state;
+TEST(blocks_grow_and_shrink) {
   static const size_t sizes[] = {0, 10, 5000, 5000000, 4194304, 12000000, 6000001, 6000000, 20};
   enum { N = sizeof sizes / sizeof *sizes };
   size_t live = fopo_memory_in_use().blocks;
@@ -94,8 +91,7 @@ static void blocks_grow_and_shrink(void **state) {
   assert_int_equal(fopo_memory_in_use().blocks, live);
 }
 
-static void memory_is_refused(void **state) {
-  (void)state;
+TEST(memory_is_refused) {
   assert_null(fopo_alloc(SIZE_MAX / 2, 3));
   says("no memory");
   assert_null(fopo_alloc(SIZE_MAX - 10, 1));
@@ -109,8 +105,7 @@ static void memory_is_refused(void **state) {
   fopo_free(block);
 }
 
-static void faults_are_injected(void **state) {
-  (void)state;
+TEST(faults_are_injected) {
   fopo_memory_fail_after(1, 0);
   void *a = fopo_alloc(1, 1);
   assert_non_null(a);
@@ -128,8 +123,7 @@ static void faults_are_injected(void **state) {
   fopo_free(b);
 }
 
-static void memory_is_estimated(void **state) {
-  (void)state;
+TEST(memory_is_estimated) {
   uint64_t left = fopo_memory_available();
   assert_true(left > 1000000);
   assert_int_equal(fopo_memory_suffices(1000, "a crumb", "eat less"), FOPO_OK);
@@ -158,8 +152,7 @@ static void watch(void *payload, const char *what, double done, double total, in
 static int wanted_by(void *payload) { return *(int *)payload; }
 
 /* A thread in the background is stopped by its own wish alone, not by Ctrl-C. */
-static void interruption_of_a_background_thread(void **state) {
-  (void)state;
+TEST(interruption_of_a_background_thread) {
   int wish = 0;
   fopo_interrupt_request();
   fopo_interrupt_by(wanted_by, &wish);
@@ -173,8 +166,7 @@ static void interruption_of_a_background_thread(void **state) {
   assert_false(fopo_interrupted());
 }
 
-static void progress_and_interruption(void **state) {
-  (void)state;
+TEST(progress_and_interruption) {
   assert_int_equal(fopo_progress("counting", 1, 2), FOPO_OK);
   fopo_progress_to(watch, &seen);
   assert_int_equal(fopo_progress("counting", 1, 2), FOPO_OK);
@@ -194,8 +186,7 @@ static void progress_and_interruption(void **state) {
   assert_false(fopo_interrupted());
 }
 
-static void clock_and_threads(void **state) {
-  (void)state;
+TEST(clock_and_threads) {
   double start = fopo_clock();
   assert_true(start > 0 && fopo_clock() >= start);
   assert_true(fopo_threads() >= 1);
@@ -204,8 +195,7 @@ static void clock_and_threads(void **state) {
   assert_int_equal(fopo_threads(), 3);
 }
 
-static void alone_is_rank_zero(void **state) {
-  (void)state;
+TEST(alone_is_rank_zero) {
   float x = 2;
   double y = 3, all = 0;
   assert_int_equal(fopo_comm_open(NULL, NULL), FOPO_OK);
@@ -258,8 +248,7 @@ static void assert_product(size_t m, size_t n, size_t k, int ta, int tb, float a
   fopo_matrix_done(&old);
 }
 
-static void products_are_right(void **state) {
-  (void)state;
+TEST(products_are_right) {
   static const size_t shapes[][3] = {{1, 1, 1},     {3, 5, 0},      {0, 4, 3},     {7, 300, 2},
                                      {257, 511, 9}, {20, 30, 9001}, {600, 3, 700}, {90, 70, 20000}};
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
@@ -270,8 +259,7 @@ static void products_are_right(void **state) {
   }
 }
 
-static void products_check_shapes(void **state) {
-  (void)state;
+TEST(products_check_shapes) {
   float x[64] = {0};
   fopo_matrix A = fopo_matrix_view(x, 2, 3), B = fopo_matrix_view(x, 4, 5);
   assert_int_equal(fopo_gemm(A, 1, A, 0, B, 0, 0), FOPO_ERR_ARGUMENT);
@@ -283,8 +271,7 @@ static void products_check_shapes(void **state) {
 }
 
 /* Tiles, and slices of the inner dimension. */
-static void products_do_not_depend_on_threads(void **state) {
-  (void)state;
+TEST(products_do_not_depend_on_threads) {
   static const size_t shapes[][3] = {{300, 900, 70}, {60, 50, 30011}, {30011, 20, 30}};
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
     size_t m = shapes[s][0], n = shapes[s][1], k = shapes[s][2];
@@ -305,8 +292,7 @@ static void products_do_not_depend_on_threads(void **state) {
   }
 }
 
-static void not_finite_is_found(void **state) {
-  (void)state;
+TEST(not_finite_is_found) {
   fopo_matrix m = random_matrix(2000, 600, 1, 1);
   assert_int_equal(fopo_matrix_finite(m, "x"), FOPO_OK);
   m.x[77 * m.ld + 600] = NAN; /* outside the view */
@@ -345,8 +331,7 @@ static void assert_qr(fopo_matrix A, double tolerance) {
   fopo_matrix_done(&G);
 }
 
-static void qr_is_right(void **state) {
-  (void)state;
+TEST(qr_is_right) {
   fopo_threads_set(2);
   static const size_t shapes[][2] = {{1, 1}, {40, 40}, {100, 7}, {3000, 20}, {20000, 40}};
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
@@ -373,8 +358,7 @@ static void qr_is_right(void **state) {
   fopo_matrix_done(&wide);
 }
 
-static void qr_does_not_depend_on_threads(void **state) {
-  (void)state;
+TEST(qr_does_not_depend_on_threads) {
   for (int deficient = 0; deficient < 2; deficient++) {
     fopo_matrix one = random_matrix(20000, 30, 0, 8);
     for (size_t i = 0; deficient && i < one.rows; i++) one.x[i * 30 + 7] = one.x[i * 30 + 3];
@@ -390,8 +374,7 @@ static void qr_does_not_depend_on_threads(void **state) {
   }
 }
 
-static void dense_svd_is_right(void **state) {
-  (void)state;
+TEST(dense_svd_is_right) {
   static const size_t shapes[][2] = {{1, 1}, {30, 12}, {12, 30}, {25, 25}};
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
     size_t m = shapes[s][0], n = shapes[s][1], r = m < n ? m : n;
@@ -473,8 +456,7 @@ static int rising(const void *a, const void *b) {
   return (i > j) - (i < j);
 }
 
-static void ids_are_sorted(void **state) {
-  (void)state;
+TEST(ids_are_sorted) {
   uint32_t ids[500], wanted[500], other[500];
   const size_t sizes[] = {1, 2, 255, 256, 257, 65536, 790000, UINT32_MAX};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -490,8 +472,7 @@ static void ids_are_sorted(void **state) {
   }
 }
 
-static void pairs_become_rows(void **state) {
-  (void)state;
+TEST(pairs_become_rows) {
   make_world();
   for (int with_values = 0; with_values < 2; with_values++) {
     fopo_csr m, t;
@@ -509,8 +490,7 @@ static void pairs_become_rows(void **state) {
   }
 }
 
-static void odd_sparse_matrices(void **state) {
-  (void)state;
+TEST(odd_sparse_matrices) {
   fopo_csr m, t;
   size_t repeats;
   assert_int_equal(fopo_csr_from_pairs(&m, NULL, NULL, NULL, 0, 0, 0, &repeats), FOPO_OK);
@@ -531,8 +511,7 @@ static void odd_sparse_matrices(void **state) {
 
 /* Enough pairs for many buckets and slices, spread evenly and unevenly, over few and over most
  * columns that are possible. Sums of small integers are exact, so each must be equal. */
-static void many_pairs(void **state) {
-  (void)state;
+TEST(many_pairs) {
   enum { N = 300000, R = 1000, C = 300 };
   static const struct {
     size_t rows, cols;
@@ -602,8 +581,7 @@ static void many_pairs(void **state) {
   fopo_free(sum);
 }
 
-static void bad_structure_is_refused(void **state) {
-  (void)state;
+TEST(bad_structure_is_refused) {
   uint64_t indptr[] = {0, 2, 3};
   uint32_t ids[] = {1, 3, 0};
   float values[] = {1, 2, 3};
@@ -623,8 +601,7 @@ static void bad_structure_is_refused(void **state) {
   assert_int_equal(fopo_csr_check(&m, 3, "f"), FOPO_ERR_FORMAT);
 }
 
-static void sparse_product_is_right(void **state) {
-  (void)state;
+TEST(sparse_product_is_right) {
   make_world();
   fopo_csr m;
   size_t repeats;
@@ -665,8 +642,7 @@ static fopo_csr drawn(size_t n) {
   return m;
 }
 
-static void sparse_product_does_not_depend_on_threads(void **state) {
-  (void)state;
+TEST(sparse_product_does_not_depend_on_threads) {
   fopo_csr m = drawn(200000);
   fopo_matrix B = random_matrix(3000, 40, 0, 1), one = random_matrix(20000, 40, 0, 2);
   fopo_threads_set(1);
@@ -684,8 +660,7 @@ static void sparse_product_does_not_depend_on_threads(void **state) {
 }
 
 /* Long work can be interrupted, short work finishes. */
-static void long_work_is_interrupted(void **state) {
-  (void)state;
+TEST(long_work_is_interrupted) {
   size_t live = fopo_memory_in_use().blocks;
   fopo_matrix A = random_matrix(1300, 1300, 0, 1), C = random_matrix(1300, 1300, 0, 1);
   fopo_matrix tall = random_matrix(20000, 40, 0, 1), few = fopo_matrix_rows(A, 0, 3);
@@ -704,8 +679,7 @@ static void long_work_is_interrupted(void **state) {
 }
 
 /* Every allocation in turn is refused: a status, no leak. */
-static void faults_leave_nothing(void **state) {
-  (void)state;
+TEST(faults_leave_nothing) {
   make_world();
   size_t live = fopo_memory_in_use().blocks;
   int status = FOPO_ERR_MEMORY;
@@ -732,34 +706,4 @@ static void faults_leave_nothing(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sentences_are_kept),
-      cmocka_unit_test(blocks_are_zeroed_and_counted),
-      cmocka_unit_test(blocks_grow_and_shrink),
-      cmocka_unit_test(memory_is_refused),
-      cmocka_unit_test(faults_are_injected),
-      cmocka_unit_test(memory_is_estimated),
-      cmocka_unit_test(progress_and_interruption),
-      cmocka_unit_test(interruption_of_a_background_thread),
-      cmocka_unit_test(clock_and_threads),
-      cmocka_unit_test(alone_is_rank_zero),
-      cmocka_unit_test(products_are_right),
-      cmocka_unit_test(products_check_shapes),
-      cmocka_unit_test(products_do_not_depend_on_threads),
-      cmocka_unit_test(not_finite_is_found),
-      cmocka_unit_test(qr_is_right),
-      cmocka_unit_test(qr_does_not_depend_on_threads),
-      cmocka_unit_test(dense_svd_is_right),
-      cmocka_unit_test(ids_are_sorted),
-      cmocka_unit_test(pairs_become_rows),
-      cmocka_unit_test(odd_sparse_matrices),
-      cmocka_unit_test(many_pairs),
-      cmocka_unit_test(bad_structure_is_refused),
-      cmocka_unit_test(sparse_product_is_right),
-      cmocka_unit_test(sparse_product_does_not_depend_on_threads),
-      cmocka_unit_test(long_work_is_interrupted),
-      cmocka_unit_test(faults_leave_nothing),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

@@ -123,8 +123,7 @@ static double score(const batch *x, size_t b, uint32_t id) {
 
 /* ---- opening, memory ---- */
 
-static void test_open(void **state) {
-  (void)state;
+TEST(test_open) {
   fopo_device *other = NULL;
   assert_int_equal(fopo_device_open(&other, "tpu"), FOPO_ERR_ARGUMENT);
   says("tpu");
@@ -139,8 +138,7 @@ static void test_open(void **state) {
 
 /* Without a driver nothing of CUDA is loaded: its libraries would take more memory than a small
  * session. */
-static void test_no_driver(void **state) {
-  (void)state;
+TEST(test_no_driver) {
   void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (driver != NULL) {
     dlclose(driver);
@@ -164,8 +162,7 @@ static void test_no_driver(void **state) {
   fclose(maps);
 }
 
-static void test_memory(void **state) {
-  (void)state;
+TEST(test_memory) {
   fopo_memory_use before = fopo_memory_in_use();
   fopo_device *own;
   assert_int_equal(fopo_device_open(&own, "cpu"), FOPO_OK);
@@ -186,8 +183,7 @@ static void test_memory(void **state) {
 
 /* ---- dense operations ---- */
 
-static void test_gather_rows(void **state) {
-  (void)state;
+TEST(test_gather_rows) {
   float *contexts = normals(20 * 7, 1, 3), X[3 * 5];
   const uint32_t rows[3] = {19, 0, 4};
   assert_int_equal(
@@ -197,8 +193,7 @@ static void test_gather_rows(void **state) {
   free(contexts);
 }
 
-static void test_products(void **state) {
-  (void)state;
+TEST(test_products) {
   enum { B = 6, D = 20, L = 33 };
   float *X = normals(B * D, 1, 4), *theta = normals(D * L, 1, 5), *V = normals(B * L, 1, 6);
   float Q[B * L], G[D * L];
@@ -229,8 +224,7 @@ static void test_products(void **state) {
   free(V);
 }
 
-static void test_scores(void **state) {
-  (void)state;
+TEST(test_scores) {
   batch x = batch_new(4, 50, 200, 19, 1);
   float f[4 * 50];
   uint32_t counts[4] = {50, 0, 7, 60};
@@ -317,8 +311,7 @@ static void check_snis(const batch *x, float floor, double tolerance) {
   free(size);
 }
 
-static void test_snis(void **state) {
-  (void)state;
+TEST(test_snis) {
   const size_t shapes[][2] = {{1, 2},    {7, 3},    {10, 64},   {10, 1000}, {16, 65},
                               {17, 999}, {33, 100}, {100, 700}, {1000, 200}}; /* L, S */
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
@@ -328,8 +321,7 @@ static void test_snis(void **state) {
   }
 }
 
-static void test_snis_extremes(void **state) {
-  (void)state;
+TEST(test_snis_extremes) {
   batch x = batch_new(3, 1000, 400, 100, 1);
   for (size_t i = 0; i < x.B * x.L; i++) x.Q[i] *= 3000.0f; /* scores of about +-1e4 */
   check_snis(&x, -3.0f, 2e-2);
@@ -343,8 +335,7 @@ static void test_snis_extremes(void **state) {
 }
 
 /* If all rewards are equal, the gradient is exactly 0. */
-static void test_snis_equal_rewards(void **state) {
-  (void)state;
+TEST(test_snis_equal_rewards) {
   batch x = batch_new(2, 300, 400, 100, 1);
   float V[200], stats[2 * FOPO_STATS];
   const float values[] = {0.0f, 1.0f, -0.3f, 1e6f};
@@ -359,8 +350,7 @@ static void test_snis_equal_rewards(void **state) {
 }
 
 /* A NaN among the scores must make the result NaN. */
-static void test_snis_nan(void **state) {
-  (void)state;
+TEST(test_snis_nan) {
   batch x = batch_new(1, 100, 400, 10, 1);
   float V[10], stats[FOPO_STATS];
   x.Q[3] = NAN;
@@ -370,8 +360,7 @@ static void test_snis_nan(void **state) {
   batch_free(&x);
 }
 
-static void test_reinforce(void **state) {
-  (void)state;
+TEST(test_reinforce) {
   batch x = batch_new(3, 250, 400, 21, 1);
   float *mean = normals(3 * 21, 1, 8), V[3 * 21], given[3 * 250], stats[3 * FOPO_STATS];
   for (int baseline = 0; baseline < 2; baseline++) {
@@ -403,8 +392,7 @@ static void test_reinforce(void **state) {
 }
 
 /* Rows of 0, 1, 10 and many items; ids in and out of them. */
-static void test_reward_hits(void **state) {
-  (void)state;
+TEST(test_reward_hits) {
   enum { P = 30000, S = 3000 };
   const size_t sizes[4] = {0, 1, 10, 6000};
   uint64_t indptr[5] = {0};
@@ -463,8 +451,7 @@ static void assert_frequencies(const double *count, const double *q, size_t n) {
   }
 }
 
-static void test_draw_uniform(void **state) {
-  (void)state;
+TEST(test_draw_uniform) {
   enum { B = 3, S = 1001 };
   uint32_t ids[B * S], wanted[S];
   float logq[B * S];
@@ -542,8 +529,7 @@ static void check_mixture(double epsilon, int stratified) {
   free(logq);
 }
 
-static void test_mixture(void **state) {
-  (void)state;
+TEST(test_mixture) {
   const double epsilons[] = {0, 0.25, 0.8, 1};
   for (size_t i = 0; i < 4; i++) {
     check_mixture(epsilons[i], 0);
@@ -610,8 +596,7 @@ static void check_textbook(size_t k, size_t P, double epsilon, int stratified, d
   free(own), free(ids), free(wanted), free(scores), free(logq);
 }
 
-static void test_mixture_textbook(void **state) {
-  (void)state;
+TEST(test_mixture_textbook) {
   const size_t k[] = {1, 2, 3, 31, 256, 1000, 1500}, P[] = {1500, 65536, 1000000, 3000000000u};
   const double epsilons[] = {0, 0.01, 0.5, 0.8, 1}, spreads[] = {0, 0.1, 1, 10, 60};
   uint32_t seed = 1;
@@ -624,8 +609,7 @@ static void test_mixture_textbook(void **state) {
 }
 
 /* With NaN and infinite scores the ids are still items of the catalogue. */
-static void test_mixture_nan(void **state) {
-  (void)state;
+TEST(test_mixture_nan) {
   mixture_case c = mixture_of(0.5);
   fopo_mixture m = {{MIX_K, c.ids, c.scores, c.counts}, 0.5, 0};
   const uint32_t rows[MIX_B] = {0, 1, 2};
@@ -639,8 +623,7 @@ static void test_mixture_nan(void **state) {
 }
 
 /* The densities that the draws report sum to 1 over the items. */
-static void test_mixture_sums_to_one(void **state) {
-  (void)state;
+TEST(test_mixture_sums_to_one) {
   mixture_case c = mixture_of(0.8);
   fopo_mixture m = {{MIX_K, c.ids, c.scores, c.counts}, 0.8, 0};
   const uint32_t rows[MIX_B] = {0, 1, 2};
@@ -661,8 +644,7 @@ static void test_mixture_sums_to_one(void **state) {
 
 /* Stratified: the first round(eps S) draws are uniform, the others are candidates. The density of
  * an item outside the candidates equals the `floor` that SNIS is given, to the bit. */
-static void test_mixture_stratified(void **state) {
-  (void)state;
+TEST(test_mixture_stratified) {
   mixture_case c = mixture_of(0.8);
   fopo_mixture m = {{MIX_K, c.ids, c.scores, c.counts}, 0.8, 1};
   const uint32_t rows[MIX_B] = {0, 1, 2};
@@ -726,8 +708,7 @@ static void check_tail(size_t S) {
   }
 }
 
-static void test_tail(void **state) {
-  (void)state;
+TEST(test_tail) {
   check_tail(9);
   check_tail(20);
   check_tail(MIX_P - 1);
@@ -769,8 +750,7 @@ static void check_ranks(size_t P, size_t K, size_t U, uint32_t seed) {
   free(head), free(ids), free(x), free(logq), free(taken);
 }
 
-static void test_tail_ranks(void **state) {
-  (void)state;
+TEST(test_tail_ranks) {
   const size_t P[] = {2, 3, 4, 5, 255, 256, 257, 3000, 65536, 65537, 1000000, 20000000};
   for (uint32_t i = 0; i < sizeof P / sizeof *P; i++) {
     for (uint32_t seed = 1; seed <= 4; seed++) {
@@ -825,8 +805,7 @@ static void check_policy(size_t P, size_t L, double scale) {
   batch_free(&x);
 }
 
-static void test_policy(void **state) {
-  (void)state;
+TEST(test_policy) {
   check_policy(1, 3, 1);
   check_policy(40, 1, 0.5);
   check_policy(3000, 17, 1);
@@ -834,8 +813,7 @@ static void test_policy(void **state) {
 }
 
 /* A peaked policy draws its best item at any position, also with scores of +-1e4. */
-static void test_policy_peaked(void **state) {
-  (void)state;
+TEST(test_policy_peaked) {
   enum { P = 5000, S = 100 };
   float *items = room(P, sizeof *items), mean;
   uint32_t ids[S], row = 3;
@@ -864,8 +842,7 @@ static void test_policy_peaked(void **state) {
 
 /* More contexts than one block holds: each gets the draws that it gets alone. With L = 1 a score is
  * one product, so its bits do not depend on the other contexts. */
-static void test_policy_blocks(void **state) {
-  (void)state;
+TEST(test_policy_blocks) {
   enum { P = 1 << 20, B = 66, S = 20 };
   float *items = normals(P, 1, 11), *Q = normals(B, 1, 12), mean[B], alone_mean;
   uint32_t *ids = room(B * S, sizeof *ids), rows[B], alone[S];
@@ -902,8 +879,7 @@ static void test_policy_blocks(void **state) {
   free(ids);
 }
 
-static void test_policy_interrupted(void **state) {
-  (void)state;
+TEST(test_policy_interrupted) {
   batch x = batch_new(2, 10, 3000, 5, 1);
   fopo_draw_key key = {1, 1};
   fopo_interrupt_request();
@@ -915,8 +891,7 @@ static void test_policy_interrupted(void **state) {
 
 /* ---- optimisers ---- */
 
-static void test_adam(void **state) {
-  (void)state;
+TEST(test_adam) {
   enum { N = 37 };
   float *theta = normals(N, 1, 13), *m = room(N, sizeof *m), *v = room(N, sizeof *v);
   double wanted[N], dm[N] = {0}, dv[N] = {0};
@@ -942,8 +917,7 @@ static void test_adam(void **state) {
 
 /* Decoupled weight decay (Loshchilov and Hutter 2019, Algorithm 2) of a gradient that is clipped.
  */
-static void test_adamw(void **state) {
-  (void)state;
+TEST(test_adamw) {
   enum { N = 37 };
   float *theta = normals(N, 1, 13), *m = room(N, sizeof *m), *v = room(N, sizeof *v);
   double x[N], dm[N] = {0}, dv[N] = {0};
@@ -972,8 +946,7 @@ static void test_adamw(void **state) {
   free(v);
 }
 
-static void test_sgd(void **state) {
-  (void)state;
+TEST(test_sgd) {
   float theta[2] = {1, 2}, velocity[2] = {0.5f, 0};
   const float G[2] = {3, -1};
   fopo_sgd o = {{.lr = 0.1, .weight_decay = 0.01}, 0.5};
@@ -1049,8 +1022,7 @@ static void whole_step(step_result *out, const batch *x, const mixture_case *mix
   assert_int_equal(s, FOPO_OK);
 }
 
-static void test_threads(void **state) {
-  (void)state;
+TEST(test_threads) {
   int before = fopo_threads();
   batch x = batch_new(9, 300, 5000, 40, 2);
   mixture_case mix = mixture_of(0.5);
@@ -1070,8 +1042,7 @@ static void test_threads(void **state) {
 }
 
 /* Only the first step allocates; an allocation that fails leaves the device usable. */
-static void test_step_allocates_once(void **state) {
-  (void)state;
+TEST(test_step_allocates_once) {
   batch x = batch_new(9, 300, 5000, 40, 2);
   mixture_case mix = mixture_of(0.5);
   step_result *result = room(1, sizeof *result);
@@ -1092,8 +1063,7 @@ static void test_step_allocates_once(void **state) {
   batch_free(&x);
 }
 
-static void test_tables_agree(void **state) {
-  (void)state;
+TEST(test_tables_agree) {
   const char *name, *before = fopo_kernels_get()->name;
   batch x = batch_new(3, 1000, 2000, 100, 1);
   for (size_t i = 0; (name = fopo_kernels_name(i)) != NULL; i++) {
@@ -1110,8 +1080,7 @@ static void test_tables_agree(void **state) {
 
 /* Of 4 contexts 2 were given candidates, one of them fewer than 3. The others count as contexts,
  * and whatever their counts are, not among those with candidates. */
-static void test_contexts_with_candidates(void **state) {
-  (void)state;
+TEST(test_contexts_with_candidates) {
   enum { B = 4 };
   uint32_t counts[B] = {3, 1, 3, 2};
   float stats[B * FOPO_STATS];
@@ -1126,8 +1095,7 @@ static void test_contexts_with_candidates(void **state) {
 
 /* The draws of an item are summed in their order, whatever sorts them: 2^24 + 1 is rounded to 2^24
  * before 2^24 is taken off. */
-static void test_order_of_draws(void **state) {
-  (void)state;
+TEST(test_order_of_draws) {
   const float c[] = {16777216.0f, 2.0f, 1.0f, -16777216.0f, 3.0f}, Q[] = {1.0f};
   uint32_t ids[] = {1, 0, 1, 1, 0}, touched[5] = {0};
   float rows[5] = {0};
@@ -1139,40 +1107,4 @@ static void test_order_of_draws(void **state) {
   assert_true(rows[0] == 5.0f && rows[1] == 0.0f);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_open),
-      cmocka_unit_test(test_no_driver),
-      cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_gather_rows),
-      cmocka_unit_test(test_products),
-      cmocka_unit_test(test_order_of_draws),
-      cmocka_unit_test(test_contexts_with_candidates),
-      cmocka_unit_test(test_scores),
-      cmocka_unit_test(test_snis),
-      cmocka_unit_test(test_snis_extremes),
-      cmocka_unit_test(test_snis_equal_rewards),
-      cmocka_unit_test(test_snis_nan),
-      cmocka_unit_test(test_reinforce),
-      cmocka_unit_test(test_reward_hits),
-      cmocka_unit_test(test_draw_uniform),
-      cmocka_unit_test(test_mixture),
-      cmocka_unit_test(test_mixture_textbook),
-      cmocka_unit_test(test_mixture_nan),
-      cmocka_unit_test(test_mixture_sums_to_one),
-      cmocka_unit_test(test_mixture_stratified),
-      cmocka_unit_test(test_tail),
-      cmocka_unit_test(test_tail_ranks),
-      cmocka_unit_test(test_policy),
-      cmocka_unit_test(test_policy_peaked),
-      cmocka_unit_test(test_policy_blocks),
-      cmocka_unit_test(test_policy_interrupted),
-      cmocka_unit_test(test_adam),
-      cmocka_unit_test(test_adamw),
-      cmocka_unit_test(test_sgd),
-      cmocka_unit_test(test_threads),
-      cmocka_unit_test(test_step_allocates_once),
-      cmocka_unit_test(test_tables_agree),
-  };
-  return cmocka_run_group_tests_name("device", tests, open_device, close_device);
-}
+int main(void) { return run_all(open_device, close_device); }

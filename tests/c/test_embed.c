@@ -54,8 +54,7 @@ static size_t items_seen(void) {
 }
 
 /* M V = U S: the columns of M V are orthogonal with norms s, M being X + Y. */
-static void columns_are_singular_vectors(void **state) {
-  (void)state;
+TEST(columns_are_singular_vectors) {
   float s[L];
   fopo_matrix V = embed(FOPO_SCALE_NONE, s);
   double gram[L][L] = {{0}}, product[L][L] = {{0}};
@@ -87,8 +86,7 @@ static void columns_are_singular_vectors(void **state) {
   fopo_matrix_done(&V);
 }
 
-static void scales_are_as_told(void **state) {
-  (void)state;
+TEST(scales_are_as_told) {
   float s[L];
   fopo_matrix V = embed(FOPO_SCALE_NONE, s), root = embed(FOPO_SCALE_SQRT, NULL);
   fopo_matrix sigma = embed(FOPO_SCALE_SIGMA, NULL);
@@ -107,8 +105,7 @@ static void scales_are_as_told(void **state) {
   fopo_matrix_done(&sigma);
 }
 
-static void contexts_are_means(void **state) {
-  (void)state;
+TEST(contexts_are_means) {
   fopo_matrix items = embed(FOPO_SCALE_SQRT, NULL), x;
   const fopo_csr *X = &split.train.X;
   assert_int_equal(fopo_matrix_init(&x, X->rows, L), FOPO_OK);
@@ -141,8 +138,7 @@ static void contexts_are_means(void **state) {
   fopo_matrix_done(&items);
 }
 
-static void empty_context_is_zero(void **state) {
-  (void)state;
+TEST(empty_context_is_zero) {
   fopo_sessions s = {0};
   fopo_matrix items = embed(FOPO_SCALE_NONE, NULL), x;
   assert_int_equal(fopo_csr_init(&s.X, 2, P, 1, 0), FOPO_OK);
@@ -158,8 +154,7 @@ static void empty_context_is_zero(void **state) {
   fopo_sessions_done(&s);
 }
 
-static void same_for_any_threads(void **state) {
-  (void)state;
+TEST(same_for_any_threads) {
   int before = fopo_threads();
   size_t n = split.train.X.rows;
   fopo_threads_set(1);
@@ -181,8 +176,7 @@ static void same_for_any_threads(void **state) {
   fopo_matrix_done(&items);
 }
 
-static void refusals(void **state) {
-  (void)state;
+TEST(refusals) {
   fopo_matrix items = embed(FOPO_SCALE_NONE, NULL), x;
   fopo_matrix fewer = fopo_matrix_rows(items, 0, P - 1);
   fopo_sessions none = {.X = {.cols = P}};
@@ -205,8 +199,7 @@ static void refusals(void **state) {
   fopo_matrix_done(&items);
 }
 
-static void survives_lack_of_memory(void **state) {
-  (void)state;
+TEST(survives_lack_of_memory) {
   fopo_matrix items;
   assert_int_equal(fopo_matrix_init(&items, P, L), FOPO_OK);
   size_t blocks = fopo_memory_in_use().blocks;
@@ -221,12 +214,4 @@ static void survives_lack_of_memory(void **state) {
   fopo_matrix_done(&items);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(columns_are_singular_vectors), cmocka_unit_test(scales_are_as_told),
-      cmocka_unit_test(contexts_are_means),           cmocka_unit_test(empty_context_is_zero),
-      cmocka_unit_test(same_for_any_threads),         cmocka_unit_test(refusals),
-      cmocka_unit_test(survives_lack_of_memory),
-  };
-  return cmocka_run_group_tests_name("embed", tests, make_split, drop_split);
-}
+int main(void) { return run_all(make_split, drop_split); }

@@ -108,8 +108,7 @@ static double worst(const deviation *d, const char *name) {
 
 /* -- unbiased --------------------------------------------------------------------------------- */
 
-static void test_reinforce(void **unused) {
-  (void)unused;
+TEST(test_reinforce) {
   small_world w;
   tiny_world(&w, 30, 0.5, 1);
   for (int baseline = 0; baseline < 2; baseline++) {
@@ -137,8 +136,7 @@ static fopo_gradient_options snis(int which, fopo_index *ix, size_t S) {
 static const char *const snis_names[] = {"uniform", "mixture, iid", "mixture, stratified"};
 
 /* So many samples that the bias is far below the standard error. */
-static void test_snis(void **unused) {
-  (void)unused;
+TEST(test_snis) {
   small_world w;
   fopo_index *ix = NULL;
   tiny_world(&w, 30, 0.5, 2);
@@ -160,8 +158,7 @@ static fopo_gradient_options head_tail(fopo_index *ix, size_t k, size_t U) {
 
 /* Head and tail: no bias to be seen with a long tail, one of order 1 / U (here less: a draw in each
  * strip) with a short one; and with as many rows its variance is below that of SNIS. */
-static void test_head_tail(void **unused) {
-  (void)unused;
+TEST(test_head_tail) {
   small_world w;
   fopo_index *ix = NULL;
   tiny_world(&w, 400, 0.5, 2);
@@ -191,8 +188,7 @@ static fopo_gradient_options shared(size_t H, size_t U) {
 
 /* The same of a head that all contexts share: no bias with a long tail, and less of it, and less
  * variance, the more of the policy the head holds. */
-static void test_shared_head(void **unused) {
-  (void)unused;
+TEST(test_shared_head) {
   small_world w;
   tiny_world(&w, 400, 0.5, 2);
   deviation d = measure(&w, shared(40, 300), 100);
@@ -214,8 +210,7 @@ static void test_shared_head(void **unused) {
 }
 
 /* The share of pi inside the candidates, as estimated and as it is. */
-static void test_head_mass(void **unused) {
-  (void)unused;
+TEST(test_head_mass) {
   small_world w;
   fopo_index *ix = NULL;
   tiny_world(&w, 30, 0.5, 2);
@@ -240,8 +235,7 @@ static void test_head_mass(void **unused) {
 
 /* Along the direction that strays most at the smallest S. A mixture of few candidates and few
  * uniform draws, so that its bias stands out; eps S is whole, as stratified draws like it. */
-static void test_bias(void **unused) {
-  (void)unused;
+TEST(test_bias) {
   static const size_t samples[] = {8, 32, 128};
   static const uint32_t steps[] = {100, 400, 1600};
   small_world w;
@@ -310,8 +304,7 @@ static deviation by_hand(small_world *w, fopo_index *ix, int forget, uint32_t st
   return d;
 }
 
-static void test_teeth(void **unused) {
-  (void)unused;
+TEST(test_teeth) {
   small_world w;
   fopo_index *ix = NULL;
   tiny_world(&w, 30, 0.5, 2);
@@ -325,11 +318,5 @@ static void test_teeth(void **unused) {
 
 int main(void) {
   fopo_threads_set(1); /* thousands of tiny batches: the bits are the same */
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_reinforce), cmocka_unit_test(test_snis),
-      cmocka_unit_test(test_head_tail), cmocka_unit_test(test_shared_head),
-      cmocka_unit_test(test_head_mass), cmocka_unit_test(test_bias),
-      cmocka_unit_test(test_teeth),
-  };
-  return cmocka_run_group_tests_name("estimators", tests, NULL, NULL);
+  return run_all(NULL, NULL);
 }

@@ -35,8 +35,7 @@ static double relative(const float *a, const float *b) {
 static void set_up(small_world *w) { small_world_init(w, P, N, L, 0.03, 0.25, 5); }
 
 /* One row and whole chunks and one more, half a panel of contexts, a whole one and one more. */
-static void test_whole_tail(void **unused) {
-  (void)unused;
+TEST(test_whole_tail) {
   static const size_t heads[] = {1, 127, 128, 129, 600, P - 1}, batches[] = {1, 16, 17, 32, 33, N};
   small_world w;
   set_up(&w);
@@ -82,8 +81,7 @@ static void round_head(small_world *w, size_t H) {
 
 /* With products in bfloat16 and a whole tail it is the exact gradient of a policy whose head is
  * rounded, which is near that of the policy. */
-static void test_rounded(void **unused) {
-  (void)unused;
+TEST(test_rounded) {
   static const size_t heads[] = {1, 129, P - 1};
   for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
     small_world w;
@@ -107,8 +105,7 @@ static void test_rounded(void **unused) {
 }
 
 /* A gradient that is set to other products packs its head anew. */
-static void test_products_set(void **unused) {
-  (void)unused;
+TEST(test_products_set) {
   small_world w;
   set_up(&w);
   float G[2][L * L], wanted[L * L];
@@ -148,8 +145,7 @@ static void compare_with_listed(small_world *w, double most) {
   assert_close(a.mean.head_mass, b.mean.head_mass);
 }
 
-static void test_hits(void **unused) {
-  (void)unused;
+TEST(test_hits) {
   small_world w;
   set_up(&w);
   compare_with_listed(&w, 1e-5);
@@ -158,8 +154,7 @@ static void test_hits(void **unused) {
 
 /* The credit of a log: one item of a context earns something, in the head or outside, and the
  * reward may be negative. */
-static void test_credit(void **unused) {
-  (void)unused;
+TEST(test_credit) {
   small_world w;
   uint32_t actions[N];
   float rewards[N], propensities[N];
@@ -178,8 +173,7 @@ static void test_credit(void **unused) {
   small_world_done(&w);
 }
 
-static void test_threads(void **unused) {
-  (void)unused;
+TEST(test_threads) {
   small_world w;
   float one[L * L], more[L * L];
   int before = fopo_threads();
@@ -196,8 +190,7 @@ static void test_threads(void **unused) {
 }
 
 /* The head is the order by norm of now, after a refresh. */
-static void test_refresh(void **unused) {
-  (void)unused;
+TEST(test_refresh) {
   small_world w;
   set_up(&w);
   fopo_gradient_options o = {.estimator = &fopo_estimator_head_tail, .samples = 5, .head = 1};
@@ -218,8 +211,7 @@ static void test_refresh(void **unused) {
   small_world_done(&w);
 }
 
-static void test_too_large(void **unused) {
-  (void)unused;
+TEST(test_too_large) {
   small_world w;
   set_up(&w);
   fopo_gradient_options o = {.estimator = &fopo_estimator_head_tail, .samples = 301, .head = 400};
@@ -235,12 +227,4 @@ static void test_too_large(void **unused) {
   small_world_done(&w);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_whole_tail), cmocka_unit_test(test_hits),
-      cmocka_unit_test(test_rounded),    cmocka_unit_test(test_products_set),
-      cmocka_unit_test(test_credit),     cmocka_unit_test(test_threads),
-      cmocka_unit_test(test_refresh),    cmocka_unit_test(test_too_large),
-  };
-  return cmocka_run_group_tests_name("head", tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

@@ -137,8 +137,7 @@ static void assert_sound(answer a, fopo_matrix items, fopo_matrix Q) {
 
 /* ---- exact and norm ---- */
 
-static void exact_kinds_agree_with_plain_search(void **state) {
-  (void)state;
+TEST(exact_kinds_agree_with_plain_search) {
   size_t P = 6000, ks[] = {1, 7, 256, 6000};
   for (int s = GAUSSIAN; s <= SPARSE; s++) {
     fopo_matrix items = world(P, 19, (shape)s, 11), Q = normal(37, 19, 12);
@@ -159,8 +158,7 @@ static void exact_kinds_agree_with_plain_search(void **state) {
 }
 
 /* Views with a stride, one item, one dimension, and every batch size around a panel. */
-static void sizes_at_the_edges(void **state) {
-  (void)state;
+TEST(sizes_at_the_edges) {
   fopo_matrix wide = normal(1100, 24, 21), queries = normal(300, 24, 22);
   size_t Ps[] = {1, 2, 511, 512, 513, 1100}, Bs[] = {1, 2, 3, 31, 65, 300}, Ls[] = {1, 3, 16, 24};
   for (size_t i = 0; i < 6; i++) {
@@ -182,8 +180,7 @@ static void sizes_at_the_edges(void **state) {
 
 /* Scores that differ by less than the rounding of a sum: the answer must not depend on how blocks
  * are summed. */
-static void nearly_equal_scores_are_ordered_by_their_dots(void **state) {
-  (void)state;
+TEST(nearly_equal_scores_are_ordered_by_their_dots) {
   fopo_matrix items = normal(5000, 33, 31), Q = normal(40, 33, 32);
   for (size_t i = 1; i < items.rows; i++) {
     float *row = fopo_matrix_row(items, i);
@@ -209,8 +206,7 @@ static double norm_of(fopo_matrix m, size_t i) {
   return sum;
 }
 
-static void budget_keeps_to_the_largest_norms(void **state) {
-  (void)state;
+TEST(budget_keeps_to_the_largest_norms) {
   size_t P = 9000, budget = 700, k = 100;
   fopo_matrix items = world(P, 16, GAUSSIAN, 41), Q = normal(20, 16, 42);
   fopo_index *ix;
@@ -246,8 +242,7 @@ static void budget_keeps_to_the_largest_norms(void **state) {
 }
 
 /* With heavy-tailed norms a search scores a small part of the items. */
-static void heavy_tails_stop_early(void **state) {
-  (void)state;
+TEST(heavy_tails_stop_early) {
   fopo_matrix items = world(50000, 16, HEAVY, 51), Q = normal(64, 16, 52);
   fopo_index *ix;
   assert_int_equal(fopo_index_norm(&ix, items, 0), FOPO_OK);
@@ -262,8 +257,7 @@ static void heavy_tails_stop_early(void **state) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
-static void same_bits_for_any_number_of_threads(void **state) {
-  (void)state;
+TEST(same_bits_for_any_number_of_threads) {
   int before = fopo_threads(), counts[] = {1, 2, 4};
   size_t Bs[] = {1, 9, 150};
   fopo_matrix items = world(20000, 16, HEAVY, 61), queries = normal(150, 16, 62);
@@ -293,8 +287,7 @@ static void same_bits_for_any_number_of_threads(void **state) {
 }
 
 /* The second search of one shape allocates no memory. */
-static void repeated_searches_allocate_nothing(void **state) {
-  (void)state;
+TEST(repeated_searches_allocate_nothing) {
   fopo_matrix items = world(3000, 16, HEAVY, 71), Q = normal(80, 16, 72);
   fopo_index *kinds[3];
   assert_int_equal(fopo_index_exact(&kinds[0], items), FOPO_OK);
@@ -314,8 +307,7 @@ static void repeated_searches_allocate_nothing(void **state) {
 
 /* ---- refusals ---- */
 
-static void wrong_requests_are_named(void **state) {
-  (void)state;
+TEST(wrong_requests_are_named) {
   fopo_matrix items = normal(100, 8, 81), Q = normal(4, 8, 82), thin = normal(4, 7, 83);
   fopo_index *ix, *none;
   assert_int_equal(fopo_index_norm(&ix, items, 0), FOPO_OK);
@@ -348,8 +340,7 @@ static void wrong_requests_are_named(void **state) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q), fopo_matrix_done(&thin);
 }
 
-static void interruption_leaves_the_index_usable(void **state) {
-  (void)state;
+TEST(interruption_leaves_the_index_usable) {
   fopo_matrix items = world(20000, 16, GAUSSIAN, 91), Q = normal(300, 16, 92);
   fopo_index *ix;
   assert_int_equal(fopo_index_exact(&ix, items), FOPO_OK);
@@ -369,8 +360,7 @@ static void interruption_leaves_the_index_usable(void **state) {
 
 /* ---- hnsw ---- */
 
-static void hnsw_keeps_its_recall(void **state) {
-  (void)state;
+TEST(hnsw_keeps_its_recall) {
   struct {
     shape s;
     double least10, least100;
@@ -399,8 +389,7 @@ static void hnsw_keeps_its_recall(void **state) {
 }
 
 /* With many equal rows some items cannot be reached: rows are short and say so. */
-static void hnsw_says_when_it_found_too_few(void **state) {
-  (void)state;
+TEST(hnsw_says_when_it_found_too_few) {
   fopo_matrix items = world(900, 8, SPARSE, 121), Q = normal(20, 8, 122);
   fopo_index *ix = hnsw_of(items, 4, 900, 1);
   answer a = ask(ix, Q, 900);
@@ -420,8 +409,7 @@ static void hnsw_says_when_it_found_too_few(void **state) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
-static void hnsw_takes_odd_sizes(void **state) {
-  (void)state;
+TEST(hnsw_takes_odd_sizes) {
   fopo_matrix items = normal(40, 3, 131), Q = normal(5, 3, 132);
   for (size_t n = 1; n <= 40; n += n < 4 ? 1 : 9) {
     items.rows = n;
@@ -435,8 +423,7 @@ static void hnsw_takes_odd_sizes(void **state) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
-static void hnsw_is_the_same_every_time(void **state) {
-  (void)state;
+TEST(hnsw_is_the_same_every_time) {
   int before = fopo_threads(), counts[] = {1, 2, 4};
   fopo_matrix items = world(1500, 12, HEAVY, 141), Q = normal(50, 12, 142);
   answer first = {0};
@@ -457,8 +444,7 @@ static void hnsw_is_the_same_every_time(void **state) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
-static void hnsw_refuses_odd_options(void **state) {
-  (void)state;
+TEST(hnsw_refuses_odd_options) {
   fopo_matrix items = normal(50, 4, 151);
   struct {
     fopo_hnsw_options o;
@@ -479,8 +465,7 @@ static void hnsw_refuses_odd_options(void **state) {
   fopo_matrix_done(&items);
 }
 
-static void an_interrupted_build_leaves_nothing(void **state) {
-  (void)state;
+TEST(an_interrupted_build_leaves_nothing) {
   fopo_matrix items = normal(1000, 8, 161);
   size_t blocks = fopo_memory_in_use().blocks;
   fopo_index *ix;
@@ -503,8 +488,7 @@ static fopo_index *hybrid_of(fopo_matrix items, double head, size_t ef, int dete
 }
 
 /* On heavy-tailed norms a hybrid is no worse than the graph alone, and nearly exact. */
-static void hybrid_beats_the_graph_on_heavy_tails(void **state) {
-  (void)state;
+TEST(hybrid_beats_the_graph_on_heavy_tails) {
   fopo_matrix items = world(4000, 16, HEAVY, 311), Q = normal(100, 16, 312);
   fopo_index *graph = hnsw_of(items, 8, 150, 1), *ix = hybrid_of(items, 0.05, 150, 1);
   size_t ks[] = {1, 10, 100};
@@ -532,8 +516,7 @@ static void hybrid_beats_the_graph_on_heavy_tails(void **state) {
 }
 
 /* If the answer from the prefix is exact by the bound of norms, the graph is not searched. */
-static void an_exact_prefix_needs_no_graph(void **state) {
-  (void)state;
+TEST(an_exact_prefix_needs_no_graph) {
   fopo_matrix items = normal(3000, 8, 321), Q = normal(60, 8, 322);
   for (size_t i = 0; i < items.rows; i++) {
     float scale = i % 10 == 3 ? 100.0f : 0.001f; /* 300 of large norm */
@@ -549,8 +532,7 @@ static void an_exact_prefix_needs_no_graph(void **state) {
 }
 
 /* Every size of prefix, down to one item in it or one in the graph; k up to all items. */
-static void hybrid_takes_odd_sizes(void **state) {
-  (void)state;
+TEST(hybrid_takes_odd_sizes) {
   fopo_matrix items = world(41, 3, SPARSE, 331), Q = normal(5, 3, 332);
   for (size_t j = 0; j < 3; j++) Q.x[2 * 3 + j] = 0.0f;
   double heads[] = {0.0, 1e-9, 0.5, 0.999999};
@@ -576,8 +558,7 @@ static void hybrid_takes_odd_sizes(void **state) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
-static void hybrid_is_the_same_every_time(void **state) {
-  (void)state;
+TEST(hybrid_is_the_same_every_time) {
   int before = fopo_threads(), counts[] = {1, 2, 4};
   fopo_matrix items = world(1500, 12, HEAVY, 341), Q = normal(50, 12, 342);
   answer first = {0};
@@ -598,8 +579,7 @@ static void hybrid_is_the_same_every_time(void **state) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
-static void hybrid_refuses_odd_options(void **state) {
-  (void)state;
+TEST(hybrid_refuses_odd_options) {
   fopo_matrix items = normal(50, 4, 351);
   fopo_hnsw_options wrong = {.M = 1};
   double heads[] = {-0.1, 1.0, (double)NAN};
@@ -624,8 +604,7 @@ static void hybrid_refuses_odd_options(void **state) {
 
 /* ---- options set between searches ---- */
 
-static void breadth_and_budget_change_in_place(void **state) {
-  (void)state;
+TEST(breadth_and_budget_change_in_place) {
   fopo_matrix items = world(2000, 16, HEAVY, 361), Q = normal(40, 16, 362);
   fopo_index *norm, *small, *graph = hnsw_of(items, 8, 10, 1);
   assert_int_equal(fopo_index_norm(&norm, items, 0), FOPO_OK);
@@ -661,8 +640,7 @@ static void breadth_and_budget_change_in_place(void **state) {
 
 /* The recall of a budget is the share of the true answers that are among its largest norms, for any
  * number of queries searched at a time. */
-static void a_budget_has_the_recall_of_its_prefix(void **state) {
-  (void)state;
+TEST(a_budget_has_the_recall_of_its_prefix) {
   fopo_matrix items = world(1000, 8, HEAVY, 371), Q = normal(50, 8, 372);
   size_t k = 20, budgets[] = {1, 19, 20, 100, 400, 999, 1000, 5000};
   fopo_index *norm;
@@ -697,8 +675,7 @@ static void a_budget_has_the_recall_of_its_prefix(void **state) {
 
 /* The mass of an answer against its definition, at two scales of the queries: near 0 any items hold
  * the same mass, however few of them are the best. */
-static void the_mass_is_that_of_the_answers(void **state) {
-  (void)state;
+TEST(the_mass_is_that_of_the_answers) {
   fopo_matrix items = world(1000, 8, HEAVY, 373), Q = normal(30, 8, 374);
   const size_t k = 20, budget = 60;
   fopo_index *norm;
@@ -733,8 +710,7 @@ static void the_mass_is_that_of_the_answers(void **state) {
 /* The order holds every item once, by descending norm, with its norm; a refresh gives it a new
  * version.
  */
-static void the_order_is_by_norm_and_of_its_version(void **state) {
-  (void)state;
+TEST(the_order_is_by_norm_and_of_its_version) {
   enum { P = 700, L = 9 };
   fopo_matrix items = world(P, L, HEAVY, 373);
   fopo_index *norm, *exact;
@@ -771,8 +747,7 @@ static char path[] = "/tmp/fopo_test_index_XXXXXX";
 
 static int load(fopo_index **ix, fopo_matrix items) { return fopo_index_load(ix, path, items); }
 
-static void files_give_the_same_answers(void **state) {
-  (void)state;
+TEST(files_give_the_same_answers) {
   fopo_matrix items = world(1200, 10, HEAVY, 171), Q = normal(30, 10, 172);
   fopo_index *kinds[5];
   assert_int_equal(fopo_index_exact(&kinds[0], items), FOPO_OK);
@@ -854,8 +829,7 @@ static void tell(const lie *l, fopo_matrix items) {
   fopo_archive_done(&archive);
 }
 
-static void false_values_in_files_are_refused(void **state) {
-  (void)state;
+TEST(false_values_in_files_are_refused) {
   fopo_matrix items = world(300, 6, GAUSSIAN, 181);
   fopo_index *ix = hnsw_of(items, 4, 40, 1);
   assert_int_equal(fopo_index_save(ix, path), FOPO_OK);
@@ -973,8 +947,7 @@ static void levels_of_seed(uint8_t levels[400], size_t *without, fopo_matrix ite
 
 /* Another seed gives other levels, and the same seed the same; on every layer that holds several
  * items each of them has a link. */
-static void levels_follow_from_the_seed(void **state) {
-  (void)state;
+TEST(levels_follow_from_the_seed) {
   fopo_matrix items = normal(400, 6, 183);
   uint8_t one[400], again[400], other[400];
   size_t without;
@@ -989,8 +962,7 @@ static void levels_follow_from_the_seed(void **state) {
 }
 
 /* A set has the items of an answer, in ascending order of their ids. */
-static void sets_ascend(void **state) {
-  (void)state;
+TEST(sets_ascend) {
   enum { K = 20 };
   fopo_matrix items = normal(500, 6, 184), Q = normal(30, 6, 185);
   fopo_index *kinds[4];
@@ -1020,8 +992,7 @@ static void sets_ascend(void **state) {
 
 /* The first score came with a larger error than the second, which does not make it surer: its item
  * may be the best, and is. */
-static void errors_of_what_is_held_count(void **state) {
-  (void)state;
+TEST(errors_of_what_is_held_count) {
   float x[] = {1.0f, 0.95f}, q[] = {1.0f}, score;
   fopo_matrix items = {.x = x, .rows = 2, .cols = 1, .ld = 1};
   const fopo_kernels *kernels = fopo_kernels_get();
@@ -1039,8 +1010,7 @@ static void errors_of_what_is_held_count(void **state) {
 }
 
 /* Keys order like scores, then ids the other way round; 0 and -0 are one score. */
-static void keys_order_like_scores(void **state) {
-  (void)state;
+TEST(keys_order_like_scores) {
   const float ascending[] = {-3e38f, -1.0f, -1e-45f, 0.0f, 1e-45f, 1.0f, 3e38f};
   for (size_t i = 0; i < sizeof ascending / sizeof *ascending; i++) {
     uint64_t key = fopo_topk_key(ascending[i], 7);
@@ -1051,8 +1021,7 @@ static void keys_order_like_scores(void **state) {
   assert_true(fopo_topk_key(-0.0f, 7) == fopo_topk_key(0.0f, 7));
 }
 
-static void missing_members_are_named(void **state) {
-  (void)state;
+TEST(missing_members_are_named) {
   fopo_matrix items = world(100, 6, GAUSSIAN, 191);
   fopo_index *ix = hnsw_of(items, 4, 40, 1);
   assert_int_equal(fopo_index_save(ix, path), FOPO_OK);
@@ -1072,8 +1041,7 @@ static void missing_members_are_named(void **state) {
 
 /* Random words written into the structure, with correct checksums: the file is refused, or its
  * graph is sound. */
-static void random_damage_is_survived(void **state) {
-  (void)state;
+TEST(random_damage_is_survived) {
   fopo_matrix items = world(80, 5, GAUSSIAN, 201), Q = normal(6, 5, 202);
   fopo_index *ix = hnsw_of(items, 3, 20, 1);
   assert_int_equal(fopo_index_save(ix, path), FOPO_OK);
@@ -1153,8 +1121,7 @@ static void survives_faults(maker *make, int forever) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
-static void memory_faults_lose_nothing(void **state) {
-  (void)state;
+TEST(memory_faults_lose_nothing) {
   fopo_matrix items = world(100, 6, GAUSSIAN, 211);
   maker *makers[] = {fopo_index_exact, make_norm, make_hnsw, make_hybrid};
   for (int forever = 0; forever <= 1; forever++) {
@@ -1174,42 +1141,7 @@ int main(void) {
   int fd = mkstemp(path);
   if (fd < 0) return 1;
   close(fd);
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(exact_kinds_agree_with_plain_search),
-      cmocka_unit_test(sizes_at_the_edges),
-      cmocka_unit_test(nearly_equal_scores_are_ordered_by_their_dots),
-      cmocka_unit_test(budget_keeps_to_the_largest_norms),
-      cmocka_unit_test(heavy_tails_stop_early),
-      cmocka_unit_test(same_bits_for_any_number_of_threads),
-      cmocka_unit_test(repeated_searches_allocate_nothing),
-      cmocka_unit_test(wrong_requests_are_named),
-      cmocka_unit_test(interruption_leaves_the_index_usable),
-      cmocka_unit_test(hnsw_keeps_its_recall),
-      cmocka_unit_test(hnsw_says_when_it_found_too_few),
-      cmocka_unit_test(hnsw_takes_odd_sizes),
-      cmocka_unit_test(hnsw_is_the_same_every_time),
-      cmocka_unit_test(hnsw_refuses_odd_options),
-      cmocka_unit_test(an_interrupted_build_leaves_nothing),
-      cmocka_unit_test(hybrid_beats_the_graph_on_heavy_tails),
-      cmocka_unit_test(an_exact_prefix_needs_no_graph),
-      cmocka_unit_test(hybrid_takes_odd_sizes),
-      cmocka_unit_test(hybrid_is_the_same_every_time),
-      cmocka_unit_test(hybrid_refuses_odd_options),
-      cmocka_unit_test(breadth_and_budget_change_in_place),
-      cmocka_unit_test(a_budget_has_the_recall_of_its_prefix),
-      cmocka_unit_test(the_mass_is_that_of_the_answers),
-      cmocka_unit_test(the_order_is_by_norm_and_of_its_version),
-      cmocka_unit_test(files_give_the_same_answers),
-      cmocka_unit_test(false_values_in_files_are_refused),
-      cmocka_unit_test(levels_follow_from_the_seed),
-      cmocka_unit_test(sets_ascend),
-      cmocka_unit_test(keys_order_like_scores),
-      cmocka_unit_test(errors_of_what_is_held_count),
-      cmocka_unit_test(missing_members_are_named),
-      cmocka_unit_test(random_damage_is_survived),
-      cmocka_unit_test(memory_faults_lose_nothing),
-  };
-  int failed = cmocka_run_group_tests_name("index", tests, NULL, NULL);
+  int failed = run_all(NULL, NULL);
   unlink(path);
   return failed;
 }

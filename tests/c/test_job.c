@@ -121,8 +121,7 @@ static fopo_job_status ended(fopo_job *job) {
 
 static void finish(fopo_job *job) { assert_string_equal(ended(job).sentence, ""); }
 
-static void test_the_same_bits(void **unused) {
-  (void)unused;
+TEST(test_the_same_bits) {
   fopo_gradient_options kinds[6];
   for (int i = 0; i < 6; i++) kinds[i] = snis(ix);
   kinds[1].estimator = &fopo_estimator_exact;
@@ -175,8 +174,7 @@ static void test_the_same_bits(void **unused) {
 
 /* What is done while it rests is what it goes on from: another lr and eps, steps in the foreground.
  */
-static void test_changed_at_rest(void **unused) {
-  (void)unused;
+TEST(test_changed_at_rest) {
   setting front, back;
   fopo_job *job;
   set_up(&front, &world, snis(ix));
@@ -205,8 +203,7 @@ static void test_changed_at_rest(void **unused) {
 }
 
 /* What is shown of a job while it trains is theta after one of its steps, all of it. */
-static void test_shown_whole(void **unused) {
-  (void)unused;
+TEST(test_shown_whole) {
   enum { STEPS = 3000, N_THETA = L * L };
   static float made[STEPS + 1][N_THETA];
   setting front, back;
@@ -258,8 +255,7 @@ static size_t threads_without_signals(void) {
 }
 
 /* Signals are the program's: no thread of a job takes one. */
-static void test_signals(void **unused) {
-  (void)unused;
+TEST(test_signals) {
   setting s;
   fopo_job *job;
   set_up(&s, &world, snis(ix));
@@ -275,8 +271,7 @@ static void test_signals(void **unused) {
 
 /* Ctrl-C at the prompt is not for it, however often; waits in vain end with it and the job goes on.
  */
-static void test_interruptions_pass_by(void **unused) {
-  (void)unused;
+TEST(test_interruptions_pass_by) {
   setting front, back;
   fopo_job *job;
   set_up(&front, &world, snis(ix));
@@ -310,8 +305,7 @@ static void test_interruptions_pass_by(void **unused) {
 }
 
 /* Two jobs and the program itself share the items, the contexts, the rewards and the index. */
-static void test_two_at_once(void **unused) {
-  (void)unused;
+TEST(test_two_at_once) {
   setting one, two, three;
   fopo_job *a, *b;
   uint32_t ids[N], counts[N], first[N];
@@ -346,8 +340,7 @@ static void test_two_at_once(void **unused) {
   tear_down(&three);
 }
 
-static void test_validation(void **unused) {
-  (void)unused;
+TEST(test_validation) {
   setting s, t;
   fopo_job *job;
   set_up_with(&s, &world, snis(ix), &world.reward, 0.3);
@@ -389,8 +382,7 @@ static void test_validation(void **unused) {
 }
 
 /* A job that cannot go on says why, and the trainer is as after its last whole step. */
-static void test_failure(void **unused) {
-  (void)unused;
+TEST(test_failure) {
   setting s;
   fopo_job *job;
   set_up_with(&s, &world, snis(ix), &world.reward, 1e38);
@@ -407,8 +399,7 @@ static void test_failure(void **unused) {
   tear_down(&s);
 }
 
-static void test_refusals(void **unused) {
-  (void)unused;
+TEST(test_refusals) {
   setting s;
   fopo_job *job = (fopo_job *)1;
   fopo_run_plan plan = steps(10);
@@ -428,8 +419,7 @@ static void test_refusals(void **unused) {
 
 /* Memory that runs out at any allocation of the start leaves the trainer as it was; at one of the
  * thread's, as after the last whole step. */
-static void test_no_memory(void **unused) {
-  (void)unused;
+TEST(test_no_memory) {
   setting s, t;
   fopo_job *job = NULL;
   fopo_gradient_options o = snis(ix);
@@ -462,8 +452,7 @@ static void test_no_memory(void **unused) {
 }
 
 /* Stopped, or let go without a word: at work, at rest, before the first step. */
-static void test_endings(void **unused) {
-  (void)unused;
+TEST(test_endings) {
   for (int how = 0; how < 6; how++) {
     setting s, front;
     fopo_job *job;
@@ -507,8 +496,7 @@ static void test_endings(void **unused) {
 }
 
 /* A trainer put back while its job rests does not make the job believe that it is at its end. */
-static void test_set_back_at_rest(void **unused) {
-  (void)unused;
+TEST(test_set_back_at_rest) {
   setting s, start;
   fopo_job *job;
   set_up(&s, &world, snis(ix));
@@ -531,20 +519,4 @@ static void test_set_back_at_rest(void **unused) {
   tear_down(&start);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_the_same_bits),
-      cmocka_unit_test(test_changed_at_rest),
-      cmocka_unit_test(test_shown_whole),
-      cmocka_unit_test(test_signals),
-      cmocka_unit_test(test_interruptions_pass_by),
-      cmocka_unit_test(test_two_at_once),
-      cmocka_unit_test(test_validation),
-      cmocka_unit_test(test_failure),
-      cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_no_memory),
-      cmocka_unit_test(test_endings),
-      cmocka_unit_test(test_set_back_at_rest),
-  };
-  return cmocka_run_group_tests(tests, begin, end);
-}
+int main(void) { return run_all(begin, end); }

@@ -47,8 +47,7 @@ static const char *walk(const char *text, size_t n, tally *s, size_t *place) {
   return w.why;
 }
 
-static void valid(void **state) {
-  (void)state;
+TEST(valid) {
   static const struct {
     const char *text;
     int members;
@@ -76,8 +75,7 @@ static void valid(void **state) {
   }
 }
 
-static void not_valid(void **state) {
-  (void)state;
+TEST(not_valid) {
 #define ANY    "a number or another value is expected"
 #define END    "a comma or a bracket is expected"
 #define ESCAPE "an unknown escape"
@@ -136,8 +134,7 @@ static void not_valid(void **state) {
 }
 
 /* 64 objects and lists in each other are passed, 65 are not. */
-static void depth(void **state) {
-  (void)state;
+TEST(depth) {
   for (int deep = 64; deep <= 65; deep++) {
     char text[300] = "{\"a\":";
     size_t n = strlen(text), place;
@@ -152,16 +149,14 @@ static void depth(void **state) {
 }
 
 /* The first thing that is wrong is kept. */
-static void first_reason(void **state) {
-  (void)state;
+TEST(first_reason) {
   fopo_walk w = {0};
   assert_int_equal(fopo_walk_wrong(&w, "first"), 0);
   assert_int_equal(fopo_walk_wrong(&w, "second"), 0);
   assert_string_equal(w.why, "first");
 }
 
-static void decoded(void **state) {
-  (void)state;
+TEST(decoded) {
   static const struct {
     const char *written, *meant;
   } cases[] = {
@@ -195,8 +190,7 @@ static void decoded(void **state) {
 }
 
 /* By the bounds of RFC 3629: the first and the last of each length, and what lies beyond. */
-static void utf8(void **state) {
-  (void)state;
+TEST(utf8) {
   static const char *const good[] = {"",
                                      "a",
                                      "\x7f",
@@ -244,9 +238,4 @@ static void utf8(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(valid),   cmocka_unit_test(not_valid),
-                                     cmocka_unit_test(depth),   cmocka_unit_test(first_reason),
-                                     cmocka_unit_test(decoded), cmocka_unit_test(utf8)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

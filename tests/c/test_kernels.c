@@ -83,8 +83,7 @@ static int chooses(const char *isa, const char *expected, int noted) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static void test_choice(void **state) {
-  (void)state;
+TEST(test_choice) {
   const char *best = "portable", *name;
   assert_string_equal(fopo_kernels_name(0), best);
   for (size_t i = 0; (name = fopo_kernels_name(i)) != NULL; i++) {
@@ -666,8 +665,7 @@ static void draws_of(const fopo_kernels *k) {
 }
 
 /* Word s & 3 of block s >> 2, through fopo_below. */
-static void test_draws_defined(void **state) {
-  (void)state;
+TEST(test_draws_defined) {
   uint32_t ids[1000], n = 3000000000u;
   fopo_kernels_named("portable")->draw_uniform(ids, n, 1000, 9, 8, 7);
   for (uint32_t s = 0; s < 1000; s++) {
@@ -724,37 +722,23 @@ static void log_mixture_of(const fopo_kernels *k) {
   }
 }
 
-static void test_dot(void **state) { (void)state, each_table(dot_of); }
-static void test_axpy(void **state) { (void)state, each_table(axpy_of); }
-static void test_gather_dot(void **state) { (void)state, each_table(gather_dot_of); }
-static void test_scores(void **state) { (void)state, each_table(scores_of); }
-static void test_panel(void **state) { (void)state, each_table(panel_of); }
-static void test_columns(void **state) { (void)state, each_table(columns_of); }
-static void test_approximate_kth(void **state) { (void)state, each_table(approximate_kth_of); }
-static void test_adam(void **state) { (void)state, each_table(adam_of); }
-static void test_keys(void **state) { (void)state, each_table(keys_of); }
-static void test_lists(void **state) { (void)state, each_table(lists_of); }
-static void test_gather_axpy(void **state) { (void)state, each_table(gather_axpy_of); }
-static void test_product(void **state) { (void)state, each_table(product_of); }
-static void test_moments(void **state) { (void)state, each_table(moments_of); }
-static void test_max(void **state) { (void)state, each_table(max_of); }
-static void test_exp(void **state) { (void)state, each_table(exp_of); }
-static void test_draws(void **state) { (void)state, each_table(draws_of); }
-static void test_pairs(void **state) { (void)state, each_table(pairs_of); }
-static void test_log_mixture(void **state) { (void)state, each_table(log_mixture_of); }
+TEST(test_dot) { each_table(dot_of); }
+TEST(test_axpy) { each_table(axpy_of); }
+TEST(test_gather_dot) { each_table(gather_dot_of); }
+TEST(test_scores) { each_table(scores_of); }
+TEST(test_panel) { each_table(panel_of); }
+TEST(test_columns) { each_table(columns_of); }
+TEST(test_approximate_kth) { each_table(approximate_kth_of); }
+TEST(test_adam) { each_table(adam_of); }
+TEST(test_keys) { each_table(keys_of); }
+TEST(test_lists) { each_table(lists_of); }
+TEST(test_gather_axpy) { each_table(gather_axpy_of); }
+TEST(test_product) { each_table(product_of); }
+TEST(test_moments) { each_table(moments_of); }
+TEST(test_max) { each_table(max_of); }
+TEST(test_exp) { each_table(exp_of); }
+TEST(test_draws) { each_table(draws_of); }
+TEST(test_pairs) { each_table(pairs_of); }
+TEST(test_log_mixture) { each_table(log_mixture_of); }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_choice),        cmocka_unit_test(test_dot),
-      cmocka_unit_test(test_axpy),          cmocka_unit_test(test_gather_dot),
-      cmocka_unit_test(test_scores),        cmocka_unit_test(test_panel),
-      cmocka_unit_test(test_columns),       cmocka_unit_test(test_approximate_kth),
-      cmocka_unit_test(test_keys),          cmocka_unit_test(test_lists),
-      cmocka_unit_test(test_adam),          cmocka_unit_test(test_gather_axpy),
-      cmocka_unit_test(test_moments),       cmocka_unit_test(test_max),
-      cmocka_unit_test(test_exp),           cmocka_unit_test(test_draws),
-      cmocka_unit_test(test_draws_defined), cmocka_unit_test(test_pairs),
-      cmocka_unit_test(test_log_mixture),   cmocka_unit_test(test_product),
-  };
-  return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

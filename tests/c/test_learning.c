@@ -92,8 +92,7 @@ static double learn(scene *s, const char *name, fopo_gradient_options o, size_t 
   return quarter[3];
 }
 
-static void test_learning(void **unused) {
-  (void)unused;
+TEST(test_learning) {
   enum { STEPS = 1600 };
   scene s;
   fopo_policy start = {0};
@@ -117,8 +116,7 @@ static void test_learning(void **unused) {
 }
 
 /* What an evaluation counts, on sessions whose answer is known. */
-static void test_evaluate(void **unused) {
-  (void)unused;
+TEST(test_evaluate) {
   /* theta = identity, items and contexts are axes: context n is recommended item n mod 3 */
   float beta[] = {1, 0, 0, 0, 1, 0, 0, 0, 1}, x[8 * 3] = {0};
   uint32_t row[8], col[8];
@@ -171,9 +169,5 @@ static void test_evaluate(void **unused) {
 
 int main(void) {
   fopo_threads_set(1); /* steps of a millisecond: on a busy machine threads would wait longer */
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_evaluate),
-      cmocka_unit_test(test_learning),
-  };
-  return cmocka_run_group_tests_name("learning", tests, NULL, NULL);
+  return run_all(NULL, NULL);
 }

@@ -68,8 +68,7 @@ static const char *name_of(const fopo_names *names, size_t i) {
 /* ---- CSV ---- */
 
 /* Every row has a name of its own, a sentence of help and one way to read. */
-static void test_table_of_readers(void **state) {
-  (void)state;
+TEST(test_table_of_readers) {
   size_t n = 0;
   const fopo_log_reader *r;
   for (; (r = fopo_log_reader_at(n)) != NULL; n++) {
@@ -85,8 +84,7 @@ static void test_table_of_readers(void **state) {
   assert_null(fopo_log_reader_at(n + 1));
 }
 
-static void test_csv(void **state) {
-  (void)state;
+TEST(test_csv) {
   fopo_logs *logs = READ("age,land,action,reward,propensity\r\n"
                          "31,fr,7,1,0.5\r\n\r\n25.5,\"be\",9,-2,0.25\r\n 4 ,ch,7,0,1");
   assert_string_equal(logs->format, "csv");
@@ -126,8 +124,7 @@ static void test_csv(void **state) {
   fopo_logs_free(logs);
 }
 
-static void test_csv_refused(void **state) {
-  (void)state;
+TEST(test_csv_refused) {
 #define HEAD "x,action,reward,propensity\n1,1,1,0.5\n"
   REFUSE(HEAD "1,1,1,0\n", "line 3, column 4: '0' is not a propensity: an action that was shown");
   REFUSE(HEAD "1,1,1,1.5\n", "line 3, column 4: '1.5' is not a propensity: it is above 1");
@@ -165,8 +162,7 @@ static void test_csv_refused(void **state) {
 }
 
 /* A column of thousands of different texts is not a category. */
-static void test_many_levels(void **state) {
-  (void)state;
+TEST(test_many_levels) {
   FILE *f = fopen(path, "wb");
   fprintf(f, "t,action,reward,p\n");
   for (int i = 0; i < 5000; i++) fprintf(f, "day %d,1,1,1\n", i);
@@ -182,8 +178,7 @@ static const char obd[] =
     "0,2019-11-24 00:00:01,1,1,0,0.5,b,0.0,2.0\n"
     "1,2019-11-24 00:00:02,0,3,1,0.25,a,1e-06,0.0\n";
 
-static void test_obd(void **state) {
-  (void)state;
+TEST(test_obd) {
   write_file(other, ",item_id,item_feature_0,item_feature_1\n0,0,-0.5,red\n1,1,1.5,blue\n"
                     "2,2,0,red\n");
   fopo_logs *logs = READ_AS(obd, .items = other);
@@ -228,8 +223,7 @@ static void hashed(float *row, size_t bits, const char *space, const char *name,
   fopo_feature_add(row, bits, space, strlen(space), name, strlen(name), value);
 }
 
-static void test_vw(void **state) {
-  (void)state;
+TEST(test_vw) {
   fopo_logs *logs = READ("1:2:0.4 | a c\n"
                          "3 2:0.5:0.25 'tag |n:2 x:3 |m y:-1\n\n"
                          "3:-1.5:1 tag| \n"
@@ -266,8 +260,7 @@ static void test_vw(void **state) {
   fopo_logs_free(logs);
 }
 
-static void test_adf(void **state) {
-  (void)state;
+TEST(test_adf) {
   fopo_logs *logs = READ_AS("shared | s_1\n| a b\n0:1.0:0.5 | c d:2 \n\n"
                             "shared | s_2\n0:0:0.25 | c d:2\n| a b\n\n"
                             "| c d:2\n| a b\n",
@@ -307,8 +300,7 @@ static void test_adf(void **state) {
   "{" label ",\"c\":{\"u\":{\"age\":3,\"on\":true,\"land\":\"fr\"}," more "}}\n"
 #define LABEL "\"_label_cost\":-1.5,\"_label_probability\":0.5,\"_label_Action\":2"
 
-static void test_dsjson(void **state) {
-  (void)state;
+TEST(test_dsjson) {
   fopo_logs *logs =
       READ_AS(EVENT(LABEL, ACTIONS) "{\"RewardValue\":1,\"EventId\":\"a\\u00e9\"}\n"
                                     "{" LABEL ",\"c\":{\"_multi\":[{\"i\":{\"k\":\"v\"}},{\"_tag\":"
@@ -386,8 +378,7 @@ static float feature(const char *number) {
   return value;
 }
 
-static void test_dsjson_numbers(void **state) {
-  (void)state;
+TEST(test_dsjson_numbers) {
   assert_true(feature("1e2") == 100.0f && feature("1.5E+1") == 15.0f);
   assert_true(feature("-25e-2") == -0.25f && feature("0.5") == 0.5f && feature("0") == 0.0f);
   static const char *const wrong[] = {"1e", "1e+", "1.", ".5", "-", "+1", "01", "1.e1", "nan"};
@@ -406,8 +397,7 @@ static void test_dsjson_numbers(void **state) {
   REFUSE("{a:1}\n", "a string is expected");
 }
 
-static void test_dsjson_events(void **state) {
-  (void)state;
+TEST(test_dsjson_events) {
   /* long names and texts are cut, and features for it; paths that are too long are refused */
   char name[301], more[3000], label[100];
   memset(name, 'n', 300);
@@ -460,8 +450,7 @@ static void test_dsjson_events(void **state) {
 }
 
 /* What is taken for which format, by its first line; "": none, and CSV refuses it. */
-static void test_formats(void **state) {
-  (void)state;
+TEST(test_formats) {
   static const struct {
     const char *text, *format;
   } cases[] = {{"1:1:0.5 | a\n", "vw"},
@@ -505,8 +494,7 @@ static void same_logs(const fopo_logs *a, const fopo_logs *b) {
   }
 }
 
-static void test_save_and_parts(void **state) {
-  (void)state;
+TEST(test_save_and_parts) {
   write_file(other, ",item_id,item_feature_0\n0,0,1\n1,1,2\n");
   fopo_logs *logs = READ_AS(obd, .items = other), *again, *part, *rest;
   ok(fopo_logs_save(logs, path));
@@ -531,8 +519,7 @@ static void test_save_and_parts(void **state) {
 }
 
 /* Names of a .npz are checked as those of a dataset: each is one string of the length it claims. */
-static void test_damaged_names(void **state) {
-  (void)state;
+TEST(test_damaged_names) {
   fopo_logs *logs = READ("x,action,reward,p\n1,apple,1,0.5\n2,pear,0,0.5\n"), *again;
   assert_string_equal(name_of(&logs->names, 1), "pear");
   ok(fopo_logs_save(logs, path));
@@ -554,8 +541,7 @@ static void test_damaged_names(void **state) {
 }
 
 /* Every allocation of reading fails once: a failure each time, and nothing is left. */
-static void test_memory(void **state) {
-  (void)state;
+TEST(test_memory) {
   static const char *const texts[] = {obd, "shared | s_1\n| a b\n0:1.0:0.5 | c d:2 \n\n",
                                       EVENT(LABEL, ACTIONS), "x,action,reward,p\na,b,1,1\n"};
   for (size_t t = 0; t < 4; t++) {
@@ -582,8 +568,7 @@ static double mean_reward(const fopo_logs *logs) {
   return sum / (double)logs->n;
 }
 
-static void test_real_obd(void **state) {
-  (void)state;
+TEST(test_real_obd) {
   const char *random = real_file("open-bandit/random_men.csv.gz");
   const char *items = real_file("open-bandit/random_men_item_context.csv");
   if (random == NULL || items == NULL) return;
@@ -607,8 +592,7 @@ static void test_real_obd(void **state) {
   fopo_logs_free(logs);
 }
 
-static void test_real_vw(void **state) {
-  (void)state;
+TEST(test_real_vw) {
   const char *raw = real_file("vw-cb/rcv1_raw_cb_small.vw");
   if (raw == NULL) return;
   fopo_logs *logs = must_read(raw, NULL);
@@ -649,8 +633,7 @@ static double rho(const fopo_log_world *w, size_t n, uint32_t a) {
 }
 
 /* Values of a policy, of the best one and of the logging one, all by plain loops. */
-static void test_world_values(void **state) {
-  (void)state;
+TEST(test_world_values) {
   fopo_log_world *w;
   fopo_logs *logs;
   ok(fopo_log_world_new(&w, &logs, &small));
@@ -702,8 +685,7 @@ static void test_world_values(void **state) {
 }
 
 /* A catalogue larger than a segment and a tile: the number of threads changes no bit. */
-static void test_world_threads(void **state) {
-  (void)state;
+TEST(test_world_threads) {
   fopo_log_world_options o = small;
   o.n = 130;
   o.actions = 20011;
@@ -725,8 +707,7 @@ static void test_world_threads(void **state) {
   assert_true(value[0][1] > value[0][0] && value[0][1] > value[0][2]);
 }
 
-static void test_world_refused(void **state) {
-  (void)state;
+TEST(test_world_refused) {
   fopo_log_world *w;
   fopo_logs *logs;
   fopo_log_world_options o = small;
@@ -741,30 +722,11 @@ static void test_world_refused(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_table_of_readers),
-                                     cmocka_unit_test(test_csv),
-                                     cmocka_unit_test(test_csv_refused),
-                                     cmocka_unit_test(test_many_levels),
-                                     cmocka_unit_test(test_obd),
-                                     cmocka_unit_test(test_vw),
-                                     cmocka_unit_test(test_formats),
-                                     cmocka_unit_test(test_adf),
-                                     cmocka_unit_test(test_dsjson),
-                                     cmocka_unit_test(test_dsjson_numbers),
-                                     cmocka_unit_test(test_dsjson_events),
-                                     cmocka_unit_test(test_save_and_parts),
-                                     cmocka_unit_test(test_damaged_names),
-                                     cmocka_unit_test(test_memory),
-                                     cmocka_unit_test(test_real_obd),
-                                     cmocka_unit_test(test_real_vw),
-                                     cmocka_unit_test(test_world_values),
-                                     cmocka_unit_test(test_world_threads),
-                                     cmocka_unit_test(test_world_refused)};
   int fd = mkstemp(path);
   if (fd < 0) return 1;
   close(fd);
   snprintf(other, sizeof other, "%s-items", path);
-  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  int failed = run_all(NULL, NULL);
   unlink(path);
   unlink(other);
   return failed;

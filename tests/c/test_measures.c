@@ -38,8 +38,7 @@ static void hand_sessions(fopo_sessions *s) {
   csr(&s->Y, in_y, sizeof in_y / sizeof *in_y, 4, 10);
 }
 
-static void test_by_hand(void **unused) {
-  (void)unused;
+TEST(test_by_hand) {
   fopo_sessions s;
   fopo_measures m[3] = {{.k = 1}, {.k = 3}, {.k = 2}};
   hand_sessions(&s);
@@ -72,8 +71,7 @@ static void test_by_hand(void **unused) {
 }
 
 /* Wilson's interval for hit, mean -+ 1.96 s / sqrt(n) for the others, both within 0 .. 1. */
-static void test_intervals(void **unused) {
-  (void)unused;
+TEST(test_intervals) {
   fopo_sessions s;
   fopo_measures m = {.k = 3};
   double low, high, mean = 1.25 / 4, squares = 0.0;
@@ -100,8 +98,7 @@ static void test_intervals(void **unused) {
   assert_int_equal(fopo_memory_in_use().blocks, 0);
 }
 
-static void test_refusals(void **unused) {
-  (void)unused;
+TEST(test_refusals) {
   fopo_sessions s;
   hand_sessions(&s);
   uint32_t ids[4] = {1, 2, 3, 10};
@@ -167,8 +164,7 @@ static size_t picked(uint32_t *best, const fopo_csr *X, size_t n, fopo_matrix Q,
   return K;
 }
 
-static void test_without(void **unused) {
-  (void)unused;
+TEST(test_without) {
   small_world w;
   fopo_index *ix = NULL;
   fopo_matrix Q;
@@ -252,8 +248,7 @@ static void test_without(void **unused) {
 }
 
 /* sum over Y of pi / (1 - sum over X of pi), in double. */
-static void test_expected_unseen(void **unused) {
-  (void)unused;
+TEST(test_expected_unseen) {
   small_world w;
   fopo_sessions s = {0};
   fopo_expected e;
@@ -288,11 +283,4 @@ static void test_expected_unseen(void **unused) {
   assert_int_equal(fopo_memory_in_use().blocks, 0);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_by_hand),         cmocka_unit_test(test_intervals),
-      cmocka_unit_test(test_refusals),        cmocka_unit_test(test_without),
-      cmocka_unit_test(test_expected_unseen),
-  };
-  return cmocka_run_group_tests_name("measures", tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

@@ -75,8 +75,7 @@ static void same_array(const fopo_array *a, const fopo_array *b) {
   assert_memory_equal(a->data, b->data, fopo_array_count(a) * a->itemsize);
 }
 
-static void round_trip(void **state) {
-  (void)state;
+TEST(round_trip) {
   fopo_array arrays[10];
   size_t n = samples(arrays);
   for (int compress = 0; compress < 2; compress++) {
@@ -99,8 +98,7 @@ static void round_trip(void **state) {
   }
 }
 
-static void same_bytes_twice(void **state) {
-  (void)state;
+TEST(same_bytes_twice) {
   fopo_array arrays[10];
   size_t n = samples(arrays), n1, n2;
   assert_int_equal(fopo_npz_save(in_folder("one.npz"), arrays, n, 1), FOPO_OK);
@@ -164,8 +162,7 @@ static void read_numpy_archive(const char *path) {
   fopo_archive_done(&archive);
 }
 
-static void numpy_agrees(void **state) {
-  (void)state;
+TEST(numpy_agrees) {
   if (!have_numpy()) return;
   fopo_array arrays[10];
   size_t n = samples(arrays);
@@ -215,8 +212,7 @@ static void refuse_npy(const char *dict, size_t data, int major, const char *par
 
 #define DICT(type, shape) "{'descr': '" type "', 'fortran_order': False, 'shape': " shape ", }\n"
 
-static void bad_headers(void **state) {
-  (void)state;
+TEST(bad_headers) {
   refuse_npy(DICT("|O", "(3,)"), 24, 1, "pickle");
   refuse_npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,), }", 12, 1, "fields");
   refuse_npy(DICT("<c8", "(3,)"), 24, 1, "<c8");
@@ -254,8 +250,7 @@ static void bad_headers(void **state) {
 }
 
 /* More of the grammar of headers, and of sizes that no file has. */
-static void worse_headers(void **state) {
-  (void)state;
+TEST(worse_headers) {
   refuse_npy(DICT("<f4", "(9223372036854775808,)"), 0, 1, "too large");
   refuse_npy(DICT("<f4", "(18446744073709551619,)"), 0, 1, "too large");
   refuse_npy(DICT("<f4", "(1152921504606846976, 15)"), 0, 1, "claims");
@@ -301,8 +296,7 @@ static fopo_array array_of_bytes(const char *dict, const void *data, size_t size
   return a;
 }
 
-static void odd_arrays(void **state) {
-  (void)state;
+TEST(odd_arrays) {
   /* float16: infinities, NaN, the least subnormal and -0 */
   const uint16_t halves[] = {0x7c00, 0xfc00, 0x7e00, 0x0001, 0x8000};
   fopo_array a = array_of_bytes(DICT("<f2", "(5,)"), halves, sizeof halves);
@@ -343,8 +337,7 @@ static int file_of_holes(const char *path, const char *dict, uint64_t data) {
   return truncate(path, (off_t)(10 + n + data)) == 0;
 }
 
-static void huge_files(void **state) {
-  (void)state;
+TEST(huge_files) {
   char path[64];
   fopo_array a;
   snprintf(path, sizeof path, "/dev/shm/fopo_test_npz_%ld.npy", (long)getpid());
@@ -373,8 +366,7 @@ static void cut_it(void *payload, const char *what, double done, double total, i
 }
 
 /* Rows of a matrix in a file, one by one. */
-static void rows_of_a_file(void **state) {
-  (void)state;
+TEST(rows_of_a_file) {
   size_t shape[2];
   float x[6], six[6] = {1, 2, 3, 4, 5, 6};
   fopo_array a = fopo_array_of("", FOPO_F32, six, 2, 3, 2);
@@ -415,8 +407,7 @@ static void rows_of_a_file(void **state) {
 }
 
 /* Cut at every length, and every byte set to three other values: refused, or what was saved. */
-static void damaged_archives(void **state) {
-  (void)state;
+TEST(damaged_archives) {
   fopo_array arrays[2] = {fopo_array_of("numbers", FOPO_U32, (uint32_t[]){7, 8, 9}, 1, 3, 1),
                           fopo_array_text("format", "csr")};
   size_t n;
@@ -451,8 +442,7 @@ static void damaged_archives(void **state) {
 }
 
 /* A member that several threads read, each a part: whole, and with one bit changed anywhere. */
-static void large_members(void **state) {
-  (void)state;
+TEST(large_members) {
   enum { N = 2500000 };
   uint32_t *numbers = malloc(N * sizeof *numbers);
   for (uint32_t i = 0; i < N; i++) numbers[i] = i * 2654435761u;
@@ -501,8 +491,7 @@ static void patch(const char *path, const char *from, const char *to, size_t len
   free(bytes);
 }
 
-static void bad_archives(void **state) {
-  (void)state;
+TEST(bad_archives) {
   fopo_archive archive;
   uint32_t seven = 7;
   fopo_array two[2] = {fopo_array_of("aa", FOPO_U32, &seven, 1, 1, 1),
@@ -560,8 +549,7 @@ static const char *zip_of(const char *const *names, size_t n, const char *conten
   return path;
 }
 
-static void odd_archives(void **state) {
-  (void)state;
+TEST(odd_archives) {
   fopo_archive archive;
   char long_name[90];
   memset(long_name, 'n', sizeof long_name);
@@ -648,8 +636,7 @@ static int converts(fopo_dtype from, double value, fopo_dtype to) {
   return equal;
 }
 
-static void conversions(void **state) {
-  (void)state;
+TEST(conversions) {
   /* Powers of two: a type holds one exactly or not at all. */
   static const double least[] = {-0x1p127, -0x1p1000, -0x1p31, -0x1p63, 0, 0, 0, 0};
   static const double most[] = {0x1p127, 0x1p1000, 0x1p30, 0x1p62, 128, 0x1p31, 0x1p63, 1};
@@ -682,8 +669,7 @@ static void conversions(void **state) {
 
 /* ---- failures of the system ---- */
 
-static void old_file_survives(void **state) {
-  (void)state;
+TEST(old_file_survives) {
   static float large[20000];
   fopo_array small = fopo_array_of("x", FOPO_F32, f4, 1, 6, 1);
   fopo_array big = fopo_array_of("x", FOPO_F32, large, 1, 20000, 1);
@@ -721,8 +707,7 @@ static void old_file_survives(void **state) {
   says("no such folder");
 }
 
-static void interrupted(void **state) {
-  (void)state;
+TEST(interrupted) {
   fopo_array small = fopo_array_of("x", FOPO_F32, f4, 1, 6, 1);
   const char *path = in_folder("whole.npz");
   fopo_archive archive;
@@ -743,8 +728,7 @@ static void interrupted(void **state) {
 }
 
 /* Every allocation fails in turn, once and for ever. */
-static void memory_faults(void **state) {
-  (void)state;
+TEST(memory_faults) {
   fopo_array arrays[10];
   size_t n = samples(arrays);
   const char *path = in_folder("whole.npz");
@@ -767,15 +751,4 @@ static void memory_faults(void **state) {
   assert_int_equal(files_in_folder(), files);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(round_trip),       cmocka_unit_test(same_bytes_twice),
-      cmocka_unit_test(numpy_agrees),     cmocka_unit_test(bad_headers),
-      cmocka_unit_test(worse_headers),    cmocka_unit_test(odd_arrays),
-      cmocka_unit_test(huge_files),       cmocka_unit_test(rows_of_a_file),
-      cmocka_unit_test(damaged_archives), cmocka_unit_test(large_members),
-      cmocka_unit_test(bad_archives),     cmocka_unit_test(odd_archives),
-      cmocka_unit_test(conversions),      cmocka_unit_test(old_file_survives),
-      cmocka_unit_test(interrupted),      cmocka_unit_test(memory_faults)};
-  return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+int main(void) { return run_all(make_folder, remove_folder); }

@@ -17,8 +17,7 @@ static double real_of(const char *text) {
 
 /* Decimals of 1 to 22 digits, with a point at any place, are rounded as strtod rounds them; so are
  * those of 30 digits and more, with an exponent. */
-static void rounded_once(void **state) {
-  (void)state;
+TEST(rounded_once) {
   for (uint32_t i = 0; i < 40000; i++) {
     fopo_words w = fopo_random(1, FOPO_STREAM_WORLD, 0, 0, i);
     char text[80];
@@ -38,8 +37,7 @@ static void rounded_once(void **state) {
   }
 }
 
-static void what_is_none(void **state) {
-  (void)state;
+TEST(what_is_none) {
   static const char *const none[] = {"",     "-",   "+",        ".",    "-.",   "e5", "1e",   "1e+",
                                      "1e-",  "1.e", "1..2",     "1e5x", "0x10", " 1", "1 ",   "1,5",
                                      "nano", "in",  "infinite", "--1",  "+-1",  "1-", "1e1.5"};
@@ -59,8 +57,7 @@ static void what_is_none(void **state) {
 }
 
 /* Signs, points at either end, exponents of any size and with zeros in front. */
-static void forms(void **state) {
-  (void)state;
+TEST(forms) {
   static const struct {
     const char *text;
     double value;
@@ -87,8 +84,7 @@ static void forms(void **state) {
 
 /* Of thousands of digits every one counts: what is halfway between two doubles goes to the even
  * one, and one digit far behind decides. */
-static void long_numbers(void **state) {
-  (void)state;
+TEST(long_numbers) {
   enum { ZEROS = 5000 };
   static char text[2 * ZEROS], halfway[1200];
   fopo_memory_fail_after(0, 1); /* no memory is needed */
@@ -124,8 +120,7 @@ static void long_numbers(void **state) {
 }
 
 /* A locale that writes a comma for the point changes nothing; skipped where there is none. */
-static void in_every_locale(void **state) {
-  (void)state;
+TEST(in_every_locale) {
   static const char *const names[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "fr_FR"};
   const char *found = NULL;
   for (size_t i = 0; i < 4 && found == NULL; i++) found = setlocale(LC_NUMERIC, names[i]);
@@ -139,9 +134,4 @@ static void in_every_locale(void **state) {
   assert_true(value == 0.125 && comma == FOPO_NO_NUMBER);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(rounded_once), cmocka_unit_test(what_is_none),
-                                     cmocka_unit_test(forms), cmocka_unit_test(long_numbers),
-                                     cmocka_unit_test(in_every_locale)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

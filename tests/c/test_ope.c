@@ -72,8 +72,7 @@ static void softmax(double *p, const small_world *w, size_t i) {
 /* ---- by hand ---- */
 
 /* pi = (1, 2, 3) / 6 whatever the context. */
-static void test_by_hand(void **unused) {
-  (void)unused;
+TEST(test_by_hand) {
   float beta[] = {0.0f, (float)log(2.0), (float)log(3.0)}, ones[] = {1, 1, 1, 1};
   uint32_t actions[] = {0, 1, 2, 2};
   float rewards[] = {1, 0, 1, 1}, propensities[] = {0.5f, 0.25f, 0.25f, 0.5f};
@@ -130,8 +129,7 @@ static void test_by_hand(void **unused) {
   fopo_policy_done(&pi);
 }
 
-static void test_normal_point(void **unused) {
-  (void)unused;
+TEST(test_normal_point) {
   near(fopo_ope_normal_point(0.95), 1.959963984540054, 1e-12);
   near(fopo_ope_normal_point(0.5), 0.674489750196082, 1e-12);
   near(fopo_ope_normal_point(0.999), 3.290526731491926, 1e-11);
@@ -140,8 +138,7 @@ static void test_normal_point(void **unused) {
 /* ---- the pass ---- */
 
 /* Two blocks of contexts, three tiles of items, scores far apart. */
-static void test_exact(void **unused) {
-  (void)unused;
+TEST(test_exact) {
   logged_world g;
   logged_init(&g, 9000, 300, 5, 1.5);
   fopo_ope *o;
@@ -163,8 +160,7 @@ static void test_exact(void **unused) {
 }
 
 /* A model of low rank: the same by the pass itself and handed out draw by draw. */
-static void test_low_rank(void **unused) {
-  (void)unused;
+TEST(test_low_rank) {
   enum { RANK = 3, PEAK = 4 };
   logged_world g;
   logged_init(&g, 6000, 270, 4, 0.7);
@@ -217,8 +213,7 @@ static void test_low_rank(void **unused) {
 }
 
 /* Sampled normalisers scatter around the exact ones as their standard errors say. */
-static void test_sampled(void **unused) {
-  (void)unused;
+TEST(test_sampled) {
   logged_world g;
   logged_init(&g, 500, 400, 4, 0.5);
   fopo_index *ix;
@@ -255,8 +250,7 @@ static void test_sampled(void **unused) {
   logged_done(&g);
 }
 
-static void test_argmax(void **unused) {
-  (void)unused;
+TEST(test_argmax) {
   logged_world g;
   logged_init(&g, 40, 300, 4, 1.0);
   fopo_index *ix;
@@ -282,8 +276,7 @@ static void test_argmax(void **unused) {
 }
 
 /* 200,000 actions: an n x P matrix would take 240 MB. */
-static void test_memory(void **unused) {
-  (void)unused;
+TEST(test_memory) {
   logged_world g;
   logged_init(&g, 200000, 300, 4, 0.3);
   size_t before = fopo_memory_in_use().bytes;
@@ -309,8 +302,7 @@ static void test_memory(void **unused) {
 
 /* ---- intervals ---- */
 
-static void test_bootstrap(void **unused) {
-  (void)unused;
+TEST(test_bootstrap) {
   logged_world g;
   logged_init(&g, 30, 600, 3, 0.4);
   fopo_ope *o;
@@ -339,8 +331,7 @@ static void test_bootstrap(void **unused) {
 }
 
 /* No overlap at all: a log whose actions the policy never takes. */
-static void test_no_overlap(void **unused) {
-  (void)unused;
+TEST(test_no_overlap) {
   float r[] = {1, 1, 0}, p[] = {0.5f, 0.5f, 0.5f};
   const double chance[] = {0, 0, 0};
   fopo_logs logs = {.n = 3, .n_actions = 2, .rewards = r, .propensities = p};
@@ -359,8 +350,7 @@ static void test_no_overlap(void **unused) {
 
 /* ---- threads, refusals, memory that fails ---- */
 
-static void test_threads(void **unused) {
-  (void)unused;
+TEST(test_threads) {
   logged_world g;
   logged_init(&g, 5000, 280, 6, 1.0);
   int kept = fopo_threads();
@@ -379,8 +369,7 @@ static void test_threads(void **unused) {
   logged_done(&g);
 }
 
-static void test_refused(void **unused) {
-  (void)unused;
+TEST(test_refused) {
   logged_world g;
   logged_init(&g, 20, 6, 3, 0.5);
   fopo_ope_options options = {.pi = &g.w.pi, .logs = &g.logs};
@@ -453,8 +442,7 @@ static int whole(const logged_world *g) {
   return status;
 }
 
-static void test_out_of_memory(void **unused) {
-  (void)unused;
+TEST(test_out_of_memory) {
   logged_world g;
   logged_init(&g, 20, 6, 3, 0.5);
   size_t blocks = fopo_memory_in_use().blocks;
@@ -470,8 +458,7 @@ static void test_out_of_memory(void **unused) {
   logged_done(&g);
 }
 
-static void test_interrupted(void **unused) {
-  (void)unused;
+TEST(test_interrupted) {
   logged_world g;
   logged_init(&g, 20, 6, 3, 0.5);
   fopo_interrupt_request();
@@ -483,14 +470,5 @@ static void test_interrupted(void **unused) {
 
 int main(void) {
   fopo_threads_set(2);
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_by_hand),     cmocka_unit_test(test_normal_point),
-      cmocka_unit_test(test_exact),       cmocka_unit_test(test_low_rank),
-      cmocka_unit_test(test_sampled),     cmocka_unit_test(test_argmax),
-      cmocka_unit_test(test_memory),      cmocka_unit_test(test_bootstrap),
-      cmocka_unit_test(test_no_overlap),  cmocka_unit_test(test_threads),
-      cmocka_unit_test(test_refused),     cmocka_unit_test(test_out_of_memory),
-      cmocka_unit_test(test_interrupted),
-  };
-  return cmocka_run_group_tests_name("ope", tests, NULL, NULL);
+  return run_all(NULL, NULL);
 }

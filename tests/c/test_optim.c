@@ -15,8 +15,7 @@ static void near(double got, double wanted) {
   if (!(fabs(got - wanted) <= 1e-12)) fail_msg("%.15g instead of %.15g", got, wanted);
 }
 
-static void test_factors(void **state) {
-  (void)state;
+TEST_WITH(test_factors, no_leak) {
   fopo_schedule flat = {0}, warm = {.warmup = 4};
   fopo_schedule wave = {.kind = FOPO_SCHEDULE_COSINE, .warmup = 10, .steps = 110, .final = 0.2};
   fopo_schedule stairs = {.kind = FOPO_SCHEDULE_STEP, .warmup = 5, .every = 10, .factor = 0.5};
@@ -37,8 +36,7 @@ static void test_factors(void **state) {
   near(fopo_schedule_factor(&stairs, 35), 0.125);
 }
 
-static void test_schedules_refused(void **state) {
-  (void)state;
+TEST_WITH(test_schedules_refused, no_leak) {
   fopo_schedule short_one = {.kind = FOPO_SCHEDULE_COSINE, .warmup = 10, .steps = 10};
   fopo_schedule final = {.kind = FOPO_SCHEDULE_COSINE, .steps = 10, .final = 1.5};
   fopo_schedule every = {.kind = FOPO_SCHEDULE_STEP, .factor = 0.5};
@@ -112,8 +110,7 @@ static void by_hand(fopo_optim_options o) {
   fopo_device_close(d);
 }
 
-static void test_by_hand(void **state) {
-  (void)state;
+TEST_WITH(test_by_hand, no_leak) {
   fopo_schedule wave = {.kind = FOPO_SCHEDULE_COSINE, .warmup = 3, .steps = 10, .final = 0.1};
   fopo_optim_options adam = {.kind = FOPO_OPTIM_ADAM,
                              .lr = 0.1,
@@ -139,8 +136,7 @@ static void test_by_hand(void **state) {
 
 /* -- how far the parameters reach ------------------------------------------------------------- */
 
-static void test_reach(void **state) {
-  (void)state;
+TEST_WITH(test_reach, no_leak) {
   const float good[] = {1.0f, -3.0f, 2.0f};
   assert_true(fopo_reach_of(good, 3) == 3.0 && fopo_reach_of(good, 0) == 0.0);
   const float wrong[] = {NAN, INFINITY, -INFINITY};
@@ -153,12 +149,4 @@ static void test_reach(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_teardown(test_factors, no_leak),
-      cmocka_unit_test_teardown(test_schedules_refused, no_leak),
-      cmocka_unit_test_teardown(test_by_hand, no_leak),
-      cmocka_unit_test_teardown(test_reach, no_leak),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

@@ -43,16 +43,14 @@ static void check(size_t n, int threads) {
   free(expected), free(norms), free(order);
 }
 
-static void descending_and_stable(void **state) {
-  (void)state;
+TEST(descending_and_stable) {
   size_t sizes[] = {1, 2, 3, 100, 40000, 100003};
   for (size_t i = 0; i < 6; i++) {
     for (int threads = 1; threads <= 4; threads++) check(sizes[i], threads);
   }
 }
 
-static void memory_faults_are_said(void **state) {
-  (void)state;
+TEST(memory_faults_are_said) {
   float norms[3] = {1.0f, 3.0f, 2.0f};
   uint32_t order[3];
   for (long n = 0; n < 3; n++) {
@@ -63,8 +61,4 @@ static void memory_faults_are_said(void **state) {
   assert_int_equal(fopo_memory_in_use().blocks, 0);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(descending_and_stable),
-                                     cmocka_unit_test(memory_faults_are_said)};
-  return cmocka_run_group_tests_name("order", tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

@@ -158,8 +158,7 @@ static float *gradient_of(world *w, fopo_gradient_options options, uint32_t step
 
 /* -- contexts of D features ------------------------------------------------------------------- */
 
-static void test_rectangular(void **unused) {
-  (void)unused;
+TEST(test_rectangular) {
   const size_t shapes[][2] = {{3, 7}, {9, 4}, {1, 5}, {6, 1}};
   for (size_t i = 0; i < 4; i++) {
     world w;
@@ -177,8 +176,7 @@ static void test_rectangular(void **unused) {
   }
 }
 
-static void test_rectangular_refused(void **unused) {
-  (void)unused;
+TEST(test_rectangular_refused) {
   world w;
   world_init(&w, 20, 4, 3, 5, 1);
   refused(fopo_policy_init_linear(&w.pi, w.items, 3, FOPO_THETA_IDENTITY, 1.0f, 1),
@@ -213,8 +211,7 @@ static void network_world(world *w, const fopo_network *net, size_t P, size_t N,
   fopo_fill_normal(w->pi.theta.x, n_theta(w), 0.5, seed, FOPO_STREAM_WORLD);
 }
 
-static void test_network(void **unused) {
-  (void)unused;
+TEST(test_network) {
   for (size_t i = 0; i < NETWORKS; i++) {
     world w;
     network_world(&w, &networks[i], 40, 6, i + 1);
@@ -241,8 +238,7 @@ static void test_network(void **unused) {
 }
 
 /* 1,500 contexts x 3,000 items: the exact gradient comes in parts, which must add up. */
-static void test_network_parts(void **unused) {
-  (void)unused;
+TEST(test_network_parts) {
   world w;
   const fopo_network net = {2, {4, 5, 3}, FOPO_TANH};
   network_world(&w, &net, 3000, 1500, 3);
@@ -267,8 +263,7 @@ static void test_network_parts(void **unused) {
 }
 
 /* Every estimator, 1 thread or 3: the same bits. */
-static void test_network_threads(void **unused) {
-  (void)unused;
+TEST(test_network_threads) {
   world w;
   const fopo_network net = {3, {8, 16, 12, 6}, FOPO_RELU};
   fopo_index *ix = NULL;
@@ -295,8 +290,7 @@ static void test_network_threads(void **unused) {
   world_done(&w);
 }
 
-static void test_network_refused(void **unused) {
-  (void)unused;
+TEST(test_network_refused) {
   world w;
   world_init(&w, 20, 4, 5, 3, 1);
   fopo_network net = {2, {5, 7, 4}, FOPO_TANH};
@@ -345,8 +339,7 @@ static float *items_gradient_of(world *w, fopo_gradient_options o, size_t *n) {
   return G;
 }
 
-static void test_items_exact(void **unused) {
-  (void)unused;
+TEST(test_items_exact) {
   for (int network = 0; network < 2; network++) {
     world w;
     size_t n;
@@ -370,8 +363,7 @@ static void test_items_exact(void **unused) {
 }
 
 /* The norm of a step is that of both gradients, theta's and the items'. */
-static void test_norm_of_both(void **unused) {
-  (void)unused;
+TEST(test_norm_of_both) {
   world w;
   fopo_gradient *g = NULL;
   fopo_gradient_stats stats;
@@ -396,8 +388,7 @@ static void test_norm_of_both(void **unused) {
 }
 
 /* A batch in several parts: the items' gradients of its thirds, averaged. */
-static void test_items_parts(void **unused) {
-  (void)unused;
+TEST(test_items_parts) {
   world w;
   world_init(&w, 3000, 1500, 4, 3, 3);
   learn_items(&w, 0.3f);
@@ -464,8 +455,7 @@ static double worst_deviation(world *w, fopo_gradient_options o, const double *e
   return most;
 }
 
-static void test_items_mean(void **unused) {
-  (void)unused;
+TEST(test_items_mean) {
   int kept = fopo_threads();
   ok(fopo_threads_set(1)); /* thousands of tiny batches: the bits are the same */
   world w;
@@ -515,8 +505,7 @@ static void test_items_mean(void **unused) {
 /* -- updates of items ------------------------------------------------------------------------- */
 
 /* Adam by hand in double for one row of L = 2, touched at some steps only. */
-static void test_lazy_adam(void **unused) {
-  (void)unused;
+TEST(test_lazy_adam) {
   enum { P = 3, L = 2, STEPS = 6 };
   static const int touched[STEPS] = {1, 0, 1, 1, 0, 1};
   fopo_device *d = NULL;
@@ -579,8 +568,7 @@ static fopo_trainer *trainer_of(world *w, fopo_gradient *g, fopo_optim *o, size_
 }
 
 /* The index is built anew before the steps 5, 9, 13 if it is to serve 4. */
-static void test_index_served(void **unused) {
-  (void)unused;
+TEST(test_index_served) {
   world w;
   fopo_index *ix = NULL;
   fopo_gradient *g = NULL;
@@ -660,8 +648,7 @@ static outcome run_with_items(int which, int threads, size_t stop) {
   return out;
 }
 
-static void test_items_training(void **unused) {
-  (void)unused;
+TEST(test_items_training) {
   int kept = fopo_threads();
   for (int which = 0; which < 4; which++) {
     outcome one = run_with_items(which, 1, 0), three = run_with_items(which, 3, 0);
@@ -672,8 +659,7 @@ static void test_items_training(void **unused) {
   ok(fopo_threads_set(kept));
 }
 
-static void test_items_refused(void **unused) {
-  (void)unused;
+TEST(test_items_refused) {
   world w;
   fopo_index *ix = NULL;
   fopo_gradient *g = NULL;
@@ -735,8 +721,7 @@ static void check_refreshed(fopo_index *ix, world *w) {
 }
 
 /* After a refresh every kind answers for the items as they are. */
-static void test_refresh(void **unused) {
-  (void)unused;
+TEST(test_refresh) {
   for (int kind = 0; kind < 4; kind++) {
     world w;
     fopo_index *ix = NULL;
@@ -756,15 +741,5 @@ static void test_refresh(void **unused) {
 
 int main(void) {
   fopo_threads_set(2);
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_rectangular),     cmocka_unit_test(test_rectangular_refused),
-      cmocka_unit_test(test_network),         cmocka_unit_test(test_network_parts),
-      cmocka_unit_test(test_network_threads), cmocka_unit_test(test_network_refused),
-      cmocka_unit_test(test_items_exact),     cmocka_unit_test(test_norm_of_both),
-      cmocka_unit_test(test_index_served),    cmocka_unit_test(test_items_parts),
-      cmocka_unit_test(test_items_mean),      cmocka_unit_test(test_lazy_adam),
-      cmocka_unit_test(test_items_training),  cmocka_unit_test(test_items_refused),
-      cmocka_unit_test(test_refresh),
-  };
-  return cmocka_run_group_tests_name("params", tests, NULL, NULL);
+  return run_all(NULL, NULL);
 }

@@ -1,24 +1,17 @@
 /* A catalogue in parts, in one process: parts of a made-up number of ranks are filled by hand. The
  * draws kept by all parts are those of the whole, and the joined sums give its estimate. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "checks.h"
 #include "core/memory.h"
 #include "core/npy.h"
 #include "core/rng.h"
 #include "core/status.h"
-#include "ranks/shard.h"
 #include "device/device.h"
 #include "mips/order.h"
 #include "mips/scan.h"
+#include "ranks/shard.h"
 
 enum { P = 203, DIM = 6, B = 5, S = 40, RANKS = 3, HEAD = 20 };
 
@@ -83,8 +76,7 @@ static fopo_device_batch batch_of(void) {
 static float reward_of(uint32_t a) { return a % 5 == 0 ? 1.0f : a % 7 == 0 ? -0.5f : 0.0f; }
 
 /* Every item is found in one part alone, and there in its row. */
-static void test_look_up(void **state) {
-  (void)state;
+TEST(test_look_up) {
   static part_of x[RANKS];
   for (uint32_t r = 0; r < RANKS; r++) fill_part(&x[r], r);
   for (uint32_t a = 0; a < P; a++) {
@@ -157,8 +149,7 @@ static void keep_by_id(fopo_samples *samples, uint32_t *counts, const part_of *x
   assert_int_equal(cpu->ops->keep_part(cpu, samples, counts, &x->part, &batch), FOPO_OK);
 }
 
-static void test_uniform(void **state) {
-  (void)state;
+TEST(test_uniform) {
   static uint32_t ids[B * S];
   static float logq[B * S];
   fopo_device_batch batch = batch_of();
@@ -174,8 +165,7 @@ static void keep_by_place(fopo_samples *samples, uint32_t *counts, const part_of
                    FOPO_OK);
 }
 
-static void test_others(void **state) {
-  (void)state;
+TEST(test_others) {
   static uint32_t ids[B * S];
   static float logq[B * S];
   fopo_device_batch batch = batch_of();
@@ -187,8 +177,7 @@ static void test_others(void **state) {
 }
 
 /* One rank: the shard is the catalogue in the norm order, and the answers are those of an index. */
-static void test_one_rank(void **state) {
-  (void)state;
+TEST(test_one_rank) {
   fopo_shard s;
   assert_int_equal(fopo_shard_deal(&s, fopo_matrix_view(items, P, DIM)), FOPO_OK);
   assert_int_equal(s.part.rows, P);
@@ -221,8 +210,7 @@ static void test_one_rank(void **state) {
 }
 
 /* Rows of a .npy, and what is no such file. */
-static void test_rows_of_file(void **state) {
-  (void)state;
+TEST(test_rows_of_file) {
   char path[] = "/tmp/fopo-parts-XXXXXX";
   float x[3 * DIM];
   size_t shape[2] = {0, 0};
@@ -245,11 +233,4 @@ static void test_rows_of_file(void **state) {
   assert_int_equal(fopo_npy_rows(NULL, shape, path, 0, 0), FOPO_ERR_FILE);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_look_up),      cmocka_unit_test(test_uniform),
-      cmocka_unit_test(test_others),       cmocka_unit_test(test_one_rank),
-      cmocka_unit_test(test_rows_of_file),
-  };
-  return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+int main(void) { return run_all(set_up, tear_down); }

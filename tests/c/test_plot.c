@@ -18,8 +18,7 @@ static void expect(const fopo_plot *plot, const char *wanted) {
   fopo_free(text);
 }
 
-static void ascii(void **state) {
-  (void)state;
+TEST(ascii) {
   fopo_series s = {"squares", ramp, squares, 5};
   expect(&(fopo_plot){.series = &s,
                       .n_series = 1,
@@ -42,8 +41,7 @@ static void ascii(void **state) {
          "    * squares\n");
 }
 
-static void points_are_not_joined(void **state) {
-  (void)state;
+TEST(points_are_not_joined) {
   fopo_series s = {NULL, ramp, ramp, 5};
   expect(&(fopo_plot){.series = &s, .n_series = 1, .points = 1, .width = 24, .height = 5},
          "4 +                    *\n"
@@ -55,8 +53,7 @@ static void points_are_not_joined(void **state) {
          "   0         2         4\n");
 }
 
-static void braille(void **state) {
-  (void)state;
+TEST(braille) {
   fopo_series s = {NULL, ramp, ramp, 5};
   expect(&(fopo_plot){.series = &s, .n_series = 1, .width = 24, .height = 3, .utf8 = 1},
          "4 ┤               ⣀⡠⠤⠒⠒⠉\n"
@@ -66,8 +63,7 @@ static void braille(void **state) {
          "   0         2         4\n");
 }
 
-static void series_are_told_apart(void **state) {
-  (void)state;
+TEST(series_are_told_apart) {
   fopo_series s[2] = {{"a", ramp, ramp, 5}, {"b\033[2J", ramp, squares, 5}};
   fopo_plot plot = {.series = s, .n_series = 2, .width = 40, .height = 8, .utf8 = 1};
   char *text;
@@ -84,8 +80,7 @@ static void series_are_told_apart(void **state) {
   fopo_free(text);
 }
 
-static void log_scale(void **state) {
-  (void)state;
+TEST(log_scale) {
   double y[5] = {0, 1, 10, 100, 1000};
   fopo_series s = {NULL, ramp, y, 5};
   expect(&(fopo_plot){.series = &s, .n_series = 1, .logy = 1, .width = 26, .height = 7},
@@ -101,8 +96,7 @@ static void log_scale(void **state) {
          "     (1 point not shown: not finite, or not positive)\n");
 }
 
-static void gaps(void **state) {
-  (void)state;
+TEST(gaps) {
   double y[5] = {1, NAN, 1, INFINITY, 1};
   fopo_series s = {NULL, ramp, y, 5};
   expect(&(fopo_plot){.series = &s, .n_series = 1, .width = 26, .height = 3},
@@ -114,8 +108,7 @@ static void gaps(void **state) {
          "     (2 points not shown: not finite)\n");
 }
 
-static void refusals(void **state) {
-  (void)state;
+TEST(refusals) {
   double bad[2] = {NAN, -1};
   fopo_series s = {NULL, ramp, bad, 2};
   char *text;
@@ -129,12 +122,11 @@ static void refusals(void **state) {
 }
 
 /* Any numbers, any size: whole lines, none longer than the width, nothing outside the canvas. */
-static void extremes(void **state) {
+TEST(extremes) {
   static const double odd[] = {0,      -0.0,      1,         1 + 1e-15, -1,  1e-320,
                                5e-324, 1e299,     -1e299,    1e308,     NAN, INFINITY,
                                1e-299, 123456789, 123456790, 1e15,      1e-7};
   enum { ODD = sizeof odd / sizeof *odd };
-  (void)state;
   srand(1);
   for (int trial = 0; trial < 4000; trial++) {
     double x[6], y[6];
@@ -156,8 +148,7 @@ static void extremes(void **state) {
   }
 }
 
-static void memory_runs_out(void **state) {
-  (void)state;
+TEST(memory_runs_out) {
   fopo_series s = {"squares", ramp, squares, 5};
   fopo_plot plot = {.series = &s, .n_series = 1};
   size_t before = fopo_memory_in_use().blocks;
@@ -177,9 +168,8 @@ static void memory_runs_out(void **state) {
   assert_int_equal(status, FOPO_OK);
 }
 
-static void bars(void **state) {
+TEST(bars) {
   char line[256];
-  (void)state;
   fopo_progress_bar_text(line, sizeof line, "reading a.csv", 50, 100, 1.5, 80);
   assert_string_equal(line, "reading a.csv  [##########..........]  50 %  1.5 s, 1.5 s left");
   fopo_progress_bar_text(line, sizeof line, "reading a.csv", 200, 100, 75, 80);
@@ -203,8 +193,7 @@ static void leave_dot(void *canvas, int x, int y) {
 }
 
 /* A line goes from its start to its end, a dot at a time, in every direction. */
-static void lines_reach_their_ends(void **state) {
-  (void)state;
+TEST(lines_reach_their_ends) {
   for (int x = -9; x <= 9; x++) {
     for (int y = -9; y <= 9; y++) {
       trail t = {0};
@@ -219,14 +208,4 @@ static void lines_reach_their_ends(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(ascii),     cmocka_unit_test(lines_reach_their_ends),
-      cmocka_unit_test(braille),   cmocka_unit_test(points_are_not_joined),
-      cmocka_unit_test(log_scale), cmocka_unit_test(series_are_told_apart),
-      cmocka_unit_test(gaps),      cmocka_unit_test(refusals),
-      cmocka_unit_test(extremes),  cmocka_unit_test(memory_runs_out),
-      cmocka_unit_test(bars),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

@@ -142,17 +142,13 @@ static void check_all_scales(const fopo_prefilter *s) {
   check_scores(s, 1e-39, 1e17);
 }
 
-static void definitions_keep_the_bound(void **state) {
-  (void)state;
+TEST(definitions_keep_the_bound) {
   for (int kind = 0; kind < FOPO_PACKED_KINDS; kind++) {
     check_all_scales(fopo_prefilter_portable((fopo_packed)kind));
   }
 }
 
-static void instruction_sets_keep_the_bound(void **state) {
-  (void)state;
-  each_prefilter(check_all_scales);
-}
+TEST(instruction_sets_keep_the_bound) { each_prefilter(check_all_scales); }
 
 /* The largest values that a kind has, in the longest rows that a sum of integers is exact for. */
 static void check_longest(const fopo_prefilter *s) {
@@ -168,10 +164,7 @@ static void check_longest(const fopo_prefilter *s) {
   fopo_matrix_done(&rows), fopo_matrix_done(&panel);
 }
 
-static void longest_rows_do_not_overflow(void **state) {
-  (void)state;
-  each_prefilter(check_longest);
-}
+TEST(longest_rows_do_not_overflow) { each_prefilter(check_longest); }
 
 /* Packing to the bit; the rows that pass are those whose own score is at least the floor. */
 static void check_definition(const fopo_prefilter *s) {
@@ -207,10 +200,7 @@ static void check_definition(const fopo_prefilter *s) {
   }
 }
 
-static void instruction_sets_agree_with_the_definition(void **state) {
-  (void)state;
-  each_prefilter(check_definition);
-}
+TEST(instruction_sets_agree_with_the_definition) { each_prefilter(check_definition); }
 
 /* ---- indexes ---- */
 
@@ -351,10 +341,7 @@ static void same_bits(int slow) {
   }
 }
 
-static void answers_are_the_same_bits(void **state) {
-  (void)state;
-  each_kind(same_bits);
-}
+TEST(answers_are_the_same_bits) { each_kind(same_bits); }
 
 static void many_same_bits(int slow) {
   if (slow) return;
@@ -365,10 +352,7 @@ static void many_same_bits(int slow) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
-static void many_dimensions_and_many_answers(void **state) {
-  (void)state;
-  each_kind(many_same_bits);
-}
+TEST(many_dimensions_and_many_answers) { each_kind(many_same_bits); }
 
 /* In the groups of 16 items that the initial floors are estimated from, every fourth, 12 items
  * score high: more than the estimate for k = 16 requires of the sample, and fewer than k. So the
@@ -389,10 +373,7 @@ static void too_high_floors(int slow) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
-static void floors_estimated_too_high_are_repaired(void **state) {
-  (void)state;
-  each_kind(too_high_floors);
-}
+TEST(floors_estimated_too_high_are_repaired) { each_kind(too_high_floors); }
 
 /* A query whose products overflow is refused before the search, and so are values that are not
  * finite.
@@ -420,21 +401,6 @@ static void refuses(int slow) {
   fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
-static void not_finite_is_refused(void **state) {
-  (void)state;
-  each_kind(refuses);
-}
+TEST(not_finite_is_refused) { each_kind(refuses); }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(definitions_keep_the_bound),
-      cmocka_unit_test(instruction_sets_keep_the_bound),
-      cmocka_unit_test(longest_rows_do_not_overflow),
-      cmocka_unit_test(instruction_sets_agree_with_the_definition),
-      cmocka_unit_test(answers_are_the_same_bits),
-      cmocka_unit_test(many_dimensions_and_many_answers),
-      cmocka_unit_test(floors_estimated_too_high_are_repaired),
-      cmocka_unit_test(not_finite_is_refused),
-  };
-  return cmocka_run_group_tests_name("prefilter", tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

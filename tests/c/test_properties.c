@@ -47,8 +47,7 @@ static int equal_draws(const uint32_t *a, const uint32_t *b) {
 
 /* Two steps at the same theta draw anew in every context, and so do two contexts of a step. Of
  * uniform draws of 120 items, 0.25 of 30 are equal by chance. */
-static void draws_are_new(void **unused) {
-  (void)unused;
+TEST(draws_are_new) {
   enum { STEPS = 6 };
   static uint32_t ids[STEPS][N][30];
   setting s;
@@ -66,8 +65,7 @@ static void draws_are_new(void **unused) {
 }
 
 /* Each epoch visits every context once, and in an order of its own. */
-static void orders_are_new(void **unused) {
-  (void)unused;
+TEST(orders_are_new) {
   enum { EPOCHS = 5 };
   uint32_t rows[EPOCHS][N];
   setting s;
@@ -129,8 +127,7 @@ static void belongs(setting *s, void *at, size_t place, const char *what) {
   unlink(file_name());
 }
 
-static void checkpoints_of_sessions(void **unused) {
-  (void)unused;
+TEST(checkpoints_of_sessions) {
   setting s;
   set_up(&s, 4, 0, NULL);
   run(&s, 3);
@@ -141,8 +138,7 @@ static void checkpoints_of_sessions(void **unused) {
   tear_down(&s);
 }
 
-static void checkpoints_of_logs(void **unused) {
-  (void)unused;
+TEST(checkpoints_of_logs) {
   uint32_t actions[N];
   float rewards[N], propensities[N], users[2 * N], items[2 * P];
   for (uint32_t i = 0; i < N; i++) {
@@ -201,8 +197,7 @@ static void assert_own_sets(const fopo_sessions *s) {
   }
 }
 
-static void permutations_of_users(void **unused) {
-  (void)unused;
+TEST(permutations_of_users) {
   fopo_dataset d;
   fopo_split split;
   full_dataset(&d);
@@ -217,8 +212,7 @@ static void permutations_of_users(void **unused) {
 }
 
 /* Which users are in a part depends on the seed, not on their places in the file. */
-static void users_are_shuffled(void **unused) {
-  (void)unused;
+TEST(users_are_shuffled) {
   enum { SEEDS = 60 };
   int in_test[USERS] = {0};
   fopo_dataset d;
@@ -245,8 +239,7 @@ static void users_are_shuffled(void **unused) {
 
 /* round(epsilon S) draws are uniform, which 0.58 x 10 tells from rounding down, and their density
  * is that share over P. Of 5,000 items 3 are candidates. */
-static void uniform_draws_are_rounded(void **unused) {
-  (void)unused;
+TEST(uniform_draws_are_rounded) {
   enum { MANY = 5000, K = 3, B = 40 };
   static const struct {
     double epsilon;
@@ -301,8 +294,7 @@ static void interval(double ends[2], const fopo_ope_terms *t, const fopo_logs *l
 
 /* Of 5 replicates, the ends are order statistics: the least and the largest at a level near 1, the
  * second and the fourth at 0.5, the median at 0; and halfway between two at 0.25. */
-static void quantiles_of_replicates(void **unused) {
-  (void)unused;
+TEST(quantiles_of_replicates) {
   enum { EVENTS = 64 };
   uint32_t actions[EVENTS] = {0};
   float rewards[EVENTS], propensities[EVENTS];
@@ -336,8 +328,7 @@ static void quantiles_of_replicates(void **unused) {
 /* ---- SWITCH ---- */
 
 /* A weight 1 / p equal to the threshold is used; the next float above it is not. */
-static void switch_at_its_threshold(void **unused) {
-  (void)unused;
+TEST(switch_at_its_threshold) {
   uint32_t actions[] = {0, 1};
   float rewards[] = {1, 1}, propensities[] = {0.125f, nextafterf(0.125f, 0.0f)};
   const float users[] = {0.5f, 0.5f}, items[] = {1, 1, 1};
@@ -462,19 +453,12 @@ static void with_all_kernels(void (*deceive)(void)) {
   fopo_kernels_use(before);
 }
 
-static void bounds_are_not_too_small(void **unused) {
-  (void)unused;
-  with_all_kernels(deceive_by_little);
-}
+TEST(bounds_are_not_too_small) { with_all_kernels(deceive_by_little); }
 
-static void bounds_are_of_the_next(void **unused) {
-  (void)unused;
-  with_all_kernels(deceive_by_a_fall);
-}
+TEST(bounds_are_of_the_next) { with_all_kernels(deceive_by_a_fall); }
 
 /* A saved index belongs to all of its items, the first and the last too. */
-static void indexes_belong(void **unused) {
-  (void)unused;
+TEST(indexes_belong) {
   fopo_matrix items;
   fopo_index *ix, *again;
   ok(fopo_matrix_init(&items, 300, 4));
@@ -496,8 +480,7 @@ static void indexes_belong(void **unused) {
 
 /* A target on a boundary belongs to the place behind it, so that a place of weight 0 is never
  * drawn. */
-static void boundaries_of_inversion(void **unused) {
-  (void)unused;
+TEST(boundaries_of_inversion) {
   const double cumulative[] = {0, 1, 1, 2, 4};
   assert_int_equal(fopo_invert(cumulative, 5, 0.0), 1);
   assert_int_equal(fopo_invert(cumulative, 5, 0.5), 1);
@@ -507,30 +490,11 @@ static void boundaries_of_inversion(void **unused) {
 }
 
 /* The clock counts parts of a second. */
-static void clock_has_parts(void **unused) {
-  (void)unused;
+TEST(clock_has_parts) {
   double start = fopo_clock();
   nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
   assert_true(fopo_clock() - start >= 0.02 - 1e-6);
   assert_true(fopo_clock() != floor(fopo_clock()));
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(draws_are_new),
-      cmocka_unit_test(orders_are_new),
-      cmocka_unit_test(checkpoints_of_sessions),
-      cmocka_unit_test(checkpoints_of_logs),
-      cmocka_unit_test(permutations_of_users),
-      cmocka_unit_test(users_are_shuffled),
-      cmocka_unit_test(uniform_draws_are_rounded),
-      cmocka_unit_test(quantiles_of_replicates),
-      cmocka_unit_test(switch_at_its_threshold),
-      cmocka_unit_test(bounds_are_not_too_small),
-      cmocka_unit_test(bounds_are_of_the_next),
-      cmocka_unit_test(indexes_belong),
-      cmocka_unit_test(boundaries_of_inversion),
-      cmocka_unit_test(clock_has_parts),
-  };
-  return cmocka_run_group_tests_name("properties", tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

@@ -58,8 +58,7 @@ static int shaped(const fopo_dataset *d, const char *format, size_t users, size_
 
 /* ---- forms of real files ---- */
 
-static void pairs_with_header(void **state) {
-  (void)state;
+TEST(pairs_with_header) {
   fopo_dataset *d = READ(FIXTURE("hetrec.dat"));
   assert_true(shaped(d, "pairs", 2, 2, 3) && at(d, "2", "52") == 11690);
   fopo_dataset_free(d);
@@ -75,8 +74,7 @@ static void pairs_with_header(void **state) {
   fopo_dataset_free(d);
 }
 
-static void quoted_latin1(void **state) {
-  (void)state;
+TEST(quoted_latin1) {
   fopo_dataset *d = READ(FIXTURE("bookcrossing.csv"));
   assert_true(shaped(d, "pairs", 2, 3, 3) && at(d, "11676", "0155061224") == 5);
   assert_true(at(d, "20", "Un \xe9t\xe9; \"po\xe8mes\"") == 10);
@@ -84,8 +82,7 @@ static void quoted_latin1(void **state) {
   fopo_dataset_free(d);
 }
 
-static void pairs_without_header(void **state) {
-  (void)state;
+TEST(pairs_without_header) {
   fopo_dataset *d = READ(FIXTURE("u.data"));
   assert_true(shaped(d, "pairs", 2, 2, 3) && at(d, "5", "902") == 1 && at(d, "31", "7") == 3);
   assert_int_equal(d->users.numbers[0], 5); /* ascending */
@@ -102,8 +99,7 @@ static void pairs_without_header(void **state) {
   fopo_dataset_free(d);
 }
 
-static void missing_ids(void **state) {
-  (void)state;
+TEST(missing_ids) {
   REFUSE(FIXTURE("diginetica.csv"), FOPO_ERR_FORMAT,
          "diginetica.csv, line 2, column 2 (user_id): 'NA' is not an id: it is missing");
   fopo_dataset *d = READ_AS(FIXTURE("diginetica.csv"), .user = "Session-ID");
@@ -114,8 +110,7 @@ static void missing_ids(void **state) {
   fopo_dataset_free(d);
 }
 
-static void goodreads(void **state) {
-  (void)state;
+TEST(goodreads) {
   fopo_dataset *d = READ(FIXTURE("goodreads.csv"));
   assert_true(shaped(d, "goodreads", 3, 2, 4) && d->skipped == 2 && d->matrix.values == NULL);
   assert_true(at(d, "0", "14") == 1 && at(d, "0", "13") == -1000);
@@ -132,8 +127,7 @@ static void goodreads(void **state) {
   REFUSE_AS(FIXTURE("hetrec.dat"), FOPO_ERR_FORMAT, "is_read is missing", .format = "goodreads");
 }
 
-static void lists(void **state) {
-  (void)state;
+TEST(lists) {
   fopo_dataset *d = READ(FIXTURE("kgat.txt"));
   assert_true(shaped(d, "lists", 4, 12, 14) && d->repeats == 1 && d->rows_read == 15);
   assert_true(d->users_seen == 3 && at(d, "0", "3") == 2 && at(d, "1", "9") == 1);
@@ -159,8 +153,7 @@ static void lists(void **state) {
 }
 
 /* Every row has a name of its own, a sentence of help and one way to read. */
-static void table_of_readers(void **state) {
-  (void)state;
+TEST(table_of_readers) {
   size_t n = 0;
   const fopo_reader *r;
   for (; (r = fopo_reader_at(n)) != NULL; n++) {
@@ -189,8 +182,7 @@ static void table_of_readers(void **state) {
 }
 
 /* Lines of more than a block, in one piece. */
-static void long_line(void **state) {
-  (void)state;
+TEST(long_line) {
   size_t items = 500000, n = 0;
   char *text = malloc(8 * items + 64);
   n += (size_t)sprintf(text + n, "0 1\n1");
@@ -202,8 +194,7 @@ static void long_line(void **state) {
   free(text);
 }
 
-static void ids_of_many_kinds(void **state) {
-  (void)state;
+TEST(ids_of_many_kinds) {
   fopo_dataset *d = READ(FIXTURE("mixed_ids.csv"));
   assert_true(shaped(d, "pairs", 2, 2, 3) && at(d, "10", "0104257") == 3.5 &&
               at(d, "10", "104257") == 4 && at(d, "11", "0104257") == (double)-0.1f);
@@ -233,8 +224,7 @@ static void ids_of_many_kinds(void **state) {
 }
 
 /* So many ids that all tables grow; the result is known by arithmetic. */
-static void many_ids(void **state) {
-  (void)state;
+TEST(many_ids) {
   enum { N = 60000 };
   for (int text = 0; text < 2; text++) {
     fopo_ids ids = {0};
@@ -271,8 +261,7 @@ static void many_ids(void **state) {
 }
 
 /* Integers of every length, and texts that begin like them, are read back unchanged. */
-static void numbers_of_every_length(void **state) {
-  (void)state;
+TEST(numbers_of_every_length) {
   static const char digits[] = "9081726354091827364";
   char text[4096], id[32];
   size_t n = (size_t)sprintf(text, "user,item,rating\n");
@@ -312,8 +301,7 @@ static void numbers_of_every_length(void **state) {
 /* ---- many rows at once ---- */
 
 /* Any size of chunks and number of threads gives the same result, or the same sentence. */
-static void chunks_change_nothing(void **state) {
-  (void)state;
+TEST(chunks_change_nothing) {
   static const int threads[] = {1, 2, 3, 7};
   static const size_t sizes[] = {40, 150, 700, 4000};
   int before = fopo_threads();
@@ -361,8 +349,7 @@ static void chunks_change_nothing(void **state) {
 }
 
 /* More text than one read, by one thread and by three; the result is known by arithmetic. */
-static void many_blocks(void **state) {
-  (void)state;
+TEST(many_blocks) {
   enum { ROWS = 1200000, USERS = 5000, ITEMS = 700 };
   char *text = malloc(16 * ROWS);
   size_t n = 0;
@@ -396,8 +383,7 @@ static void many_blocks(void **state) {
 
 /* ---- quirks of text ---- */
 
-static void line_ends_and_marks(void **state) {
-  (void)state;
+TEST(line_ends_and_marks) {
   static const char *const same[] = {
       "userId,movieId,rating\n1,5,4\n2,5,3.5\n",
       "userId,movieId,rating\r\n1,5,4\r\n2,5,3.5",
@@ -424,8 +410,7 @@ static void line_ends_and_marks(void **state) {
   }
 }
 
-static void malformed_rows(void **state) {
-  (void)state;
+TEST(malformed_rows) {
   static const struct {
     const char *text, *part;
   } cases[] = {
@@ -471,8 +456,7 @@ static void malformed_rows(void **state) {
   REFUSE(folder, FOPO_ERR_FILE, "not a regular file");
 }
 
-static void bad_options(void **state) {
-  (void)state;
+TEST(bad_options) {
   const char *path = write_text("user,item,rating\n1,2,3\n4,5,6\n");
   REFUSE_AS(path, FOPO_ERR_ARGUMENT, "\"movies\" is none of auto", .format = "movies");
   REFUSE_AS(path, FOPO_ERR_ARGUMENT, "it has 3 columns: user, item, rating", .user = "usr");
@@ -485,8 +469,7 @@ static void bad_options(void **state) {
   REFUSE_AS(path, FOPO_ERR_FORMAT, "form of GoodReads", .format = "goodreads");
 }
 
-static void where_and_columns(void **state) {
-  (void)state;
+TEST(where_and_columns) {
   static const struct {
     const char *where;
     size_t rows;
@@ -519,8 +502,7 @@ static void where_and_columns(void **state) {
   fopo_dataset_free(d);
 }
 
-static void skipped_errors(void **state) {
-  (void)state;
+TEST(skipped_errors) {
   const char *path = write_text("user,item,rating\n1,2,3\n1,x\n1,3,y\n,4,5\n2,2,\"5\n2,2,5\n");
   fopo_dataset *d = READ_AS(path, .skip_errors = 1, .max_errors = 4);
   assert_true(shaped(d, "pairs", 2, 1, 2) && d->skipped == 4 && d->rows_read == 2);
@@ -532,8 +514,7 @@ static void skipped_errors(void **state) {
   REFUSE_AS(path, FOPO_ERR_FORMAT, "line 3", .skip_errors = 1);
 }
 
-static void repeats_are_summed(void **state) {
-  (void)state;
+TEST(repeats_are_summed) {
   fopo_dataset *d = READ(write_text("user,item\n1,2\n1,2\n3,2\n1,2\n"));
   assert_true(shaped(d, "pairs", 2, 1, 2) && d->repeats == 2 && d->rows_read == 4);
   assert_true(at(d, "1", "2") == 3 && at(d, "3", "2") == 1);
@@ -559,8 +540,7 @@ static size_t gzip(unsigned char *out, size_t size, const char *text) {
   return n;
 }
 
-static void gzipped(void **state) {
-  (void)state;
+TEST(gzipped) {
   unsigned char bytes[4096];
   size_t first = gzip(bytes, sizeof bytes, "user,item,rating\n1,5,4\n2,");
   size_t n = first + gzip(bytes + first, sizeof bytes - first, "5,3.5\n"); /* two members */
@@ -590,8 +570,7 @@ static void gzipped(void **state) {
 
 /* Quotes that begin in the second block, line ends inside them, also across the border of blocks.
  */
-static void quotes_far_down(void **state) {
-  (void)state;
+TEST(quotes_far_down) {
   enum { ROWS = 90000, QUOTED = 40000 };
   char *text = malloc(64 * ROWS);
   size_t n = (size_t)sprintf(text, "user,item,note\n");
@@ -619,8 +598,7 @@ static void quotes_far_down(void **state) {
 
 /* ---- MatrixMarket ---- */
 
-static void matrix_market(void **state) {
-  (void)state;
+TEST(matrix_market) {
   fopo_dataset *d = READ(write_text("%%MatrixMarket MATRIX Coordinate Real General\n% words\n\n"
                                     "2 3 3\n1 1 0.5\n\n2 3 -2e0\n2 1 1\n"));
   assert_true(shaped(d, "mtx", 2, 3, 3) && at(d, "1", "2") == -2 && at(d, "0", "0") == 0.5);
@@ -693,8 +671,7 @@ static int is_the_matrix(const fopo_dataset *d) {
          at(d, "2", "1") == 0.5 && at(d, "2", "4") == 4;
 }
 
-static void scipy_by_hand(void **state) {
-  (void)state;
+TEST(scipy_by_hand) {
   static const char *const files[] = {FIXTURE("scipy_plain.npz"), FIXTURE("scipy_zip64.npz"),
                                       FIXTURE("scipy_zip64_sizes.npz")};
   for (size_t i = 0; i < 3; i++) {
@@ -713,8 +690,7 @@ static fopo_dataset *the_matrix(void) {
                          "1 1 1\n1 3 2\n3 2 0.5\n3 5 4\n"));
 }
 
-static void scipy_agrees(void **state) {
-  (void)state;
+TEST(scipy_agrees) {
   if (!have_numpy()) return;
   fopo_dataset *d = the_matrix();
   assert_int_equal(fopo_dataset_save(d, in_folder("cache.npz")), FOPO_OK);
@@ -746,8 +722,7 @@ static void scipy_agrees(void **state) {
   REFUSE(in_folder("sparse_nan.npz"), FOPO_ERR_NUMERIC, "user 3, item 2 is nan");
 }
 
-static void cache_keeps_everything(void **state) {
-  (void)state;
+TEST(cache_keeps_everything) {
   static const char *const files[] = {FIXTURE("mixed_ids.csv"), FIXTURE("bookcrossing.csv"),
                                       FIXTURE("goodreads.csv"), FIXTURE("kgat.txt")};
   for (size_t i = 0; i < 4; i++) {
@@ -774,8 +749,7 @@ static const char *write_csr(const int64_t *shape, const int64_t *indptr, size_t
   return path;
 }
 
-static void bad_sparse_files(void **state) {
-  (void)state;
+TEST(bad_sparse_files) {
   int64_t shape[2] = {2, 3}, start[3] = {0, 1, 3}, far[3] = {0, 5, 3}, late[3] = {1, 1, 3};
   int32_t ids[3] = {1, 0, 2}, outside[3] = {1, 0, 3}, negative[3] = {1, 0, -1};
   fopo_dataset *d = READ(write_csr(shape, start, 3, ids, 3, "csr"));
@@ -820,8 +794,7 @@ static const char *write_coo(const int32_t *row, size_t n, const int32_t *col, s
   return path;
 }
 
-static void bad_coordinates(void **state) {
-  (void)state;
+TEST(bad_coordinates) {
   const int32_t row[] = {1, 0, 1}, col[] = {2, 0, 2}, low[] = {2, 0, 0}, wide[] = {0, 3, 0};
   fopo_dataset *d = READ(write_coo(row, 3, col, 3, "coo"));
   assert_true(fopo_csr_nnz(&d->matrix) == 2 && d->repeats == 1 && at(d, "1", "2") == 4);
@@ -849,8 +822,7 @@ static void bad_coordinates(void **state) {
 }
 
 /* What is no text is named, with what to do, also by a reader that is told another format. */
-static void foreign_files(void **state) {
-  (void)state;
+TEST(foreign_files) {
   static const struct {
     const char *bytes;
     size_t n;
@@ -875,8 +847,7 @@ static void foreign_files(void **state) {
 }
 
 /* A text far down makes texts of all the integers before it, whatever their number. */
-static void late_text(void **state) {
-  (void)state;
+TEST(late_text) {
   enum { IDS = 5000 };
   char *text = malloc(16 * IDS);
   size_t n = 0;
@@ -889,15 +860,13 @@ static void late_text(void **state) {
   free(text);
 }
 
-static void columns_as_they_stand(void **state) {
-  (void)state;
+TEST(columns_as_they_stand) {
   REFUSE(write_text("UserKey,\"Item Key\",StarsGiven\n1,a,3\n"), FOPO_ERR_FORMAT,
          "it has 3 columns: UserKey, Item Key, StarsGiven");
 }
 
 /* A return before the first row is no blank line; a table of JSON without keys has no names. */
-static void odd_first_lines(void **state) {
-  (void)state;
+TEST(odd_first_lines) {
   fopo_read_options json = {.format = "json"};
   fopo_dataset *d;
   refused(
@@ -911,8 +880,7 @@ static void odd_first_lines(void **state) {
 }
 
 /* Numbers in columns that are more than one blank apart are pairs, however uneven the lines. */
-static void aligned_columns(void **state) {
-  (void)state;
+TEST(aligned_columns) {
   fopo_dataset *d = READ(write_text("1  1  3\n1  2  4\n2  1  5\n"));
   assert_true(shaped(d, "pairs", 2, 2, 3) && at(d, "2", "1") > 4.5);
   fopo_dataset_free(d);
@@ -927,8 +895,7 @@ static void aligned_columns(void **state) {
 
 /* ---- interruption, memory ---- */
 
-static void interrupted(void **state) {
-  (void)state;
+TEST(interrupted) {
   static const char *const files[] = {FIXTURE("u.data"), FIXTURE("kgat.txt"),
                                       FIXTURE("scipy_plain.npz"), FIXTURE("goodreads.json")};
   for (size_t i = 0; i < 4; i++) {
@@ -939,8 +906,7 @@ static void interrupted(void **state) {
   }
 }
 
-static void memory_faults(void **state) {
-  (void)state;
+TEST(memory_faults) {
   static const char *const files[] = {FIXTURE("mixed_ids.csv"), FIXTURE("bookcrossing.csv"),
                                       FIXTURE("kgat.txt"), FIXTURE("scipy_plain.npz"),
                                       FIXTURE("goodreads.json")};
@@ -962,8 +928,7 @@ static void memory_faults(void **state) {
 }
 
 /* Cut anywhere and changed anywhere: a result or a sentence, and no leak. */
-static void hostile_bytes(void **state) {
-  (void)state;
+TEST(hostile_bytes) {
   static const char mtx[] =
       "%%MatrixMarket matrix coordinate real symmetric\n%%GraphBLAS type double\n3 3 2\n1 1 4\n"
       "3 1 .5\n";
@@ -1035,8 +1000,7 @@ static const struct {
                    {"mangled_int8", "line 8, column 3: '-129' is outside the GraphBLAS type", 1},
                    {"mangled_format", "line 1: an array cannot be a pattern", 1}};
 
-static void real_interactions(void **state) {
-  (void)state;
+TEST(real_interactions) {
   for (size_t i = 0; i < sizeof real_files / sizeof *real_files; i++) {
     const published *p = &real_files[i];
     const char *path = real_file(p->file);
@@ -1060,8 +1024,7 @@ static void real_interactions(void **state) {
   if (path != NULL) REFUSE(path, FOPO_ERR_FORMAT, "fopo.data.logs");
 }
 
-static void real_matrices(void **state) {
-  (void)state;
+TEST(real_matrices) {
   fopo_dataset *west[3] = {0}; /* the same matrix in order, in disorder, and without its banner */
   size_t wests = 0;
   for (size_t i = 0; i < sizeof real_matrix / sizeof *real_matrix; i++) {
@@ -1091,8 +1054,7 @@ static double seconds_to_read(const char *path) {
 
 /* The ratio of times of text and cache on this machine, the best of each in turn. It is about 11;
  * the floor is lower because the machine may be busy. */
-static void cache_is_fast(void **state) {
-  (void)state;
+TEST(cache_is_fast) {
 #ifdef NDEBUG
   const double wanted = 5;
 #else
@@ -1117,44 +1079,4 @@ static void cache_is_fast(void **state) {
   assert_true(text > wanted * cache);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(pairs_with_header),
-                                     cmocka_unit_test(table_of_readers),
-                                     cmocka_unit_test(quoted_latin1),
-                                     cmocka_unit_test(pairs_without_header),
-                                     cmocka_unit_test(missing_ids),
-                                     cmocka_unit_test(goodreads),
-                                     cmocka_unit_test(lists),
-                                     cmocka_unit_test(foreign_files),
-                                     cmocka_unit_test(odd_first_lines),
-                                     cmocka_unit_test(aligned_columns),
-                                     cmocka_unit_test(late_text),
-                                     cmocka_unit_test(columns_as_they_stand),
-                                     cmocka_unit_test(long_line),
-                                     cmocka_unit_test(ids_of_many_kinds),
-                                     cmocka_unit_test(many_ids),
-                                     cmocka_unit_test(numbers_of_every_length),
-                                     cmocka_unit_test(chunks_change_nothing),
-                                     cmocka_unit_test(many_blocks),
-                                     cmocka_unit_test(line_ends_and_marks),
-                                     cmocka_unit_test(malformed_rows),
-                                     cmocka_unit_test(bad_options),
-                                     cmocka_unit_test(where_and_columns),
-                                     cmocka_unit_test(skipped_errors),
-                                     cmocka_unit_test(repeats_are_summed),
-                                     cmocka_unit_test(gzipped),
-                                     cmocka_unit_test(quotes_far_down),
-                                     cmocka_unit_test(matrix_market),
-                                     cmocka_unit_test(scipy_by_hand),
-                                     cmocka_unit_test(scipy_agrees),
-                                     cmocka_unit_test(cache_keeps_everything),
-                                     cmocka_unit_test(bad_sparse_files),
-                                     cmocka_unit_test(bad_coordinates),
-                                     cmocka_unit_test(interrupted),
-                                     cmocka_unit_test(memory_faults),
-                                     cmocka_unit_test(hostile_bytes),
-                                     cmocka_unit_test(real_interactions),
-                                     cmocka_unit_test(real_matrices),
-                                     cmocka_unit_test(cache_is_fast)};
-  return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+int main(void) { return run_all(make_folder, remove_folder); }

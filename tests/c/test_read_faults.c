@@ -134,8 +134,7 @@ static void sweep(size_t i, const char *path, int code, void (*arm)(long after),
 static void no_memory(long after) { fopo_memory_fail_after(after, 0); }
 static void enough_memory(void) { fopo_memory_fail_after(-1, 0); }
 
-static void memory(void **state) {
-  (void)state;
+TEST(memory) {
   int threads = fopo_threads();
   for (int many = 0; many < 2; many++) {
     fopo_threads_set(many ? 3 : 1);
@@ -160,8 +159,7 @@ static void interrupt_at(long after) {
 static void uninterrupted(void) { fopo_interrupt_by(NULL, NULL); }
 
 /* Ctrl-C at each place that looks for it. */
-static void interrupts(void **state) {
-  (void)state;
+TEST(interrupts) {
   int threads = fopo_threads();
   fopo_threads_set(1);
   for (int small = 0; small < 2; small++) {
@@ -176,8 +174,7 @@ static void interrupts(void **state) {
 
 /* ---- gzip ---- */
 
-static void packed(void **state) {
-  (void)state;
+TEST(packed) {
   static const char *const texts[] = {"user,item\n1,2\n", "3,4\n5,6\n", "7,8\n"};
   static const struct {
     const char *call;
@@ -212,8 +209,7 @@ static void packed(void **state) {
 /* ---- odd texts ---- */
 
 /* The first of two NUL bytes is named, also where two threads read them. */
-static void two_nuls(void **state) {
-  (void)state;
+TEST(two_nuls) {
   enum { LINES = 150000, WIDTH = 14 };
   char *text = malloc(LINES * WIDTH);
   for (size_t i = 0; i < LINES; i++) memcpy(text + i * WIDTH, "1234567,12345\n", WIDTH);
@@ -227,8 +223,7 @@ static void two_nuls(void **state) {
 }
 
 /* One column may have two roles, and a table more columns than are cut at once. */
-static void columns(void **state) {
-  (void)state;
+TEST(columns) {
   static const char text[] = "user,item,rating,time\n1,1,3,30\n2,2,5,50\n2,1,4,40\n";
   static const struct {
     fopo_read_options options;
@@ -264,8 +259,7 @@ static void columns(void **state) {
   fopo_dataset_free(d);
 }
 
-static void odd_rows(void **state) {
-  (void)state;
+TEST(odd_rows) {
   /* a return inside the last field is no line end */
   REFUSE_AS(write_text("user,item\n1,2\n3,4\rq\n5,6\n"), "holds a control character", .value = "");
   REFUSE_AS(write_text("user,item,rating\n1,2,3\n3,4,5\r6\n"), "is not a number", .time = "");
@@ -286,8 +280,7 @@ static void odd_rows(void **state) {
 }
 
 /* A quote that is open beyond what a field may have, in a file that goes on. */
-static void long_quote(void **state) {
-  (void)state;
+TEST(long_quote) {
   size_t n = 0, size = 12 << 20;
   char *text = malloc(size);
   n += (size_t)sprintf(text, "user,item\n1,2\n3,\"4\n");
@@ -299,8 +292,7 @@ static void long_quote(void **state) {
 
 /* A file that would not fit into memory is refused when its first block is known. (It has a hole,
  * so that it takes no room on the disk.) */
-static void too_large(void **state) {
-  (void)state;
+TEST(too_large) {
   enum { LINES = 200000 };
   static char text[LINES * 10];
   for (size_t i = 0; i < LINES; i++) memcpy(text + i * 10, "1234,5678\n", 10);
@@ -352,8 +344,7 @@ static const char *write_sparse(const char *form, int64_t rows, int64_t cols, si
   return path;
 }
 
-static void sparse(void **state) {
-  (void)state;
+TEST(sparse) {
   static const char *const forms[] = {"csr", "csc", "coo"};
   for (int i = 0; i < 3; i++) {
     fopo_dataset *d = READ_AS(write_sparse(forms[i], 3, 3, 8, 1), 0);
@@ -373,8 +364,7 @@ static void sparse(void **state) {
 }
 
 /* More entries than one thread checks: the one that is wrong is the last of them. */
-static void many_entries(void **state) {
-  (void)state;
+TEST(many_entries) {
   enum { N = (1 << 20) + 1000, COLS = 1000 };
   int64_t rows = N / COLS + 1;
   fopo_dataset *d = READ_AS(write_sparse("csr", rows, COLS, N, (N - 1) % COLS), .value = "");
@@ -385,8 +375,7 @@ static void many_entries(void **state) {
 
 /* Counts that are no counts are left alone: the file is one of scipy's with a member more. Counts
  * of another matrix are refused. */
-static void other_counts(void **state) {
-  (void)state;
+TEST(other_counts) {
   static const uint64_t six[][6] = {{9, 9, 9, 9, 9, 9}, /* the first two have another form */
                                     {9, 9, 9, 9, 9, 9},
                                     {2, 0, 0, 3, 2, 0},  /* more items than columns */
@@ -417,11 +406,4 @@ static void other_counts(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(memory),       cmocka_unit_test(interrupts),  cmocka_unit_test(packed),
-      cmocka_unit_test(two_nuls),     cmocka_unit_test(columns),     cmocka_unit_test(odd_rows),
-      cmocka_unit_test(long_quote),   cmocka_unit_test(too_large),   cmocka_unit_test(sparse),
-      cmocka_unit_test(many_entries), cmocka_unit_test(other_counts)};
-  return cmocka_run_group_tests_name("read faults", tests, make_folder, remove_folder);
-}
+int main(void) { return run_all(make_folder, remove_folder); }

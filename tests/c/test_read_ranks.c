@@ -50,8 +50,7 @@ static void check_files(const char *const *paths, size_t n, const fopo_read_opti
 }
 
 /* Tables with every feature, whose rows the cuts between the ranks meet anywhere. */
-static void tables_of_every_kind(void **state) {
-  (void)state;
+TEST(tables_of_every_kind) {
   char *text = malloc(1 << 16);
   for (int kinds = 0; kinds < KINDS; kinds += 11) {
     const fopo_read_options options = options_of_many(kinds);
@@ -70,8 +69,7 @@ static void tables_of_every_kind(void **state) {
 }
 
 /* Quoted fields of lines that look like rows: ranks begin inside of them. */
-static void rows_inside_of_fields(void **state) {
-  (void)state;
+TEST(rows_inside_of_fields) {
   char *text = malloc(1 << 18);
   for (int rows = 1; rows < 60; rows += 2) {
     size_t n = (size_t)sprintf(text, "user,item,note\n");
@@ -88,8 +86,7 @@ static void rows_inside_of_fields(void **state) {
 }
 
 /* Rows in any order, whole and broken, with the ends of lines that files have. */
-static void random_rows(void **state) {
-  (void)state;
+TEST(random_rows) {
   static const char *const rows[] = {"1,2,x",
                                      "7,5,\"\"",
                                      "ann,3,y",
@@ -121,8 +118,7 @@ static void random_rows(void **state) {
 }
 
 /* Each user's row, wherever it is. */
-static void any_rank_has_a_row(void **state) {
-  (void)state;
+TEST(any_rank_has_a_row) {
   static const char text[] = "u,i,v,t\na,x,1,3\nb,x,2,4\na,x,4,9\nc,y,1,2\nd,x,1,1\nc,z,1,1\n";
   const char *path = write_for_all("rows.csv", text, sizeof text - 1);
   const fopo_read_options o = {.user = "u", .item = "i", .value = "v", .time = "t"};
@@ -158,8 +154,7 @@ static int read_files(const void *payload, long n) {
 }
 
 /* No rank waits for one that lacks memory. */
-static void no_memory(void **state) {
-  (void)state;
+TEST(no_memory) {
   static const char a[] =
       "user,item,rating,time\nann,4,1,1\n7,5,2,2\nann,4,2,8\nx,7,1,3\n9,4,1,2\n",
                     b[] = "user,item,time,note\n3,4,1,\"x\n\"\n7,5,2,\n3,4,8,\n4,7,3,\n9,4,2,\n",
@@ -186,10 +181,6 @@ static int leave_folder(void **state) {
 }
 
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(tables_of_every_kind), cmocka_unit_test(rows_inside_of_fields),
-      cmocka_unit_test(random_rows), cmocka_unit_test(any_rank_has_a_row),
-      cmocka_unit_test(no_memory)};
   if (join_ranks(&argc, &argv)) return 1;
-  return leave_ranks(cmocka_run_group_tests(tests, share_folder, leave_folder));
+  return leave_ranks(run_all(share_folder, leave_folder));
 }

@@ -47,8 +47,7 @@ static void values(double out[N][P], const fopo_reward *reward) {
   }
 }
 
-static void test_ips(void **state) {
-  (void)state;
+TEST(test_ips) {
   fopo_logs logs = by_hand();
   fopo_reward reward;
   double v[N][P];
@@ -73,8 +72,7 @@ static void test_ips(void **state) {
   fopo_reward_done(&reward);
 }
 
-static void test_doubly_robust(void **state) {
-  (void)state;
+TEST(test_doubly_robust) {
   fopo_logs logs = by_hand();
   fopo_reward reward;
   double v[N][P];
@@ -103,8 +101,7 @@ static void test_doubly_robust(void **state) {
   fopo_reward_done(&reward);
 }
 
-static void test_logistic_link(void **state) {
-  (void)state;
+TEST(test_logistic_link) {
   fopo_logs logs = by_hand();
   fopo_low_rank m = model;
   m.logistic = 1;
@@ -117,8 +114,7 @@ static void test_logistic_link(void **state) {
   fopo_reward_done(&reward);
 }
 
-static void test_refused(void **state) {
-  (void)state;
+TEST(test_refused) {
   fopo_logs logs = by_hand();
   fopo_reward reward;
   refused(fopo_reward_init(&reward, &fopo_reward_ips,
@@ -180,8 +176,7 @@ static double predicted(const fopo_model *m, const fopo_logs *logs, size_t n) {
 }
 
 /* Rewards that are the model's own form are found again. */
-static void test_ridge(void **state) {
-  (void)state;
+TEST(test_ridge) {
   fopo_log_world *w;
   fopo_logs *logs;
   fopo_model *m;
@@ -219,8 +214,7 @@ static void test_ridge(void **state) {
 
 /* The slope of the likelihood along the free constant vanishes: predictions are right in the mean;
  * and they are the rewards' own probabilities, nearly. */
-static void test_logistic(void **state) {
-  (void)state;
+TEST(test_logistic) {
   fopo_log_world *w;
   fopo_logs *logs;
   fopo_model *m;
@@ -252,8 +246,7 @@ static void test_logistic(void **state) {
 }
 
 /* An event's own reward says nothing to the model that is asked about it; threads change no bit. */
-static void test_folds(void **state) {
-  (void)state;
+TEST(test_folds) {
   fopo_log_world *w;
   fopo_logs *logs;
   fopo_model *a, *b;
@@ -312,8 +305,7 @@ static void spread_of(double mean[ENTRIES], double *variance, const fopo_reward 
 /* 4,000 events over 40 actions, propensities from 0.01 on: both are right in the mean, within four
  * standard errors of the gradient under the true reward, and the doubly robust one, cross-fitted,
  * varies less. */
-static void test_variance(void **state) {
-  (void)state;
+TEST(test_variance) {
   fopo_log_world *w;
   fopo_logs *logs;
   fopo_model *m;
@@ -375,8 +367,7 @@ static void test_variance(void **state) {
   fopo_logs_free(logs);
 }
 
-static void test_memory(void **state) {
-  (void)state;
+TEST(test_memory) {
   fopo_log_world *w;
   fopo_logs *logs;
   make_world(&w, &logs, 64, 6);
@@ -400,12 +391,6 @@ static void test_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_ips),           cmocka_unit_test(test_doubly_robust),
-      cmocka_unit_test(test_logistic_link), cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_ridge),         cmocka_unit_test(test_logistic),
-      cmocka_unit_test(test_folds),         cmocka_unit_test(test_variance),
-      cmocka_unit_test(test_memory)};
   if (fopo_threads_set(1) != FOPO_OK) return 1; /* so small that threads would only wait */
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return run_all(NULL, NULL);
 }

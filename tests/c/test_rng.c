@@ -13,8 +13,7 @@ static void assert_words(fopo_words w, uint32_t a, uint32_t b, uint32_t c, uint3
 }
 
 /* fopo_random's counter is (index, row, step, stream), its key the two halves of the seed. */
-static void known_answers(void **state) {
-  (void)state;
+TEST(known_answers) {
   assert_words(fopo_random(0, 0, 0, 0, 0), 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8);
   assert_words(fopo_random(UINT64_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX), 0x408f276d,
                0x41c83b0e, 0xa20bc7c6, 0x6d5451fd);
@@ -22,8 +21,7 @@ static void known_answers(void **state) {
                0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1);
 }
 
-static void unit_is_open(void **state) {
-  (void)state;
+TEST(unit_is_open) {
   assert_true(fopo_unit(0) > 0.0);
   assert_true(fopo_unit(UINT32_MAX) < 1.0);
   assert_true(fabs(fopo_unit(1u << 31) - 0.5) < 1e-9);
@@ -50,8 +48,7 @@ static void assert_uniform(uint32_t n, uint32_t bins, uint32_t draws) {
   assert_true(chi2 < freedom + 5 * sqrt(2 * freedom));
 }
 
-static void below_is_uniform(void **state) {
-  (void)state;
+TEST(below_is_uniform) {
   assert_uniform(2, 2, 100000);
   assert_uniform(7, 7, 100000);
   assert_uniform(1000003, 64, 200000);
@@ -66,8 +63,7 @@ static void below_is_uniform(void **state) {
 
 /* With n = 3 * 2^30 four words share three ids: without the redraw the ids divisible by 3 would
  * come up half of the time, with it a third. */
-static void below_redraws(void **state) {
-  (void)state;
+TEST(below_redraws) {
   uint32_t n = 3221225472u, draws = 200000, count[3] = {0}, changed = 0;
   for (uint32_t i = 0; i < draws; i++) {
     fopo_words w = fopo_random(11, FOPO_STREAM_SAMPLE, 0, 0, i);
@@ -80,8 +76,7 @@ static void below_redraws(void **state) {
   assert_true(fabs(changed - draws / 4.0) < 4.5 * sqrt((double)draws * 0.25 * 0.75));
 }
 
-static void normals_have_moments(void **state) {
-  (void)state;
+TEST(normals_have_moments) {
   enum { N = 400001 };
   float *x = fopo_alloc(N, sizeof *x);
   fopo_fill_normal(x, N, 2.0, 5, FOPO_STREAM_INIT);
@@ -104,8 +99,7 @@ static void normals_have_moments(void **state) {
   fopo_free(x);
 }
 
-static void normals_do_not_depend(void **state) {
-  (void)state;
+TEST(normals_do_not_depend) {
   enum { N = 10003 };
   static float one[N], other[N];
   fopo_threads_set(1);
@@ -125,8 +119,7 @@ static void normals_do_not_depend(void **state) {
   assert_memory_not_equal(one, other, 5 * sizeof *one);
 }
 
-static void shuffle_permutes(void **state) {
-  (void)state;
+TEST(shuffle_permutes) {
   enum { N = 1000 };
   uint32_t order[N], again[N];
   unsigned char seen[N] = {0};
@@ -146,8 +139,7 @@ static void shuffle_permutes(void **state) {
 }
 
 /* The four normals of a block of random words are independent of each other. */
-static void normals_are_independent(void **state) {
-  (void)state;
+TEST(normals_are_independent) {
   enum { BLOCKS = 20000 };
   static float x[4 * BLOCKS];
   fopo_fill_normal(x, 4 * BLOCKS, 1.0, 5, FOPO_STREAM_INIT);
@@ -165,8 +157,7 @@ static void normals_are_independent(void **state) {
 }
 
 /* All 24 orders of four ids, 48,000 shuffles. */
-static void shuffle_is_fair(void **state) {
-  (void)state;
+TEST(shuffle_is_fair) {
   enum { ROUNDS = 48000 };
   uint32_t count[256] = {0};
   for (uint32_t step = 0; step < ROUNDS; step++) {
@@ -185,13 +176,4 @@ static void shuffle_is_fair(void **state) {
   assert_true(chi2 < 23 + 5 * sqrt(46.0));
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(known_answers),           cmocka_unit_test(unit_is_open),
-      cmocka_unit_test(below_is_uniform),        cmocka_unit_test(below_redraws),
-      cmocka_unit_test(normals_have_moments),    cmocka_unit_test(normals_do_not_depend),
-      cmocka_unit_test(shuffle_permutes),        cmocka_unit_test(shuffle_is_fair),
-      cmocka_unit_test(normals_are_independent),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

@@ -49,8 +49,7 @@ static double value16(uint16_t x) {
   return sign * (exponent == 0 ? ldexp(fraction, -14) : ldexp(1.0 + fraction, exponent - 15));
 }
 
-static void test_float16(void **state) {
-  (void)state;
+TEST(test_float16) {
   for (uint32_t i = 0; i < 0x10000u; i++) {
     uint16_t x = (uint16_t)i;
     double expected = value16(x);
@@ -78,8 +77,7 @@ static void test_float16(void **state) {
   assert_int_equal(fopo_to_float16(-INFINITY), 0xfc00);
 }
 
-static void test_bfloat16(void **state) {
-  (void)state;
+TEST(test_bfloat16) {
   for (uint32_t x = 0; x < 0x7f80u; x++) { /* the finite numbers from 0 on */
     float low = fopo_from_bfloat16((uint16_t)x);
     assert_int_equal(fopo_float_bits(low), x << 16);
@@ -96,8 +94,7 @@ static void test_bfloat16(void **state) {
 
 /* ---- the copy ---- */
 
-static void test_halve(void **state) {
-  (void)state;
+TEST(test_halve) {
   enum { P = 50, L = 11, LD = 13 };
   float x[P * LD];
   uint16_t half[P * 16];
@@ -118,8 +115,7 @@ static void test_halve(void **state) {
   }
 }
 
-static void test_halve_refuses(void **state) {
-  (void)state;
+TEST(test_halve_refuses) {
   enum { P = 300, L = 8 };
   float x[P * L];
   uint16_t half[P * L];
@@ -231,8 +227,7 @@ static void check_values(const half_kernels *k) {
   free(f);
 }
 
-static void test_kernels(void **state) {
-  (void)state;
+TEST(test_kernels) {
   const char *name;
   for (size_t t = 0; (name = fopo_kernels_name(t)) != NULL; t++) {
     const fopo_kernels *table = fopo_kernels_named(name);
@@ -254,8 +249,7 @@ static void test_kernels(void **state) {
 /* ---- the device's operations ---- */
 
 /* scores and snis over halves are scores and snis over the numbers that the halves stand for. */
-static void test_device(void **state) {
-  (void)state;
+TEST(test_device) {
   enum { B = 5, S = 90, P = 200, L = 37 };
   fopo_device *d;
   assert_int_equal(fopo_device_cpu_open(&d), FOPO_OK);
@@ -306,11 +300,4 @@ static void test_device(void **state) {
   fopo_device_close(d);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_float16), cmocka_unit_test(test_bfloat16),
-      cmocka_unit_test(test_halve),   cmocka_unit_test(test_halve_refuses),
-      cmocka_unit_test(test_kernels), cmocka_unit_test(test_device),
-  };
-  return cmocka_run_group_tests_name("rows", tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

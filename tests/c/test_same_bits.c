@@ -93,8 +93,7 @@ static void check_rows(size_t dim, size_t count, fopo_float type) {
   assert_equal(v[0], v[1], dim, sizeof(float), "gather_axpy", dim);
 }
 
-static void test_rows(void **state) {
-  (void)state;
+TEST(test_rows) {
   begin();
   static const size_t counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 31, 128, 133, SAMPLES};
   for (size_t i = 0; i < LENGTHS; i++) {
@@ -106,8 +105,7 @@ static void test_rows(void **state) {
   }
 }
 
-static void test_dot(void **state) {
-  (void)state;
+TEST(test_dot) {
   begin();
   for (size_t i = 0; i < LENGTHS; i++) {
     size_t n = length(i);
@@ -147,8 +145,7 @@ static void check_panel(size_t dim, size_t count, size_t width) {
   assert_equal(v[0], v[1], dim * width, sizeof(float), "add_products", dim);
 }
 
-static void test_panels(void **state) {
-  (void)state;
+TEST(test_panels) {
   begin();
   for (size_t i = 0; i < LENGTHS; i++) {
     for (size_t count = 1; count <= ROWS; count += 1 + count / 2) {
@@ -182,8 +179,7 @@ static void check_product(fopo_product_task o) {
   assert_equal(c[1], c[2], o.m * o.n, sizeof(float), "product, cut", o.n);
 }
 
-static void test_products(void **state) {
-  (void)state;
+TEST(test_products) {
   begin();
   static const size_t depths[] = {0, 1, 32, 100, 255, 257, 400};
   for (size_t n = 1; n <= 130; n++) {
@@ -216,8 +212,7 @@ static void check_list(size_t n, double scale) {
   assert_equal(logq[0], logq[1], n, sizeof(float), "log_mixture", n);
 }
 
-static void test_lists(void **state) {
-  (void)state;
+TEST(test_lists) {
   begin();
   for (size_t i = 0; i < LENGTHS; i++) {
     check_list(length(i), 1);
@@ -226,8 +221,7 @@ static void test_lists(void **state) {
 }
 
 /* Every float32 in steps of 2^12 of its bits, infinity and NaN's place included. */
-static void test_exponential(void **state) {
-  (void)state;
+TEST(test_exponential) {
   begin();
   float x[64], w[2][64];
   for (uint64_t bits = 0; bits < (uint64_t)1 << 32; bits += 64u << 8) {
@@ -240,8 +234,7 @@ static void test_exponential(void **state) {
 }
 
 /* Logarithms of what is 0, subnormal, normal or infinite. */
-static void test_logarithm(void **state) {
-  (void)state;
+TEST(test_logarithm) {
   begin();
   float w[64], logq[2][64];
   for (int power = -1074; power < 1024; power++) {
@@ -256,12 +249,4 @@ static void test_logarithm(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_rows),      cmocka_unit_test(test_dot),
-      cmocka_unit_test(test_panels),    cmocka_unit_test(test_lists),
-      cmocka_unit_test(test_products),  cmocka_unit_test(test_exponential),
-      cmocka_unit_test(test_logarithm),
-  };
-  return cmocka_run_group_tests_name("same bits", tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

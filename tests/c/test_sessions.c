@@ -42,8 +42,7 @@ static void assert_halves(const fopo_sessions *s, const fopo_dataset *d) {
   }
 }
 
-static void halves_and_shares(void **state) {
-  (void)state;
+TEST(halves_and_shares) {
   fopo_dataset d;
   fopo_split split;
   uint8_t seen[USERS] = {0};
@@ -70,8 +69,7 @@ static void halves_and_shares(void **state) {
 }
 
 /* Over seeds, each position of a row is in X about half of the time. */
-static void halves_are_random(void **state) {
-  (void)state;
+TEST(halves_are_random) {
   fopo_dataset d;
   fopo_split_options o = usual;
   make_dataset(&d);
@@ -105,8 +103,7 @@ static int same_sessions(const fopo_sessions *a, const fopo_sessions *b) {
          memcmp(a->Y.ids, b->Y.ids, y * sizeof *a->Y.ids) == 0;
 }
 
-static void same_for_any_threads(void **state) {
-  (void)state;
+TEST(same_for_any_threads) {
   fopo_dataset d;
   fopo_split reference, split;
   int before = fopo_threads();
@@ -132,8 +129,7 @@ static void same_for_any_threads(void **state) {
 }
 
 /* The first users with enough items are taken, not the first users. */
-static void first_users_are_kept(void **state) {
-  (void)state;
+TEST(first_users_are_kept) {
   fopo_dataset d;
   fopo_split split;
   fopo_split_options o = {20, 30, 0, 0, 1};
@@ -159,8 +155,7 @@ static void assert_refused(const fopo_dataset *d, fopo_split_options o, const ch
   assert_null(split.train.users);
 }
 
-static void refusals(void **state) {
-  (void)state;
+TEST(refusals) {
   fopo_dataset d;
   make_dataset(&d);
   double nan = strtod("nan", NULL);
@@ -176,8 +171,7 @@ static void refusals(void **state) {
 }
 
 /* Each allocation failing in turn: a sentence, nothing left behind. */
-static void survives_lack_of_memory(void **state) {
-  (void)state;
+TEST(survives_lack_of_memory) {
   fopo_dataset d;
   make_dataset(&d);
   size_t blocks = fopo_memory_in_use().blocks;
@@ -194,14 +188,4 @@ static void survives_lack_of_memory(void **state) {
   fopo_csr_done(&d.matrix);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(halves_and_shares),
-      cmocka_unit_test(halves_are_random),
-      cmocka_unit_test(same_for_any_threads),
-      cmocka_unit_test(first_users_are_kept),
-      cmocka_unit_test(refusals),
-      cmocka_unit_test(survives_lack_of_memory),
-  };
-  return cmocka_run_group_tests_name("sessions", tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

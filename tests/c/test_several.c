@@ -63,8 +63,7 @@ typedef struct {
   fopo_read_options options;
 } table;
 
-static void any_cut_of_a_table(void **state) {
-  (void)state;
+TEST(any_cut_of_a_table) {
   static const table tables[] = {
       {"user,item,rating,time\nann,3,.1,5\nbob,x,2,4\nann,3,.2,3\nann,3,.3,9\ncy,3,1,4\n", 0, {0}},
       {"user,item,rating,time\r\nann,3,.1,5\r\nbob,x,2,4\r\nann,3,.2,3\r\ncy,3,1,4", 0, {0}},
@@ -121,8 +120,7 @@ static void any_cut_of_a_table(void **state) {
 }
 
 /* Tables with every feature, in blocks and chunks of many sizes. */
-static void any_cut_of_many_rows(void **state) {
-  (void)state;
+TEST(any_cut_of_many_rows) {
   char *text = malloc(1 << 16);
   int threads = fopo_threads();
   for (int kinds = 0; kinds < KINDS; kinds += 29) {
@@ -142,8 +140,7 @@ static void any_cut_of_many_rows(void **state) {
 }
 
 /* Lines before a stretch are counted when there is something to refuse, over blocks of text. */
-static void lines_of_a_long_file(void **state) {
-  (void)state;
+TEST(lines_of_a_long_file) {
   enum { ROWS = 400000 };
   char *text = malloc(ROWS * 16);
   size_t n = (size_t)sprintf(text, "user,item\n");
@@ -211,8 +208,7 @@ static const char *write_gzip(const char *name, const char *text) {
 #define DAY_2 "3,3,.3,90\nann,3,.3,90\n03,y,1,1\n"
 
 /* Files of one table, plain and gzipped and read before, are that table. */
-static void files_are_one(void **state) {
-  (void)state;
+TEST(files_are_one) {
   const char *head = "user,item,rating,time\n";
   char text[400];
   snprintf(text, sizeof text, "%s%s%s", head, DAY_1, DAY_2);
@@ -236,8 +232,7 @@ static void files_are_one(void **state) {
   fopo_dataset_free(whole);
 }
 
-static void names_of_files(void **state) {
-  (void)state;
+TEST(names_of_files) {
   /* Integers ascend over all files; one text anywhere, and all are in order of appearance. */
   const char *a = write_named("a.csv", "user,item\n9,4\n7,5\n"),
              *b = write_named("b.csv", "user,item\n8,4\n-1,1\n"),
@@ -264,8 +259,7 @@ static void names_of_files(void **state) {
   fopo_dataset_free(d);
 }
 
-static void lines_that_are_users(void **state) {
-  (void)state;
+TEST(lines_that_are_users) {
   const char *a = write_named("a.txt", "1 2 3\n4 5\n"),
              *b = write_named("b.txt", "1 2 9 10\n7 7 8\n"), *paths[] = {a, b};
   fopo_dataset *d = read_files(paths, 2, &(fopo_read_options){.format = "lists"});
@@ -279,8 +273,7 @@ static void lines_that_are_users(void **state) {
 }
 
 /* Values and times that not every file has. */
-static void values_and_times(void **state) {
-  (void)state;
+TEST(values_and_times) {
   const char *plain = write_named("plain.csv", "user,item\n1,1\n1,2\n1,1\n"),
              *rated = write_named("rated.csv", "user,item,rating\n1,1,.5\n2,2,1\n"),
              *timed = write_named("timed.csv", "user,item,time\n1,1,7\n2,2,3\n1,1,5\n");
@@ -308,8 +301,7 @@ static void values_and_times(void **state) {
   fopo_dataset_free(d);
 }
 
-static void files_that_are_wrong(void **state) {
-  (void)state;
+TEST(files_that_are_wrong) {
   const char *good = write_named("good.csv", "user,item\n1,1\n"),
              *bad = write_named("bad.csv", "user,item\n1,1\n2\n"),
              *empty = write_named("empty.csv", "user,item\n");
@@ -328,8 +320,7 @@ static void files_that_are_wrong(void **state) {
          &(fopo_read_options){.skip_errors = 1, .max_errors = 1});
 }
 
-static void memory_faults(void **state) {
-  (void)state;
+TEST(memory_faults) {
   const char *paths[] = {write_named("a.csv", "user,item,time\nann,4,1\n7,5,2\nann,4,2\n"),
                          write_named("b.csv", "user,item,rating,time\nann,4,2,3\nx,5,3,4\n"),
                          write_named("c.mtx", "%%MatrixMarket matrix coordinate pattern general\n"
@@ -350,12 +341,4 @@ static void memory_faults(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(any_cut_of_a_table),   cmocka_unit_test(any_cut_of_many_rows),
-      cmocka_unit_test(lines_of_a_long_file), cmocka_unit_test(files_are_one),
-      cmocka_unit_test(names_of_files),       cmocka_unit_test(lines_that_are_users),
-      cmocka_unit_test(values_and_times),     cmocka_unit_test(files_that_are_wrong),
-      cmocka_unit_test(memory_faults)};
-  return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+int main(void) { return run_all(make_folder, remove_folder); }

@@ -52,8 +52,7 @@ static fopo_dataset *make_dataset(size_t users, int with_repeats) {
 static size_t bytes_between(size_t from, size_t to) { return (from * 31 + to * 17 + 5) % 97; }
 static char byte_of(size_t from, size_t to, size_t i) { return (char)(from * 7 + to * 3 + i); }
 
-static void pieces_of_any_size(void **state) {
-  (void)state;
+TEST(pieces_of_any_size) {
   static char send[FOPO_COMM_RANKS * 97], come[FOPO_COMM_RANKS * 97];
   size_t sent[FOPO_COMM_RANKS], coming[FOPO_COMM_RANKS], at = 0;
   for (size_t r = 0; r < fopo_comm_ranks(); r++) {
@@ -85,8 +84,7 @@ static void pieces_of_any_size(void **state) {
   }
 }
 
-static void any_rank_broadcasts(void **state) {
-  (void)state;
+TEST(any_rank_broadcasts) {
   for (size_t r = 0; r < fopo_comm_ranks(); r++) {
     size_t x[3] = {fopo_comm_own_rank(), 5 * fopo_comm_own_rank(), 9};
     ok(fopo_comm_broadcast(x, sizeof x, r));
@@ -141,8 +139,7 @@ static int same_split(const fopo_dataset *d, const fopo_dataset *part, const fop
   return 1;
 }
 
-static void splits_are_those_of_the_whole(void **state) {
-  (void)state;
+TEST(splits_are_those_of_the_whole) {
   static const fopo_split_kind kinds[] = {FOPO_SPLIT_USERS, FOPO_SPLIT_TIME, FOPO_SPLIT_LAST};
   const double early = -3.5, late = 25.0;
   size_t made = 0, refusals = 0;
@@ -171,8 +168,7 @@ static void splits_are_those_of_the_whole(void **state) {
 }
 
 /* Fewer users than ranks, and ranks without a session. */
-static void few_users(void **state) {
-  (void)state;
+TEST(few_users) {
   for (size_t users = 1; users < 9; users++) {
     fopo_dataset *d = make_dataset(users, 0), *part = NULL;
     ok(fopo_dataset_share(&part, d));
@@ -186,8 +182,7 @@ static void few_users(void **state) {
   }
 }
 
-static void a_share_of_a_share_is_refused(void **state) {
-  (void)state;
+TEST(a_share_of_a_share_is_refused) {
   fopo_dataset *d = make_dataset(USERS, 1), *part = NULL, *again = NULL;
   double times[2], shared[2];
   ok(fopo_dataset_share(&part, d));
@@ -214,8 +209,7 @@ static void make_train(fopo_split *whole, fopo_split *split) {
   fopo_dataset_free(d);
 }
 
-static void gathered_contexts(void **state) {
-  (void)state;
+TEST(gathered_contexts) {
   fopo_split whole, split;
   make_train(&whole, &split);
   const fopo_sessions *all = &whole.train;
@@ -247,8 +241,7 @@ static void deal_items(fopo_shard *shard, fopo_matrix items) {
   ok(fopo_shard_deal(shard, fopo_matrix_rows(items, first, n)));
 }
 
-static void contexts_to_train_on(void **state) {
-  (void)state;
+TEST(contexts_to_train_on) {
   fopo_split whole, split;
   fopo_matrix items;
   fopo_shard shard;
@@ -293,8 +286,7 @@ static void same_items(const fopo_shard *s, fopo_matrix items) {
   }
 }
 
-static void embeddings(void **state) {
-  (void)state;
+TEST(embeddings) {
   fopo_split whole, split;
   fopo_matrix items;
   float singular[DIM], expected[DIM];
@@ -324,8 +316,7 @@ static void embeddings(void **state) {
 }
 
 /* The products in pieces of any size are the same bits. */
-static void embeddings_in_pieces(void **state) {
-  (void)state;
+TEST(embeddings_in_pieces) {
   fopo_split whole, split;
   fopo_shard one, other;
   float singular[DIM], again[DIM];
@@ -364,8 +355,7 @@ static void on_signal(int number) {
 }
 
 /* Wherever one rank is interrupted, all leave with the piece of the work in hand. */
-static void interruptions(void **state) {
-  (void)state;
+TEST(interruptions) {
   fopo_split whole, split;
   fopo_shard shard;
   float singular[DIM];
@@ -430,8 +420,7 @@ static int work_of_place(const void *d, long n) {
 }
 
 /* No rank waits for one that lacks memory. */
-static void no_memory(void **state) {
-  (void)state;
+TEST(no_memory) {
   fopo_dataset *d = make_dataset(60, 1), *part = NULL;
   ok(fopo_dataset_share(&part, d));
   assert_true(fail_each_rank(work_of_place, part) > 50);
@@ -440,17 +429,6 @@ static void no_memory(void **state) {
 }
 
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(pieces_of_any_size),
-                                     cmocka_unit_test(any_rank_broadcasts),
-                                     cmocka_unit_test(splits_are_those_of_the_whole),
-                                     cmocka_unit_test(few_users),
-                                     cmocka_unit_test(a_share_of_a_share_is_refused),
-                                     cmocka_unit_test(gathered_contexts),
-                                     cmocka_unit_test(contexts_to_train_on),
-                                     cmocka_unit_test(embeddings),
-                                     cmocka_unit_test(embeddings_in_pieces),
-                                     cmocka_unit_test(interruptions),
-                                     cmocka_unit_test(no_memory)};
   if (join_ranks(&argc, &argv)) return 1;
-  return leave_ranks(cmocka_run_group_tests(tests, NULL, NULL));
+  return leave_ranks(run_all(NULL, NULL));
 }

@@ -31,8 +31,7 @@ static double expected_of(const small_world *w, const double *pi, size_t n) {
   return sum;
 }
 
-static void test_sums(void **unused) {
-  (void)unused;
+TEST(test_sums) {
   small_world w;
   make(&w);
   fopo_matrix Q = {0};
@@ -66,8 +65,7 @@ static void test_sums(void **unused) {
 }
 
 /* Any number of threads chooses the same bits, for dimensions that BLAS sums in different ways. */
-static void test_temperature_by_threads(void **unused) {
-  (void)unused;
+TEST(test_temperature_by_threads) {
   static const size_t dims[] = {7, 16, 33, 100};
   int kept = fopo_threads();
   for (size_t i = 0; i < 4; i++) {
@@ -88,8 +86,7 @@ static void test_temperature_by_threads(void **unused) {
 }
 
 /* At the temperature that is chosen a context has as many items in effect as were asked for. */
-static void test_temperature(void **unused) {
-  (void)unused;
+TEST(test_temperature) {
   static const double wanted[] = {1.5, 30.0, 4000.0};
   small_world w;
   make(&w);
@@ -126,8 +123,7 @@ static void test_temperature(void **unused) {
   assert_int_equal(fopo_memory_in_use().blocks, 0);
 }
 
-static void test_expected(void **unused) {
-  (void)unused;
+TEST(test_expected) {
   small_world w;
   make(&w);
   fopo_sessions sessions = {.Y = w.Y};
@@ -162,12 +158,4 @@ static void test_expected(void **unused) {
   assert_int_equal(fopo_memory_in_use().blocks, 0);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sums),
-      cmocka_unit_test(test_temperature),
-      cmocka_unit_test(test_temperature_by_threads),
-      cmocka_unit_test(test_expected),
-  };
-  return cmocka_run_group_tests_name("softmax", tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

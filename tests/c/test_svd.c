@@ -102,8 +102,7 @@ static void assert_recovers(size_t m, size_t n, size_t dim, size_t rank, float l
   fopo_csr_done(&M);
 }
 
-static void known_vectors_come_back(void **state) {
-  (void)state;
+TEST(known_vectors_come_back) {
   assert_recovers(300, 120, 10, 12, 0.005f);
   assert_recovers(120, 300, 10, 12, 0.005f);
   assert_recovers(300, 120, 12, 12, 0.005f);
@@ -111,8 +110,7 @@ static void known_vectors_come_back(void **state) {
 
 /* The sketch has 32 columns and spans everything. Spectra range from those for which Gram matrices
  * are trusted to those for which they are not. */
-static void well_and_ill_conditioned(void **state) {
-  (void)state;
+TEST(well_and_ill_conditioned) {
   static const float least[] = {0.9f, 0.3f, 0.1f, 0.05f, 0.03f, 0.01f, 0.003f};
   for (size_t i = 0; i < sizeof least / sizeof *least; i++) {
     assert_recovers(300, 120, 22, 32, least[i]);
@@ -120,8 +118,7 @@ static void well_and_ill_conditioned(void **state) {
   }
 }
 
-static void more_than_the_rank(void **state) {
-  (void)state;
+TEST(more_than_the_rank) {
   assert_recovers(300, 120, 30, 12, 0.005f);
   assert_recovers(120, 300, 30, 12, 0.005f);
   assert_recovers(30, 45, 30, 12, 0.005f);
@@ -129,8 +126,7 @@ static void more_than_the_rank(void **state) {
 }
 
 /* dim = min(rows, cols) is the whole SVD: the same as LAPACK's. */
-static void full_dimension(void **state) {
-  (void)state;
+TEST(full_dimension) {
   for (int wide = 0; wide < 2; wide++) {
     size_t m = wide ? 20 : 33, n = wide ? 33 : 20;
     fopo_matrix A, V;
@@ -150,8 +146,7 @@ static void full_dimension(void **state) {
   }
 }
 
-static void zeros_and_single_entries(void **state) {
-  (void)state;
+TEST(zeros_and_single_entries) {
   float zeros[12] = {0}, one[1] = {-3}, s[3], v[9];
   fopo_csr M = sparse_of(fopo_matrix_view(zeros, 4, 3));
   fopo_svd_options options = {.dim = 3, .power_iterations = 2};
@@ -183,8 +178,7 @@ static fopo_csr drawn(size_t rows, size_t cols, size_t n) {
   return m;
 }
 
-static void same_bits_for_any_threads(void **state) {
-  (void)state;
+TEST(same_bits_for_any_threads) {
   enum { DIM = 30 };
   for (int wide = 0; wide < 2; wide++) {
     size_t rows = wide ? 12000 : 20000, cols = wide ? 20000 : 12000;
@@ -211,8 +205,7 @@ static void same_bits_for_any_threads(void **state) {
   }
 }
 
-static void refusals(void **state) {
-  (void)state;
+TEST(refusals) {
   float x[6] = {1, 2, 3, 4, 5, 6}, v[9], s[3];
   fopo_csr M = sparse_of(fopo_matrix_view(x, 2, 3));
   fopo_svd_options options = {.dim = 3};
@@ -243,8 +236,7 @@ static void watch(void *payload, const char *what, double done, double total, in
   if (++seen.calls == seen.stop) fopo_interrupt_request();
 }
 
-static void progress_and_interruption(void **state) {
-  (void)state;
+TEST(progress_and_interruption) {
   size_t live = fopo_memory_in_use().blocks;
   for (int wide = 0; wide < 2; wide++) {
     fopo_csr M = drawn(wide ? 300 : 900, wide ? 900 : 300, 5000);
@@ -272,8 +264,7 @@ static void progress_and_interruption(void **state) {
   assert_int_equal(fopo_memory_in_use().blocks, live);
 }
 
-static void faults_leave_nothing(void **state) {
-  (void)state;
+TEST(faults_leave_nothing) {
   fopo_csr M = drawn(900, 300, 5000);
   fopo_matrix V;
   float s[5];
@@ -293,17 +284,4 @@ static void faults_leave_nothing(void **state) {
   fopo_csr_done(&M);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(known_vectors_come_back),
-      cmocka_unit_test(well_and_ill_conditioned),
-      cmocka_unit_test(more_than_the_rank),
-      cmocka_unit_test(full_dimension),
-      cmocka_unit_test(zeros_and_single_entries),
-      cmocka_unit_test(same_bits_for_any_threads),
-      cmocka_unit_test(refusals),
-      cmocka_unit_test(progress_and_interruption),
-      cmocka_unit_test(faults_leave_nothing),
-  };
-  return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

@@ -30,8 +30,7 @@ static double chance(const fopo_world *w, uint32_t user, uint32_t item) {
   return p;
 }
 
-static void the_catalogue_is_zipf(void **state) {
-  (void)state;
+TEST(the_catalogue_is_zipf) {
   fopo_world *w;
   fopo_dataset *d;
   make(&w, &d, &small);
@@ -56,8 +55,7 @@ static void the_catalogue_is_zipf(void **state) {
   fopo_dataset_free(d);
 }
 
-static void users_are_as_told(void **state) {
-  (void)state;
+TEST(users_are_as_told) {
   fopo_world *w;
   fopo_dataset *d;
   make(&w, &d, &small);
@@ -96,8 +94,7 @@ static void users_are_as_told(void **state) {
 
 /* How often items are in sessions, against 1 - exp(-lambda p), by chi-square over the items.
  * Sessions are so long that drawing short ones again has no visible effect. */
-static void items_are_met_independently(void **state) {
-  (void)state;
+TEST(items_are_met_independently) {
   fopo_world *w;
   fopo_dataset *d;
   make(&w, &d, &small);
@@ -141,8 +138,7 @@ static double by_enumeration(const fopo_world *w, uint32_t user, uint32_t x_mask
   return best;
 }
 
-static void probabilities_are_exact(void **state) {
-  (void)state;
+TEST(probabilities_are_exact) {
   double noises[3] = {0, 0.2, 0.9};
   for (int i = 0; i < 3; i++) {
     fopo_world_options o = {.users = 300,
@@ -200,8 +196,7 @@ static double hits_of(int kind, const fopo_world *w, const fopo_sessions *s) {
   return (double)hits / (double)s->X.rows;
 }
 
-static void nothing_beats_the_bound(void **state) {
-  (void)state;
+TEST(nothing_beats_the_bound) {
   fopo_world *w;
   fopo_dataset *d;
   fopo_split split;
@@ -224,8 +219,7 @@ static void nothing_beats_the_bound(void **state) {
 }
 
 /* Very long sessions and certain items: the tilt keeps the table from underflow. */
-static void long_sessions_are_finite(void **state) {
-  (void)state;
+TEST(long_sessions_are_finite) {
   fopo_world_options o = {.users = 30,
                           .items = 3000,
                           .clusters = 3,
@@ -252,8 +246,7 @@ static void long_sessions_are_finite(void **state) {
 
 /* ---- determinism and refusals -----------------------------------------------------------------*/
 
-static void same_for_any_threads(void **state) {
-  (void)state;
+TEST(same_for_any_threads) {
   fopo_world *w, *v;
   fopo_dataset *d, *e;
   fopo_split split;
@@ -292,8 +285,7 @@ static void assert_refused(fopo_world_options o, const char *part) {
   assert_null(d);
 }
 
-static void refusals(void **state) {
-  (void)state;
+TEST(refusals) {
   double nan = strtod("nan", NULL);
   assert_refused((fopo_world_options){.items = 1}, "nothing to choose");
   assert_refused((fopo_world_options){.items = 10, .clusters = 11}, "11 clusters do not fit 10");
@@ -324,8 +316,7 @@ static void refusals(void **state) {
   fopo_dataset_free(e);
 }
 
-static void survives_lack_of_memory(void **state) {
-  (void)state;
+TEST(survives_lack_of_memory) {
   fopo_world_options o = {.users = 50, .items = 200, .clusters = 5, .mean_items = 20, .seed = 1};
   size_t blocks = fopo_memory_in_use().blocks;
   int status = FOPO_ERR_MEMORY;
@@ -342,13 +333,4 @@ static void survives_lack_of_memory(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_catalogue_is_zipf),       cmocka_unit_test(users_are_as_told),
-      cmocka_unit_test(items_are_met_independently), cmocka_unit_test(probabilities_are_exact),
-      cmocka_unit_test(nothing_beats_the_bound),     cmocka_unit_test(long_sessions_are_finite),
-      cmocka_unit_test(same_for_any_threads),        cmocka_unit_test(refusals),
-      cmocka_unit_test(survives_lack_of_memory),
-  };
-  return cmocka_run_group_tests_name("synthetic", tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

@@ -27,8 +27,7 @@ static void refuse_as(const char *path, const char *part, const fopo_read_option
 
 /* ---- dates ---- */
 
-static void dates(void **state) {
-  (void)state;
+TEST(dates) {
   static const struct {
     const char *text;
     double seconds;
@@ -92,8 +91,7 @@ static void dates(void **state) {
 }
 
 /* Every day of the years 1600 to 2399 against the C library's calendar. */
-static void every_day(void **state) {
-  (void)state;
+TEST(every_day) {
   size_t days = 0;
   for (time_t at = -11676096000; at < 13569465600; at += 86400, days++) {
     struct tm day;
@@ -121,8 +119,7 @@ static void assert_times(fopo_dataset *d, double t0, double t1) {
   fopo_dataset_free(d);
 }
 
-static void columns_are_found(void **state) {
-  (void)state;
+TEST(columns_are_found) {
   static const char *const names[] = {"timestamp", "Time Stamp", "unix_time", "time",      "ts",
                                       "DATE",      "event-time", "datetime",  "created_at"};
   char text[128];
@@ -142,8 +139,7 @@ static void columns_are_found(void **state) {
       20);
 }
 
-static void columns_without_names(void **state) {
-  (void)state;
+TEST(columns_without_names) {
   assert_times(READ("tests/fixtures/u.data"), 891717742, 881250949);
   assert_times(READ("tests/fixtures/ratings_ml1m.dat"), 978302109, 978300760);
   assert_times(READ(write_text("1,5,978302109\n1,6,978302110\n")), 978302109, 978302110);
@@ -220,8 +216,7 @@ static void assert_as_made(const fopo_dataset *d, const made *f) {
 }
 
 /* The earliest and the latest of a pair, for any form, size of chunks and number of threads. */
-static void repeats_keep_first_and_last(void **state) {
-  (void)state;
+TEST(repeats_keep_first_and_last) {
   static const size_t sizes[] = {0, 40, 150, 700};
   int before = fopo_threads();
   made *f = malloc(sizeof *f);
@@ -243,8 +238,7 @@ static void repeats_keep_first_and_last(void **state) {
 }
 
 /* Without repeats there is no second array, and times change nothing else of a dataset. */
-static void only_where_needed(void **state) {
-  (void)state;
+TEST(only_where_needed) {
   const char *path = write_text("user,item,rating,time\n2,5,1.5,9\n1,6,2,8\n1,5,2,7\n");
   fopo_dataset *d = READ(path), *without = READ_AS(path, .time = "");
   assert_non_null(d->times.first);
@@ -259,8 +253,7 @@ static void only_where_needed(void **state) {
 
 /* ---- what is malformed ---- */
 
-static void malformed_times(void **state) {
-  (void)state;
+TEST(malformed_times) {
   const char *path = write_text("user,item,time\n1,1,30\n1,2,\n1,3,nan\n2,3,40\n");
   REFUSE_AS(path, "line 3, column 3 (time): '' is not a time, a number", .time = "time");
   REFUSE_AS(path,
@@ -279,8 +272,7 @@ static void malformed_times(void **state) {
 }
 
 /* Nobody asked for a recognised column: the rows are kept, and the dataset says why. */
-static void recognised_times_are_given_up(void **state) {
-  (void)state;
+TEST(recognised_times_are_given_up) {
   made *f = malloc(sizeof *f);
   int before = fopo_threads();
   for (int i = 0; i < 4; i++) {
@@ -304,8 +296,7 @@ static void recognised_times_are_given_up(void **state) {
 
 /* ---- the cache ---- */
 
-static void cache_keeps_times(void **state) {
-  (void)state;
+TEST(cache_keeps_times) {
   made *f = malloc(sizeof *f);
   make_file(f, 0, 0, 0, SIZE_MAX);
   spit(in_folder("case.csv"), f->text, f->n);
@@ -337,8 +328,7 @@ static const char *write_timed(const double *times, size_t n, const double *last
   return path;
 }
 
-static void times_of_other_files(void **state) {
-  (void)state;
+TEST(times_of_other_files) {
   double t[3] = {5, 7, 6}, last[3] = {5, 9, 6}, early[3] = {5, 9, 5}, bad[3] = {5, (double)NAN, 6};
   assert_times(READ_AS(write_timed(t, 3, NULL, 1), .value = ""), 5, 7);
   assert_times(READ_AS(write_timed(t, 3, NULL, 0), .value = ""), 5, 6);
@@ -351,8 +341,7 @@ static void times_of_other_files(void **state) {
   REFUSE_AS(write_timed(t, 3, early, 1), "element 3 of 'last_times' is earlier", .value = "");
 }
 
-static void memory_faults(void **state) {
-  (void)state;
+TEST(memory_faults) {
   const char *text = "user,item,time\n1,1,30\n1,2,40\n1,1,20\n2,1,5\n";
   size_t blocks = fopo_memory_in_use().blocks;
   for (int cached = 0; cached < 2; cached++) {
@@ -370,17 +359,4 @@ static void memory_faults(void **state) {
   }
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(dates),
-                                     cmocka_unit_test(every_day),
-                                     cmocka_unit_test(columns_are_found),
-                                     cmocka_unit_test(columns_without_names),
-                                     cmocka_unit_test(repeats_keep_first_and_last),
-                                     cmocka_unit_test(only_where_needed),
-                                     cmocka_unit_test(malformed_times),
-                                     cmocka_unit_test(recognised_times_are_given_up),
-                                     cmocka_unit_test(cache_keeps_times),
-                                     cmocka_unit_test(times_of_other_files),
-                                     cmocka_unit_test(memory_faults)};
-  return cmocka_run_group_tests_name("times", tests, make_folder, remove_folder);
-}
+int main(void) { return run_all(make_folder, remove_folder); }

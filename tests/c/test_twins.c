@@ -120,8 +120,7 @@ static void shares_are_as_published(const fopo_world *w, const figures *f) {
   fopo_free(expected);
 }
 
-static void twins_are_as_published(void **state) {
-  (void)state;
+TEST(twins_are_as_published) {
   for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
     const figures *f = &published[i];
     fopo_world_options o = options_of(f->name, 1);
@@ -142,8 +141,7 @@ static void twins_are_as_published(void **state) {
 }
 
 /* A small twin has sessions of the same lengths, for any number of threads the same. */
-static void fractions_scale_sizes(void **state) {
-  (void)state;
+TEST(fractions_scale_sizes) {
   int before = fopo_threads();
   fopo_world_options o = options_of("twitch", 0.01);
   assert_int_equal(o.users, 5000);
@@ -170,8 +168,7 @@ static void fractions_scale_sizes(void **state) {
 
 /* Replacing users with few items leaves the bound what it is: what the best policy achieves
  * scatters around what is expected of it. */
-static void the_bound_holds(void **state) {
-  (void)state;
+TEST(the_bound_holds) {
   fopo_world_options o = options_of("twitch", 0.01);
   fopo_world *w;
   fopo_dataset *d;
@@ -190,8 +187,7 @@ static void the_bound_holds(void **state) {
 }
 
 /* Clusters of which hardly anybody likes the last: all are liked all the same, in finite time. */
-static void all_clusters_can_be_liked(void **state) {
-  (void)state;
+TEST(all_clusters_can_be_liked) {
   fopo_world_options o = {.users = 20, .items = 100, .clusters = 10, .tastes = 10, .appeal = 10};
   fopo_world *w;
   fopo_dataset *d;
@@ -205,8 +201,7 @@ static void all_clusters_can_be_liked(void **state) {
   fopo_dataset_free(d);
 }
 
-static void refusals(void **state) {
-  (void)state;
+TEST(refusals) {
   fopo_world_options o;
   assert_int_equal(fopo_world_twin(&o, "netflix", 1), FOPO_ERR_ARGUMENT);
   says("no twin of \"netflix\"");
@@ -223,13 +218,4 @@ static void refusals(void **state) {
   says("cannot have 11 of 10 items");
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(twins_are_as_published),
-      cmocka_unit_test(fractions_scale_sizes),
-      cmocka_unit_test(the_bound_holds),
-      cmocka_unit_test(all_clusters_can_be_liked),
-      cmocka_unit_test(refusals),
-  };
-  return cmocka_run_group_tests_name("twins", tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

@@ -99,8 +99,7 @@ static int entries(void) {
   return n;
 }
 
-static void writing(void **state) {
-  (void)state;
+TEST(writing) {
   static const char *const names[] = {"zip_source_buffer_fragment", "zip_file_add",
                                       "zip_file_set_dostime", "zip_set_file_compression",
                                       "zip_source_function_create"};
@@ -128,15 +127,13 @@ static void writing(void **state) {
   }
 }
 
-static void too_many(void **state) {
-  (void)state;
+TEST(too_many) {
   fopo_array one = fopo_array_text("a", "text");
   refused(fopo_npz_save(in_folder("m.npz"), &one, 0, 0), FOPO_ERR_ARGUMENT, "0 arrays");
   refused(fopo_npz_save(in_folder("m.npz"), &one, 10001, 0), FOPO_ERR_ARGUMENT, "1 to 10000");
 }
 
-static void reading(void **state) {
-  (void)state;
+TEST(reading) {
   static const struct {
     const char *call;
     int early, least; /* zip_fread gives nothing; so many refusals are met at least */
@@ -186,8 +183,7 @@ static void say_shorter(zip_stat_t *s) {
   if (s->size == 1328) s->size = s->comp_size = 1324; /* of c, which is 128 + 300 * 4 bytes */
 }
 
-static void lying(void **state) {
-  (void)state;
+TEST(lying) {
   static const struct {
     liar *lies;
     const char *part;
@@ -232,8 +228,7 @@ static int load_large(const char *path) {
   return FOPO_OK;
 }
 
-static void large_members(void **state) {
-  (void)state;
+TEST(large_members) {
   int threads = fopo_threads();
   const char *path = in_folder("large.npz");
   uint32_t *x = fopo_alloc(LARGE, sizeof *x);
@@ -273,9 +268,4 @@ static void large_members(void **state) {
   fopo_threads_set(threads);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(writing), cmocka_unit_test(too_many),
-                                     cmocka_unit_test(reading), cmocka_unit_test(lying),
-                                     cmocka_unit_test(large_members)};
-  return cmocka_run_group_tests_name("zip refusals", tests, make_folder, remove_folder);
-}
+int main(void) { return run_all(make_folder, remove_folder); }
