@@ -26,7 +26,7 @@ static int evaluate(lua_State *L) {
   bind_array *x = bind_array_numbers(L, 2, "x");
   const fopo_sessions *s = bind_get_sessions(L, 3);
   bind_index *ix = bind_get(L, 4, &bind_index_type);
-  bind_check(L, fopo_evaluate(&e, &pi->policy, bind_matrix(x), s, ix->index, 0));
+  bind_check(L, fopo_evaluate(&e, &pi->policy, bind_matrix(x), s, ix->index, NULL));
   push_evaluation(L, &e);
   return 1;
 }
@@ -69,7 +69,8 @@ static int evaluate_lost(lua_State *L) {
   const fopo_sessions *s = bind_get_sessions(L, 3);
   bind_index *exact = bind_get(L, 4, &bind_index_type);
   bind_index *ix = bind_get(L, 5, &bind_index_type);
-  bind_check(L, fopo_evaluate_lost(&e, &pi->policy, bind_matrix(x), s, exact->index, ix->index));
+  bind_check(L,
+             fopo_evaluate_lost(&e, &pi->policy, bind_matrix(x), s, exact->index, ix->index, NULL));
   lua_createtable(L, 0, 7);
   push_evaluation(L, &e.exact);
   lua_setfield(L, -2, "exact");
@@ -93,10 +94,14 @@ static int best_unseen(lua_State *L) {
   uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
   bind_array *ids = bind_array_new(L, 1, rows, k);
   bind_array *scores = bind_array_new(L, 0, rows, k);
-  fopo_recommend_plan plan = {.policy = &((bind_policy *)bind_get(L, 1, &bind_policy_type))->policy,
+  const fopo_policy *pi = &((bind_policy *)bind_get(L, 1, &bind_policy_type))->policy;
+  const fopo_csr *X = &bind_get_sessions(L, 3)->X;
+  bind_check(L, fopo_mask_check(X, rows, fopo_policy_n_items(pi)));
+  fopo_sparse_scores seen = fopo_mask_of(X);
+  fopo_recommend_plan plan = {.policy = pi,
                               .index = ((bind_index *)bind_get(L, 4, &bind_index_type))->index,
                               .x = bind_matrix(bind_array_numbers(L, 2, "x")),
-                              .seen = &bind_get_sessions(L, 3)->X,
+                              .mask = &seen,
                               .may_be_short = 1};
   bind_check(L, fopo_recommend(ids->data, scores->data, counts, NULL, &plan, k));
   return 2;

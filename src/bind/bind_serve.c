@@ -115,8 +115,12 @@ static int recommend(lua_State *L) {
                               .never = never,
                               .may_be_short = bind_boolean(L, 8, "may_be_short"),
                               .n_never = n_never};
+  fopo_sparse_scores seen;
   if (!lua_isnil(L, 5)) {
-    plan.seen = &bind_get_sessions(L, 5)->X;
+    const fopo_csr *X = &bind_get_sessions(L, 5)->X;
+    bind_check(L, fopo_mask_check(X, rows, P));
+    seen = fopo_mask_of(X);
+    plan.mask = &seen;
   }
   bind_check(L,
              fopo_recommend(ids->data, scores->data, counts, normalised ? log_z : NULL, &plan, k));

@@ -42,17 +42,16 @@ static void count(fopo_evaluation *e, uint8_t *hit, const fopo_sessions *session
   }
 }
 
-/* The best item of each context; of those outside X if `unseen`. */
+/* The best item of each context, of those that are not masked. */
 static int find_best(uint32_t *best, float *scores, uint32_t *counts, const fopo_policy *pi,
-                     fopo_matrix x, const fopo_sessions *sessions, fopo_index *ix, int unseen) {
-  if (!unseen) return fopo_policy_best(best, scores, counts, pi, x, ix, 1);
-  fopo_recommend_plan plan = {
-      .policy = pi, .index = ix, .x = x, .seen = &sessions->X, .may_be_short = 1};
+                     fopo_matrix x, fopo_index *ix, const fopo_sparse_scores *mask) {
+  if (mask == NULL) return fopo_policy_best(best, scores, counts, pi, x, ix, 1);
+  fopo_recommend_plan plan = {.policy = pi, .index = ix, .x = x, .mask = mask, .may_be_short = 1};
   return fopo_recommend(best, scores, counts, NULL, &plan, 1);
 }
 
 static int evaluate(fopo_evaluation *e, uint8_t *hit, const fopo_policy *pi, fopo_matrix x,
-                    const fopo_sessions *sessions, fopo_index *ix, int unseen) {
+                    const fopo_sessions *sessions, fopo_index *ix, const fopo_sparse_scores *mask) {
   double start = fopo_clock();
   *e = (fopo_evaluation){.contexts = x.rows};
   int status = check(pi, x, sessions, ix);
@@ -63,7 +62,7 @@ static int evaluate(fopo_evaluation *e, uint8_t *hit, const fopo_policy *pi, fop
   float *scores = fopo_alloc(x.rows, sizeof *scores);
   uint32_t *times = fopo_alloc(fopo_policy_n_items(pi), sizeof *times);
   status = best && counts && scores && times ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) status = find_best(best, scores, counts, pi, x, sessions, ix, unseen);
+  if (status == FOPO_OK) status = find_best(best, scores, counts, pi, x, ix, mask);
   if (status == FOPO_OK) {
     count(e, hit, sessions, best, counts, times);
     e->reward = (double)e->hits / (double)e->contexts;
@@ -78,9 +77,9 @@ static int evaluate(fopo_evaluation *e, uint8_t *hit, const fopo_policy *pi, fop
 }
 
 int fopo_evaluate(fopo_evaluation *e, const fopo_policy *pi, fopo_matrix x,
-                  const fopo_sessions *sessions, fopo_index *ix, int unseen) {
+                  const fopo_sessions *sessions, fopo_index *ix, const fopo_sparse_scores *mask) {
   uint8_t *hit = fopo_alloc(x.rows, sizeof *hit);
-  int status = hit != NULL ? evaluate(e, hit, pi, x, sessions, ix, unseen) : FOPO_ERR_MEMORY;
+  int status = hit != NULL ? evaluate(e, hit, pi, x, sessions, ix, mask) : FOPO_ERR_MEMORY;
   fopo_free(hit);
   return status;
 }
@@ -95,12 +94,13 @@ void fopo_paired(double *low, double *high, size_t b, size_t c, size_t n) {
 }
 
 int fopo_evaluate_lost(fopo_evaluation_lost *e, const fopo_policy *pi, fopo_matrix x,
-                       const fopo_sessions *sessions, fopo_index *exact, fopo_index *ix) {
+                       const fopo_sessions *sessions, fopo_index *exact, fopo_index *ix,
+                       const fopo_sparse_scores *mask) {
   *e = (fopo_evaluation_lost){0};
   uint8_t *truly = fopo_alloc(x.rows, sizeof *truly), *found = fopo_alloc(x.rows, sizeof *found);
   int status = truly && found ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) status = evaluate(&e->exact, truly, pi, x, sessions, exact, 0);
-  if (status == FOPO_OK) status = evaluate(&e->index, found, pi, x, sessions, ix, 0);
+  if (status == FOPO_OK) status = evaluate(&e->exact, truly, pi, x, sessions, exact, mask);
+  if (status == FOPO_OK) status = evaluate(&e->index, found, pi, x, sessions, ix, mask);
   if (status == FOPO_OK) {
     for (size_t n = 0; n < x.rows; n++) {
       e->only_exact += truly[n] > found[n];

@@ -5,6 +5,7 @@
 
 #include "data/sessions.h"
 #include "policy/policy.h"
+#include "policy/score.h"
 
 typedef struct {
   size_t contexts; /* N */
@@ -17,10 +18,11 @@ typedef struct {
   size_t top;        /* contexts that were recommended the most frequent item */
 } fopo_evaluation;
 
-/* x [N, L] contexts of the sessions. An exact or norm index gives the true argmax. unseen:
- * the best item outside X is judged, as a server recommends that leaves out what was taken. */
+/* x [N, L] contexts of the sessions. An exact or norm index gives the true argmax. mask:
+ * row n has the items that are left out in context n (NULL: none), as fopo_mask_of(&sessions->X)
+ * for a server that leaves out what was taken. */
 int fopo_evaluate(fopo_evaluation *e, const fopo_policy *pi, fopo_matrix x,
-                  const fopo_sessions *sessions, fopo_index *ix, int unseen);
+                  const fopo_sessions *sessions, fopo_index *ix, const fopo_sparse_scores *mask);
 
 /* What an index costs: the reward by true argmax and through ix on the same contexts. */
 typedef struct {
@@ -32,7 +34,8 @@ typedef struct {
 
 /* As fopo_evaluate, with `exact` an index that gives the true argmax. */
 int fopo_evaluate_lost(fopo_evaluation_lost *e, const fopo_policy *pi, fopo_matrix x,
-                       const fopo_sessions *sessions, fopo_index *exact, fopo_index *ix);
+                       const fopo_sessions *sessions, fopo_index *exact, fopo_index *ix,
+                       const fopo_sparse_scores *mask);
 
 /* The normal's 97.5 % point, of 95 % intervals. */
 #define FOPO_Z95 1.959963984540054

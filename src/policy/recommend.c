@@ -55,15 +55,15 @@ static int never_holds(const fopo_recommend_plan *p, uint32_t id) {
 }
 
 static int left_out(const fopo_recommend_plan *p, size_t n, uint32_t id) {
-  return never_holds(p, id) || (p->seen != NULL && fopo_csr_contains(p->seen, n, id));
+  fopo_score_row row = fopo_score_row_of(p->mask, n);
+  return never_holds(p, id) || fopo_sorted_holds(row.ids, row.n, id);
 }
 
-/* Items left out of context n; one that is both seen and in `never` counts once. */
+/* Items left out of context n; one that is both masked and in `never` counts once. */
 static size_t count_left_out(const fopo_recommend_plan *p, size_t n) {
   size_t count = p->n_never;
-  if (p->seen == NULL) return count;
-  const uint32_t *ids = fopo_csr_row(p->seen, n);
-  for (size_t i = 0; i < fopo_csr_count(p->seen, n); i++) count += !never_holds(p, ids[i]);
+  fopo_score_row row = fopo_score_row_of(p->mask, n);
+  for (size_t i = 0; i < row.n; i++) count += !never_holds(p, row.ids[i]);
   return count;
 }
 
@@ -74,11 +74,8 @@ static int check(const fopo_recommend_plan *p, size_t k) {
   if (status == FOPO_OK) status = fopo_policy_check_index(p->index, items.rows, items.cols);
   if (status != FOPO_OK) return status;
   if (k == 0) return fopo_fail(FOPO_ERR_ARGUMENT, "0 items are asked for; ask for 1 or more");
-  if (p->seen != NULL && (p->seen->rows != p->x.rows || p->seen->cols != P)) {
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "what is seen is %zu x %zu but there are %zu contexts over %zu items",
-                     p->seen->rows, p->seen->cols, p->x.rows, P);
-  }
+  status = fopo_score_check_mask(p->mask, "recommending");
+  if (status != FOPO_OK) return status;
   for (size_t n = 0; n < p->x.rows; n++) {
     size_t out = p->may_be_short ? 0 : count_left_out(p, n);
     if (k <= P && out <= P - k) continue;
@@ -135,6 +132,18 @@ static int answer(uint32_t *ids, float *scores, uint32_t *counts, const fopo_rec
   return FOPO_OK;
 }
 
+/* log_z [Q.rows] of the contexts from `first` on. */
+static int normalise(double *log_z, const fopo_recommend_plan *p, fopo_matrix Q, size_t first) {
+  const fopo_shard *shard = p->policy->shard;
+  fopo_sparse_scores own = fopo_score_from(p->masked ? p->mask : NULL, first);
+  fopo_scores f = {.Q = Q,
+                   .items = p->policy->items,
+                   .part = shard != NULL ? &shard->part : NULL,
+                   .sparse = &own};
+  int status = fopo_softmax_sums(log_z, NULL, &f, first, p->x.rows);
+  return shard == NULL ? status : fopo_shard_log_sums(log_z, NULL, Q.rows, status);
+}
+
 int fopo_recommend(uint32_t *ids, float *scores, uint32_t *counts, double *log_z,
                    const fopo_recommend_plan *p, size_t k) {
   scratch s;
@@ -147,11 +156,7 @@ int fopo_recommend(uint32_t *ids, float *scores, uint32_t *counts, double *log_z
     fopo_matrix Q = fopo_matrix_rows(s.Q, 0, rows);
     status = fopo_policy_queries(Q, p->policy, fopo_matrix_rows(p->x, first, rows));
     if (status == FOPO_OK) status = answer(ids, scores, counts, p, first, rows, k, &s);
-    if (status == FOPO_OK && log_z != NULL) {
-      fopo_scores f = {.Q = Q, .items = p->policy->items};
-      status = fopo_softmax_sums(log_z + first, NULL, &f, first, N);
-      if (p->policy->shard != NULL) status = fopo_shard_log_sums(log_z + first, NULL, rows, status);
-    }
+    if (status == FOPO_OK && log_z != NULL) status = normalise(log_z + first, p, Q, first);
     if (status == FOPO_OK) {
       status = fopo_progress("recommending", (double)(first + rows), (double)N);
     }

@@ -25,6 +25,13 @@ void fopo_score_add(float *f, const fopo_score_row *row, const fopo_part *part, 
   }
 }
 
+int fopo_mask_check(const fopo_csr *X, size_t contexts, size_t P) {
+  if (X->rows == contexts && X->cols == P) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "what is seen is %zu x %zu but there are %zu contexts over %zu items", X->rows,
+                   X->cols, contexts, P);
+}
+
 int fopo_score_check_mask(const fopo_sparse_scores *s, const char *what) {
   if (s == NULL || s->values == NULL) return FOPO_OK;
   return fopo_fail(FOPO_ERR_UNAVAILABLE,

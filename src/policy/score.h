@@ -72,6 +72,9 @@ static inline fopo_sparse_scores fopo_mask_of(const fopo_csr *X) {
 void fopo_score_add(float *f, const fopo_score_row *row, const fopo_part *part, size_t first,
                     size_t n);
 
+/* FOPO_ERR_ARGUMENT unless X, what is seen, can be the mask of so many contexts over P items. */
+int fopo_mask_check(const fopo_csr *X, size_t contexts, size_t P);
+
 /* FOPO_ERR_UNAVAILABLE if s has values: for `what`, which knows masks alone. */
 int fopo_score_check_mask(const fopo_sparse_scores *s, const char *what);
 

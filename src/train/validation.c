@@ -56,8 +56,10 @@ void fopo_validation_done(fopo_validation *v) {
 static int judge(fopo_evaluation *e, const fopo_validation *v, const fopo_policy *pi,
                  fopo_index *ix) {
   const fopo_validation_options *o = &v->o;
-  if (v->some.x != NULL) return fopo_evaluate(e, pi, v->some, &v->some_of, ix, o->unseen);
-  return fopo_evaluate(e, pi, o->contexts, o->sessions, ix, o->unseen);
+  const fopo_sessions *s = v->some.x != NULL ? &v->some_of : o->sessions;
+  fopo_matrix x = v->some.x != NULL ? v->some : o->contexts;
+  fopo_sparse_scores seen = fopo_mask_of(&s->X);
+  return fopo_evaluate(e, pi, x, s, ix, o->unseen ? &seen : NULL);
 }
 
 static int refresh(fopo_validation *v, const fopo_policy *pi) {

@@ -326,7 +326,7 @@ TEST(test_two_at_once) {
     look(a);
     look(b);
     ok(fopo_evaluate(&e, &one.pi, world.contexts, &sessions, ix,
-                     0)); /* theta as it was looked at */
+                     NULL)); /* theta as it was looked at */
     assert_true(e.reward >= 0.0 && e.reward <= 1.0);
   }
   finish(a);
@@ -374,7 +374,7 @@ TEST(test_validation) {
   foreground(&t, at);
   assert_memory_equal(s.pi.theta.x, t.pi.theta.x, L * L * sizeof(float));
   fopo_evaluation e;
-  ok(fopo_evaluate(&e, &s.pi, world.contexts, &sessions, exact, 0));
+  ok(fopo_evaluate(&e, &s.pi, world.contexts, &sessions, exact, NULL));
   assert_true(e.reward == best);
   fopo_job_free(job);
   tear_down(&s);

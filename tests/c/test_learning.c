@@ -52,7 +52,7 @@ static void tear_down(scene *s) {
 
 static double test_reward(scene *s, const fopo_policy *pi) {
   fopo_evaluation e;
-  ok(fopo_evaluate(&e, pi, s->test, &s->split.test, s->ix, 0));
+  ok(fopo_evaluate(&e, pi, s->test, &s->split.test, s->ix, NULL));
   assert_int_equal(e.unanswered, 0);
   assert_true(e.low <= e.reward && e.reward <= e.high && e.distinct >= 1);
   return e.reward;
@@ -135,7 +135,7 @@ TEST(test_evaluate) {
   ok(fopo_policy_init_linear(&pi, items, items.cols, FOPO_THETA_IDENTITY, 2.0f, 0));
   ok(fopo_index_exact(&ix, items));
   ok(fopo_index_exact(&small, fopo_matrix_rows(items, 0, 2)));
-  ok(fopo_evaluate(&e, &pi, contexts, &sessions, ix, 0));
+  ok(fopo_evaluate(&e, &pi, contexts, &sessions, ix, NULL));
   assert_int_equal(e.contexts, 8);
   assert_int_equal(e.hits, 5);
   assert_int_equal(e.distinct, 3);
@@ -145,13 +145,14 @@ TEST(test_evaluate) {
   /* X holds the best item of the contexts 0 .. 4: another one is judged, and is no hit */
   uint32_t taken[5] = {0, 1, 2, 0, 1};
   ok(fopo_csr_from_pairs(&sessions.X, row, taken, NULL, 5, 8, 3, &repeats));
-  ok(fopo_evaluate(&e, &pi, contexts, &sessions, ix, 1));
+  fopo_sparse_scores seen = fopo_mask_of(&sessions.X);
+  ok(fopo_evaluate(&e, &pi, contexts, &sessions, ix, &seen));
   assert_int_equal(e.hits, 0);
-  ok(fopo_evaluate(&e, &pi, contexts, &sessions, ix, 0));
+  ok(fopo_evaluate(&e, &pi, contexts, &sessions, ix, NULL));
   assert_int_equal(e.hits, 5);
-  refused(fopo_evaluate(&e, &pi, contexts, &sessions, NULL, 0), FOPO_ERR_ARGUMENT, "index");
-  refused(fopo_evaluate(&e, &pi, contexts, &sessions, small, 0), FOPO_ERR_ARGUMENT, "2 items");
-  refused(fopo_evaluate(&e, &pi, fopo_matrix_rows(contexts, 0, 7), &sessions, ix, 0),
+  refused(fopo_evaluate(&e, &pi, contexts, &sessions, NULL, NULL), FOPO_ERR_ARGUMENT, "index");
+  refused(fopo_evaluate(&e, &pi, contexts, &sessions, small, NULL), FOPO_ERR_ARGUMENT, "2 items");
+  refused(fopo_evaluate(&e, &pi, fopo_matrix_rows(contexts, 0, 7), &sessions, ix, NULL),
           FOPO_ERR_ARGUMENT, "7 contexts");
   refused(fopo_policy_queries(contexts, &pi, fopo_matrix_view(x, 12, 2)), FOPO_ERR_ARGUMENT,
           "12 x 2");

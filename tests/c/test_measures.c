@@ -181,8 +181,9 @@ TEST(test_without) {
   ok(fopo_matrix_init(&Q, N, L));
   ok(fopo_policy_queries(Q, &w.pi, w.contexts));
   ok(fopo_index_norm(&ix, w.items, 0));
+  fopo_sparse_scores mask = fopo_mask_of(&X);
   fopo_recommend_plan plan = {
-      .policy = &w.pi, .index = ix, .x = w.contexts, .seen = &X, .may_be_short = 1};
+      .policy = &w.pi, .index = ix, .x = w.contexts, .mask = &mask, .may_be_short = 1};
   ok(fopo_recommend(ids, scores, counts, NULL, &plan, K));
   for (size_t n = 0; n < N; n++) {
     assert_int_equal(counts[n], picked(best, &X, n, Q, w.items));
@@ -206,16 +207,17 @@ TEST(test_without) {
     distinct += ++times[first] == 1;
     if (times[first] > top) top = times[first];
   }
-  ok(fopo_evaluate(&e, &w.pi, w.contexts, &sessions, ix, 1));
+  ok(fopo_evaluate(&e, &w.pi, w.contexts, &sessions, ix, &mask));
   assert_true(e.unanswered == 1 && e.contexts == N && e.hits == hits);
   assert_true(e.distinct == distinct && e.top == top);
 
   /* An index that finds no more is not asked again. */
   uint64_t whole[2] = {0, P};
   fopo_csr all = {.rows = 1, .cols = P, .indptr = whole, .ids = X.ids + X.indptr[8]};
+  fopo_sparse_scores whole_row = fopo_mask_of(&all);
   fopo_recommend_plan one = plan;
   one.x = fopo_matrix_rows(w.contexts, 8, 1);
-  one.seen = &all;
+  one.mask = &whole_row;
   ok(fopo_index_set_budget(ix, 40));
   size_t before = fopo_index_about(ix).queries;
   ok(fopo_recommend(ids, scores, counts, NULL, &one, K));
@@ -228,6 +230,13 @@ TEST(test_without) {
   refused(fopo_recommend(ids, scores, counts, NULL, &plan, K), FOPO_ERR_ARGUMENT,
           "697 are left out in context 8; ask for at most 3");
   plan.may_be_short = 1;
+  fopo_sparse_scores values = mask;
+  values.values = scores;
+  one = plan;
+  one.mask = &values;
+  refused(fopo_recommend(ids, scores, counts, NULL, &one, K), FOPO_ERR_UNAVAILABLE,
+          "recommending knows masks alone");
+  refused(fopo_mask_check(&X, N, P - 1), FOPO_ERR_ARGUMENT, "over 699 items");
   for (long fault = 0, failed = 1; failed; fault++) {
     fopo_memory_fail_after(fault, 0);
     failed = fopo_recommend(ids, scores, counts, NULL, &plan, K) != FOPO_OK;

@@ -3,6 +3,7 @@
 #include "core/progress.h"
 #include "judge/expected.h"
 #include "judge/reference.h"
+#include "policy/recommend.h"
 #include "policy/softmax.h"
 #include "small_world.h"
 
@@ -356,6 +357,39 @@ static void test_expected(void **unused) {
   world_done(&x);
 }
 
+/* ---- recommendations ---- */
+
+/* log Z is over all items if a server leaves some out, and over those left if the policy does. */
+static void test_recommend(void **unused) {
+  (void)unused;
+  enum { K = 3 };
+  world x;
+  fopo_index *ix = NULL;
+  world_init(&x);
+  ok(fopo_index_norm(&ix, x.w.items, 0));
+  fopo_sparse_scores mask = fopo_mask_of(&x.X);
+  fopo_recommend_plan plan = {
+      .policy = &x.w.pi, .index = ix, .x = x.w.contexts, .mask = &mask, .may_be_short = 1};
+  uint32_t ids[N * K], again[N * K], counts[N];
+  float scores[N * K];
+  double of_all[N], of_rest[N], plain, squares;
+  ok(fopo_recommend(ids, scores, counts, of_all, &plan, K));
+  plan.masked = 1;
+  ok(fopo_recommend(again, scores, counts, of_rest, &plan, K));
+  assert_memory_equal(ids, again, sizeof ids);
+  assert_true(counts[EMPTY] == K && counts[ALL_BUT_ONE] == 1 && counts[ALL] == 0);
+  assert_int_equal(ids[ALL_BUT_ONE * K], 5000);
+  for (size_t n = 0; n < N; n++) {
+    for (size_t i = 0; i < counts[n]; i++) assert_false(is_entry(n, ids[n * K + i]));
+    plain_sums(&plain, &squares, &x, n, EMPTY, 1, NULL, 0, 1);
+    assert_true(fabs(of_all[n] - plain) < 1e-5);
+    plain_sums(&plain, &squares, &x, n, n, 1, NULL, 0, 1);
+    assert_true(of_rest[n] == plain || fabs(of_rest[n] - plain) < 1e-5);
+  }
+  fopo_index_free(ix);
+  world_done(&x);
+}
+
 /* ---- the reference in double ---- */
 
 /* E_pi r and its slope along U [DIM, DIM]: sum_a pi_a (r_a - E r) x^T U beta_a / T, pi the softmax
@@ -414,9 +448,10 @@ static void test_reference(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_lookup),   cmocka_unit_test(test_sums),
-      cmocka_unit_test(test_parts),    cmocka_unit_test(test_temperature),
-      cmocka_unit_test(test_expected), cmocka_unit_test(test_reference),
+      cmocka_unit_test(test_lookup),    cmocka_unit_test(test_sums),
+      cmocka_unit_test(test_parts),     cmocka_unit_test(test_temperature),
+      cmocka_unit_test(test_expected),  cmocka_unit_test(test_recommend),
+      cmocka_unit_test(test_reference),
   };
   return cmocka_run_group_tests_name("scores", tests, NULL, NULL);
 }
