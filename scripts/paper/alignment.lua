@@ -64,20 +64,18 @@ end
 local function label(row) return ("%s, %s"):format(row.embedding, row.method) end
 
 local function show(rows)
-  local lines = {{"", "cosine at the start", "at the end", "items in effect at the end"}}
   local curves = {xlabel = "epoch", ylabel = "cosine with the exact gradient"}
-  local last, first = paper.last(rows), paper.where(rows, {step = 0})
+  local first, notes = paper.where(rows, {step = 0}), {}
   for _, embedding in ipairs(paper.values(rows, "embedding")) do
     for _, method in ipairs(paper.values(rows, "method")) do
       local of = {embedding = embedding, method = method}
-      local ends = paper.where(last, of)
-      lines[#lines + 1] = {label(ends[1]), paper.cell(paper.where(first, of), "cosine", "%.3f"),
-        paper.cell(ends, "cosine", "%.3f"),
-        paper.plain(ends, "effective", "%.0f")}
-      curves[#curves + 1] = paper.curve(label(ends[1]), paper.where(rows, of), "epoch", "cosine")
+      local those = paper.where(rows, of)
+      notes[#notes + 1] = label(those[1]) .. " "
+                          .. paper.cell(paper.where(first, of), "cosine", "%.3f")
+      curves[#curves + 1] = paper.curve(label(those[1]), those, "epoch", "cosine")
     end
   end
-  return lines, curves
+  return curves, "cosine at the start: " .. table.concat(notes, "; ")
 end
 
 return paper.experiment{
@@ -87,5 +85,8 @@ return paper.experiment{
   small = {dim = 50, epochs = 8, every = 2},
   tiny = {dim = 8, epochs = 2, every = 1},
   settings = {"epochs", "every", "batches"},
+  keys = {paper.tables.key("scale", "embedding", "%s"), paper.tables.method},
+  values = {paper.tables.value("cosine with the exact gradient", "cosine", "%.3f"),
+            paper.tables.effective},
   plan = plan, train = train, show = show,
 }

@@ -161,14 +161,6 @@ local function plan(own)
   return list
 end
 
--- "0.1234 +- 0.0012" over the seeds, or half the width of the interval over the sessions.
-local function cell(rows, name)
-  if #rows > 1 then return paper.cell(rows, name, "%.4f") end
-  local r = rows[1]
-  local low, high = r[name .. "_low"] or r.low, r[name .. "_high"] or r.high
-  return ("%.4f +- %.4f"):format(r[name], (high - low) / 2)
-end
-
 -- The figure has eight colours.
 local drawn = {popular = true, ["item-kNN"] = true, EASE = true, ALS = true, start = true,
                mixture = true, defaults = true, ["exact best"] = true}
@@ -182,32 +174,28 @@ local function points(name, rows)
 end
 
 local function show(rows)
-  local lines = {{"", "R_test", "recall@20", "NDCG@20", "R unseen", "recall unseen", "NDCG unseen",
-                  "seconds"}}
   local figure = {xlabel = "reward, items of X left out",
                   ylabel = "recall@20, items of X left out", style = "points"}
   for _, method in ipairs(order) do
     local those = paper.where(rows, {method = method})
-    if #those > 0 then
-      local line = {method}
-      for _, name in ipairs{"reward", "recall20", "ndcg20", "unseen_reward", "unseen_recall20",
-                            "unseen_ndcg20"} do
-        line[#line + 1] = cell(those, name)
-      end
-      line[#line + 1] = ("%.1f"):format((paper.over_seeds(those, "seconds")))
-      lines[#lines + 1] = line
-      if drawn[method] then figure[#figure + 1] = points(method, those) end
-    end
+    if #those > 0 and drawn[method] then figure[#figure + 1] = points(method, those) end
   end
-  return lines, figure
+  return figure
 end
 
+local columns = paper.tables
 return paper.experiment{
-  name = "baselines", title = "Baselines",
+  name = "baselines", title = "Beside baselines",
   full = {dim = 100, epochs = 50, exact_epochs = 0, exact_seeds = 1, ease_items = 12000, l2 = 300,
           methods = order},
   small = {dim = 50, epochs = 6, exact_epochs = 30},
   tiny = {dim = 8, epochs = 2, exact_epochs = 3},
   settings = {"epochs", "exact_epochs", "ease_items", "l2"},
+  keys = {columns.method, columns.L},
+  values = {columns.reward, columns.value("recall@20", "recall20", "%.4f"),
+            columns.value("NDCG@20", "ndcg20", "%.4f"),
+            columns.value("R, unseen", "unseen_reward", "%.4f"),
+            columns.value("unseen recall@20", "unseen_recall20", "%.4f"),
+            columns.mean("seconds", "seconds", "%.1f")},
   plan = plan, show = show, train = train,
 }

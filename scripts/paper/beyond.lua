@@ -45,14 +45,14 @@ local function differences(last, method)
 end
 
 local function show(rows)
-  local lines, curves = paper.by_epoch(label)(rows)
-  local last = paper.last(rows)
-  table.insert(lines[1], 4, "against mixture")
-  for i, curve in ipairs(curves) do
-    local list = curve.name ~= "mixture" and differences(last, curve.name) or {}
-    table.insert(lines[i + 1], 4, #list > 0 and paper.cell(list, "difference", "%+.4f") or "")
+  local last, notes = paper.last(rows), {}
+  for _, method in ipairs(paper.values(last, "method")) do
+    local list = method ~= "mixture" and differences(last, method) or {}
+    if #list > 0 then
+      notes[#notes + 1] = ("%s %s"):format(method, paper.cell(list, "difference", "%+.4f"))
+    end
   end
-  return lines, curves
+  return paper.curves(rows, label), "against mixture: " .. table.concat(notes, "; ")
 end
 
 return paper.experiment{
@@ -61,5 +61,6 @@ return paper.experiment{
   small = {methods = with_exact, dim = 50, epochs = 10, every = 1},
   tiny = {methods = with_exact, dim = 8, epochs = 2},
   settings = {"epochs", "every"},
+  keys = {{"method", label}},
   plan = plan, show = show,
 }

@@ -48,10 +48,13 @@ local function show(rows, own)
   for _, row in ipairs(rows) do
     row.time = math.max(1, math.floor(row.seconds / part + 0.5)) * part
   end
-  local lines, curves = paper.by_epoch(paper.by_epsilon, "time")(rows)
+  local curves = paper.curves(rows, paper.by_epsilon, "time")
   curves.xlabel = "seconds of training"
-  return lines, curves, ("Each method trains for %.1f seconds."):format(allowed(rows))
+  return curves, ("Each method trains for %.1f seconds."):format(allowed(rows))
 end
+
+local values = table.move(paper.tables.by_epoch, 1, #paper.tables.by_epoch, 1, {})
+values[#values + 1] = paper.tables.ms
 
 return paper.experiment{
   name = "budget", title = "Reward for a fixed time",
@@ -59,5 +62,6 @@ return paper.experiment{
   small = {dim = 50, epochs = 40, clock = "cpu"},
   tiny = {epsilons = {0.5}, dim = 8, epochs = 4, parts = 4},
   settings = {"clock", "epochs", "parts"},
+  keys = {paper.tables.method}, values = values,
   plan = plan, train = train, show = show,
 }

@@ -42,10 +42,11 @@ local native = require "fopo.native"
 local progress = require "progress"
 local script = require "script"
 local shown = require "shown"
+local tables = require "tables"
 local worlds = require "worlds"
 
 local paper = {methods = methods, configuration = methods.configuration, grid = methods.grid,
-               mixtures = methods.mixtures, read = script.read_csv}
+               mixtures = methods.mixtures, tables = tables}
 for name, f in pairs(shown) do paper[name] = f end
 
 -- ---- options
@@ -147,7 +148,9 @@ end
 --   train(world, c, o, keep, said, rows)    the rows of one, given those of the table;
 --                        methods.train if left out
 --   whole                true: all records have the expected reward, not the last alone
---   show(rows, o)        the lines of the table, the curves of the figure and a note
+--   prepare(rows)        adds columns to the rows before they are shown
+--   keys, values         the columns of its table (tables.lua); values: tables.by_epoch if left out
+--   show(rows, o)        the curves of the figure, and lines below the table
 function paper.experiment(e)
   if arg[0]:match("([^/]+)%.lua$") ~= e.name then return e end
   local o = options(e)

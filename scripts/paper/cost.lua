@@ -21,8 +21,10 @@ local script = require "script"
 
 local function column(phase) return phase.name .. "_ms" end
 
-local columns = {}
-for i, phase in ipairs(native.phases()) do columns[i] = column(phase) end
+local values = {paper.tables.ms}
+for i, phase in ipairs(native.phases()) do
+  values[i + 1] = paper.tables.mean(phase.name, column(phase), "%.3g")
+end
 
 -- K with the usual S, then S with the usual K, where that is not the same once more.
 local function plan(own)
@@ -43,28 +45,20 @@ local function train(world, c, own)
     row[name] = script.median(t.history[phase.column])
     all = all + row[name]
   end
-  for _, name in ipairs(columns) do row[name] = row[name] / all * row.ms_step end
+  for _, phase in ipairs(native.phases()) do
+    row[column(phase)] = row[column(phase)] / all * row.ms_step
+  end
   return {row}
 end
 
 local function show(rows)
-  local lines = {{"K", "S", "ms/step"}}
-  for i, name in ipairs(columns) do lines[1][i + 3] = name:gsub("_ms", "") end
-  for _, k in ipairs(paper.values(rows, "k")) do
-    for _, samples in ipairs(paper.values(paper.where(rows, {k = k}), "samples")) do
-      local those = paper.where(rows, {k = k, samples = samples})
-      local line = {tostring(k), tostring(samples), paper.cell(those, "ms_step", "%.3f")}
-      for _, name in ipairs(columns) do line[#line + 1] = paper.plain(those, name, "%.3f") end
-      lines[#lines + 1] = line
-    end
-  end
   local curves = {xlabel = "K, or S", ylabel = "ms/step", logx = true}
   local k, samples = paper.usual(rows, "k"), paper.usual(rows, "samples")
   curves[1] = paper.curve(("K, at S = %d"):format(samples),
                           paper.where(rows, {samples = samples}), "k", "ms_step")
   curves[2] = paper.curve(("S, at K = %d"):format(k), paper.where(rows, {k = k}), "samples",
                           "ms_step")
-  return lines, curves
+  return curves
 end
 
 return paper.experiment{
@@ -74,5 +68,6 @@ return paper.experiment{
   small = {dim = 50, seconds = 1},
   tiny = {ks = {5, 20}, draws = {20, 50}, dim = 8, seconds = 0.01},
   settings = {"seconds", "clock"},
-  plan = plan, train = train, show = show,
+  keys = {paper.tables.key("K", "k", "%d"), paper.tables.key("S", "samples", "%d")},
+  values = values, plan = plan, train = train, show = show,
 }

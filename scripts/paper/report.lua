@@ -22,6 +22,12 @@ local tables = require "tables"
 local o, folders = script.options{to = "runs/paper/report", notes = "", figures = {"all"}}
 if #folders == 0 then folders = {"runs/paper"} end
 
+-- What the scripts say of their experiments.
+local experiments = setmetatable({}, {__index = function(t, name)
+  t[name] = dofile(here .. name .. ".lua")
+  return t[name]
+end})
+
 local order = {"rq0", "rq1", "rq2", "budget", "rq3", "rq4", "cost", "beyond", "settings",
                "alignment", "baselines"}
 
@@ -114,9 +120,9 @@ local function drawn(w, e, name)
   if not (wanted.all or wanted[name]) then return false end
   local own = {}
   for setting, value in e.settings:gmatch("(%S+)=(%S+)") do own[setting] = tonumber(value) end
-  local experiment = dofile(here .. e.experiment .. ".lua")
-  local _, curves = experiment.show(e.rows, own)
-  return shown.figure(("%s/%s.svg"):format(o.to, name), experiment, w.title, curves)
+  local experiment = experiments[e.experiment]
+  return shown.figure(("%s/%s.svg"):format(o.to, name), experiment, w.title,
+                      (experiment.show(e.rows, own)))
 end
 
 local words = {holds = "holds", ["does not hold"] = "**does not hold**",
@@ -190,7 +196,10 @@ end
 
 local function put_experiment(w, e)
   local name, first, seconds = e.experiment, e.rows[1], 0
-  local title = (tables.titles[name] or name) .. (e.dim and (" at L = %d"):format(e.dim) or "")
+  local experiment = experiments[name]
+  local title = experiment.title:gsub("^%u%l", string.lower)
+                .. (e.dim and (" at L = %d"):format(e.dim) or "")
+  if experiment.prepare then experiment.prepare(e.rows) end
   local figure = w.slug .. "-" .. name .. (e.dim and ("-%d"):format(e.dim) or "")
   for _, row in ipairs(tables.last(e.rows)) do seconds = seconds + (row.seconds or 0) end
   say("### %s: %s\n", w.title, title)
@@ -199,7 +208,7 @@ local function put_experiment(w, e)
            table.concat(tables.seeds(e.rows), ", "), script.duration(seconds), e.machine,
            e.settings)
   say("%s\n", filled(about))
-  put_table(tables.of(name, e.rows))
+  put_table(tables.of(experiment, e.rows))
   if drawn(w, e, figure) then
     say("![%s, %s](%s.svg)\n", title, w.title, figure)
   else

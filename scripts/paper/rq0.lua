@@ -37,18 +37,15 @@ end
 local APART = 1.03 -- the factor between the points of two methods
 
 local function show(rows)
-  local lines = {{"L", "method", "reward, fixed", "reward, learnt", "rP", "rS"}}
+  local notes = {}
   local curves = {xlabel = "L", ylabel = "rP, reward learnt / fixed", style = "points",
                   logx = true}
   for _, method in ipairs(paper.values(rows, "method")) do
     local all = {}
     for _, dim in ipairs(paper.values(rows, "dim")) do
-      local those = paper.where(rows, {dim = dim, method = method})
-      local r = ratios(those)
-      lines[#lines + 1] = {tostring(dim), method,
-        paper.cell(paper.where(those, {learnt = "no"}), "reward", "%.4f"),
-        paper.cell(paper.where(those, {learnt = "yes"}), "reward", "%.4f"),
-        paper.cell(r, "rP", "%.2f"), paper.cell(r, "rS", "%.2f")}
+      local r = ratios(paper.where(rows, {dim = dim, method = method}))
+      notes[#notes + 1] = ("L = %d, %s: rP %s, rS %s"):format(dim, method,
+        paper.cell(r, "rP", "%.2f"), paper.cell(r, "rS", "%.2f"))
       for _, one in ipairs(r) do
         one.dim = dim * APART ^ (#curves - 1)
         all[#all + 1] = one
@@ -56,7 +53,7 @@ local function show(rows)
     end
     curves[#curves + 1] = paper.curve(method, all, "dim", "rP")
   end
-  return lines, curves
+  return curves, table.concat(notes, "\n")
 end
 
 return paper.experiment{
@@ -65,5 +62,6 @@ return paper.experiment{
   small = {dims = {10, 50}, methods = {"REINFORCE", "mixture"}, epochs = 5},
   tiny = {dims = {6}, methods = {"REINFORCE", "REINFORCE, baseline", "mixture"}, epochs = 2},
   settings = {"epochs"},
+  keys = {paper.tables.L, paper.tables.method, paper.tables.key("items learnt", "learnt", "%s")},
   plan = plan, show = show,
 }

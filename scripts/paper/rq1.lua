@@ -29,20 +29,11 @@ local function train(world, c, own) return {(paper.methods.timed(world, c, own))
 local function speedups(rows)
   for _, row in ipairs(rows) do
     local base = paper.where(rows, {method = "REINFORCE", dim = row.dim, seed = row.seed})[1]
-    row.speedup = base and base.ms_step / row.ms_step
+    row.speedup = base and base.ms_step and row.ms_step and base.ms_step / row.ms_step
   end
 end
 
 local function show(rows)
-  speedups(rows)
-  local lines = {{"L", "method", "ms/step", "speed-up over REINFORCE"}}
-  for _, dim in ipairs(paper.values(rows, "dim")) do
-    for _, method in ipairs(paper.values(rows, "method")) do
-      local those = paper.where(rows, {dim = dim, method = method})
-      lines[#lines + 1] = {tostring(dim), method, paper.cell(those, "ms_step", "%.3f"),
-                           those[1].speedup and paper.cell(those, "speedup", "%.1f") or ""}
-    end
-  end
   local curves = {xlabel = "L", ylabel = "speed-up over REINFORCE", logx = true}
   for _, method in ipairs(paper.values(rows, "method")) do
     local those = paper.where(rows, {method = method})
@@ -50,7 +41,7 @@ local function show(rows)
       curves[#curves + 1] = paper.curve(method, those, "dim", "speedup")
     end
   end
-  return lines, curves
+  return curves
 end
 
 return paper.experiment{
@@ -60,5 +51,7 @@ return paper.experiment{
   small = {dims = {10, 100, 300}, seconds = 1, clock = "cpu"},
   tiny = {dims = {4, 8}, seconds = 0.01},
   settings = {"epochs", "seconds", "clock"},
+  keys = {paper.tables.L, paper.tables.method}, prepare = speedups,
+  values = {paper.tables.ms, paper.tables.value("times REINFORCE", "speedup", "%.1f")},
   plan = plan, train = train, show = show,
 }

@@ -39,5 +39,5 @@ return paper.experiment{
   small = {dim = 50, epochs = 20, every = 1},
   tiny = {epsilons = {0.5, 1}, dim = 8, epochs = 4},
   settings = {"epochs", "every"},
-  plan = plan, train = train, show = paper.by_epoch(paper.by_epsilon),
+  keys = {paper.tables.method}, plan = plan, train = train, show = paper.by_epoch(paper.by_epsilon),
 }

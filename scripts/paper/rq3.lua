@@ -22,5 +22,6 @@ return paper.experiment{
   small = {dim = 50, epochs = 20, every = 2, exact = true},
   tiny = {ks = {5, 20}, dim = 8, epochs = 2, exact = true},
   settings = {"epochs", "every"},
+  keys = {paper.tables.key("K", "k", "%d", "exact")},
   plan = plan, show = paper.by_epoch(label),
 }

@@ -50,5 +50,7 @@ return paper.experiment{
   tiny = {dim = 8, epochs = 2, every = 1},
   settings = {"epochs", "every"},
   whole = true, -- all records have the expected reward and the items in effect
+  keys = {paper.tables.key("scale", "embedding", "%s"),
+          paper.tables.key("temperature", "temperature", "%g"), paper.tables.method},
   plan = plan, show = paper.by_epoch(label),
 }

@@ -107,23 +107,9 @@ function shown.by_epsilon(row)
   return row.method == "uniform" and "eps 1 (uniform)" or row.method
 end
 
--- What to show of a plan whose runs differ in what label(row) says: a row of the table each, and a
--- curve of the reward against `x` (epoch).
+-- The show of a plan whose runs differ in what label(row) says: a curve of the reward against `x`.
 function shown.by_epoch(label, x)
-  return function(rows)
-    local lines = {{"", "epochs", "reward", "expected reward", "items in effect", "ms/step"}}
-    local last, curves = shown.last(rows), shown.curves(rows, label, x)
-    for _, curve in ipairs(curves) do
-      local ends = {}
-      for _, row in ipairs(last) do
-        if label(row) == curve.name then ends[#ends + 1] = row end
-      end
-      lines[#lines + 1] = {curve.name, shown.plain(ends, "epoch", "%.3g"),
-        shown.cell(ends, "reward", "%.4f"), shown.cell(ends, "expected", "%.4g"),
-        shown.plain(ends, "effective", "%.0f"), shown.plain(ends, "ms_step", "%.3f")}
-    end
-    return lines, curves
-  end
+  return function(rows) return shown.curves(rows, label, x) end
 end
 
 -- The most frequent value of a column.
@@ -148,14 +134,16 @@ function shown.figure(path, e, world, curves)
   return true
 end
 
--- Prints what e.show makes of the rows of a file, and draws its curves.
+-- Prints the table of the rows of a file, and draws the curves that e.show makes of them.
 function shown.show(e, found, rows, o, f)
   local first = rows[1]
   if not first then script.misuse("%s has none of these runs", f.path) end
   local title = ("%s on %s (%s): %d items, %d contexts, %d test sessions, seeds %s"):format(e.title,
     found.name, found.source, first.items, first.contexts, first.test,
     table.concat(shown.values(rows, "seed"), ", "))
-  local lines, curves, note = e.show(rows, o)
+  if e.prepare then e.prepare(rows) end
+  local curves, note = e.show(rows, o)
+  local lines = require("tables").of(e, rows)
   print(("\n%s\n%s\n%s"):format(title, fopo.report.table(lines), note or ""))
   local path = f.start .. ".svg"
   if shown.figure(path, e, found.name, curves) then print("drawn in " .. path) end

@@ -1,16 +1,8 @@
--- The report's tables of an experiment's rows: one line for each configuration, over its seeds.
-local native = require "fopo.native"
+-- Tables of the experiments' rows, for the terminal and for the report.
 local script = require "script"
 local shown = require "shown"
 
 local tables = {last = shown.last}
-
-tables.titles = {
-  rq0 = "RQ0, fixed items", rq1 = "RQ1, speed", rq2 = "RQ2, eps", rq3 = "RQ3, K", rq4 = "RQ4, S",
-  cost = "the cost of K and S", budget = "reward for a fixed time", beyond = "beyond the paper",
-  settings = "scale and temperature", alignment = "estimates and the gradient",
-  baselines = "beside baselines",
-}
 
 -- 790000 as "790,000".
 function tables.count(n)
@@ -68,68 +60,33 @@ local function method(row)
   return row.method
 end
 
--- ---- what each experiment shows
+-- ---- columns
 
 -- {title, text of a row} of the columns that say the configuration; `none` is the text of a row
 -- that lacks it.
-local function column(title, name, form, none)
+function tables.key(title, name, form, none)
   return {title, function(row) return row[name] ~= nil and form:format(row[name]) or none or "" end}
 end
-local method_column = {"method", method}
-local L = column("L", "dim", "%d")
-local keys = {
-  rq0 = {L, method_column, column("items learnt", "learnt", "%s")},
-  rq1 = {L, method_column}, rq2 = {method_column}, budget = {method_column},
-  rq3 = {column("K", "k", "%d", "exact")}, rq4 = {column("S", "samples", "%d", "exact")},
-  cost = {column("K", "k", "%d"), column("S", "samples", "%d")},
-  beyond = {{"method", function(row) return row.method end}},
-  settings = {column("scale", "embedding", "%s"), column("temperature", "temperature", "%g"),
-              method_column},
-  alignment = {column("scale", "embedding", "%s"), method_column},
-  baselines = {method_column, L},
-}
+tables.method = {"method", method}
+tables.L = tables.key("L", "dim", "%d")
 
--- {title, text of the rows of a configuration}.
-local reward = {"R_test", function(rows) return cell(rows, "reward", "%.4f") end}
-local ms = {"ms/step", function(rows) return cell(rows, "ms_step", "%.3g") end}
-local by_epoch = {reward,
-  {"expected reward", function(rows) return cell(rows, "expected", "%.4g") end},
-  {"items in effect", function(rows) return plain(rows, "effective", "%.0f") end},
-  {"epochs", function(rows) return plain(rows, "epoch", "%.3g") end}}
-local values = {
-  rq1 = {ms, {"times REINFORCE", function(rows) return cell(rows, "speedup", "%.1f") end}},
-  cost = {ms}, budget = table.move(by_epoch, 1, #by_epoch, 1, {}),
-  alignment = {
-    {"cosine with the exact gradient", function(rows) return cell(rows, "cosine", "%.3f") end},
-    {"items in effect", function(rows) return plain(rows, "effective", "%.0f") end}},
-  baselines = {reward},
-}
-for _, name in ipairs{"recall20", "ndcg20", "unseen_reward", "unseen_recall20"} do
-  local title = name:gsub("unseen_reward", "R, unseen"):gsub("unseen_", "unseen ")
-                    :gsub("recall20", "recall@20"):gsub("ndcg20", "NDCG@20")
-  table.insert(values.baselines, {title, function(rows) return cell(rows, name, "%.4f") end})
+-- {title, text of the rows of a configuration}: with their interval, or the mean alone.
+function tables.value(title, name, form)
+  return {title, function(rows) return cell(rows, name, form) end}
 end
-for _, phase in ipairs(native.phases()) do
-  table.insert(values.cost, {phase.name, function(rows)
-    return plain(rows, phase.name .. "_ms", "%.3g")
-  end})
+function tables.mean(title, name, form)
+  return {title, function(rows) return plain(rows, name, form) end}
 end
-table.insert(values.budget, ms)
-local function seconds(rows) return plain(rows, "seconds", "%.1f") end
-table.insert(values.baselines, {"seconds", seconds})
+tables.reward = tables.value("R_test", "reward", "%.4f")
+tables.ms = tables.value("ms/step", "ms_step", "%.3g")
+tables.effective = tables.mean("items in effect", "effective", "%.0f")
+tables.by_epoch = {tables.reward, tables.value("expected reward", "expected", "%.4g"),
+                   tables.effective, tables.mean("epochs", "epoch", "%.3g")}
 
--- REINFORCE's time divided by the row's, seed by seed.
-local function speedups(rows)
-  for _, row in ipairs(rows) do
-    local base = shown.where(rows, {method = "REINFORCE", dim = row.dim, seed = row.seed})[1]
-    row.speedup = base and base.ms_step and row.ms_step and base.ms_step / row.ms_step
-  end
-end
-
--- The table of an experiment, as lists of strings.
-function tables.of(name, rows)
-  local last, key, value = shown.last(rows), keys[name] or {method_column}, values[name] or by_epoch
-  if name == "rq1" then speedups(last) end
+-- The table of an experiment, as lists of strings: a line for each configuration that its columns
+-- `keys` tell apart, with its columns `values` over the seeds.
+function tables.of(e, rows)
+  local last, key, value = shown.last(rows), e.keys, e.values or tables.by_epoch
   local groups, names, head = {}, {}, {}
   for _, row in ipairs(last) do
     local parts = {}
