@@ -20,8 +20,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/norm.h"
 #include "kernels/kernels_tables.h"
-#include "kernels/norm.h"
 #include "kernels/prefilter.h"
 #include "kernels/prefilter_tiles.h"
 

@@ -3,8 +3,8 @@
 #include <float.h>
 #include <math.h>
 
+#include "core/norm.h"
 #include "learn/arrays.h"
-#include "mips/scan.h"
 
 enum { CONTEXTS = FOPO_MASS_CONTEXTS };
 
@@ -93,7 +93,7 @@ static int can_score(const fopo_automatic *a, const fopo_binding *data, size_t n
   const fopo_shard *s = data->policy->shard;
   double most = (double)(s != NULL ? s->top_norm : a->norms[0]);
   for (size_t b = 0; b < n; b++) {
-    double norm = fopo_scan_norm(a->host_Q + b * data->L, data->L);
+    double norm = fopo_norm(a->host_Q + b * data->L, data->L);
     if (!(norm * fmax(1.0, most) < (double)FLT_MAX / 4.0)) return 0;
   }
   return 1;

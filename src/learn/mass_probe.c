@@ -13,12 +13,12 @@
 
 #include "comm/comm.h"
 #include "core/memory.h"
+#include "core/norm.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "kernels/kernels.h"
 #include "learn/mass.h"
-#include "mips/scan.h"
 #include "mips/topk.h"
 
 enum {
@@ -230,7 +230,7 @@ static void begin(probe *p, const fopo_mass_order *order, fopo_matrix Q, size_t 
   for (size_t b = 0; b < p->n; b++) {
     context *c = &p->of[b];
     const float *q = fopo_matrix_row(Q, b);
-    *c = (context){.norm = fopo_scan_norm(q, p->L), .keys = c->keys};
+    *c = (context){.norm = fopo_norm(q, p->L), .keys = c->keys};
     c->floor = c->top = -INFINITY;
     for (size_t l = 0; l < p->L; l++) p->panel[l * CONTEXTS + b] = q[l];
   }

@@ -13,11 +13,11 @@
 
 #include "core/clock.h"
 #include "core/memory.h"
+#include "core/norm.h"
 #include "core/sort.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "mips/index_internal.h"
-#include "mips/scan.h"
 
 /* hnswlib counts items in int. */
 #define MAX_ITEMS ((size_t)INT32_MAX - 1)
@@ -40,8 +40,8 @@ static int bounded_norm(double *max_norm, float *norms, fopo_matrix m, double bo
     reduction(max : largest) reduction(&& : within)
   // clang-format on
   for (size_t i = 0; i < m.rows; i++) {
-    double length = fopo_scan_norm(fopo_matrix_row(m, i), m.cols);
-    if (norms != NULL) norms[i] = fopo_scan_up(length);
+    double length = fopo_norm(fopo_matrix_row(m, i), m.cols);
+    if (norms != NULL) norms[i] = fopo_norm_up(length);
     within = within && length <= bound;
     if (length > largest) largest = length;
   }
@@ -50,11 +50,11 @@ static int bounded_norm(double *max_norm, float *norms, fopo_matrix m, double bo
   int status = fopo_matrix_finite(m, what);
   if (status != FOPO_OK) return status;
   size_t row = 0;
-  while (fopo_scan_norm(fopo_matrix_row(m, row), m.cols) <= bound) row++;
+  while (fopo_norm(fopo_matrix_row(m, row), m.cols) <= bound) row++;
   return fopo_fail(FOPO_ERR_NUMERIC,
                    "row %zu of %s has norm %.3g: its scores may overflow float32; scale it to at "
                    "most %.3g",
-                   row + 1, what, fopo_scan_norm(fopo_matrix_row(m, row), m.cols), bound);
+                   row + 1, what, fopo_norm(fopo_matrix_row(m, row), m.cols), bound);
 }
 
 /* Fills the fresh index, and *norms unless norms is NULL. */
@@ -66,7 +66,7 @@ static int fill(fopo_index *fresh, fopo_matrix items, float **norms) {
   int status = bounded_norm(&max_norm, norms != NULL ? *norms : NULL, items, MAX_NORM, "items");
   if (status != FOPO_OK) return status;
   fresh->items = items;
-  fresh->max_norm = fopo_scan_up(max_norm);
+  fresh->max_norm = fopo_norm_up(max_norm);
   fresh->version = atomic_fetch_add(&structures, 1) + 1;
   pthread_mutex_init(&fresh->lock, NULL);
   return FOPO_OK;

@@ -15,11 +15,9 @@
 #define FOPO_MIPS_INDEX_H
 
 #include "core/matrix.h"
+#include "mips/topk.h" /* FOPO_NO_ITEM */
 
 typedef struct fopo_index fopo_index;
-
-/* The id behind the last answer of a short row; its score is -inf. */
-#define FOPO_NO_ITEM UINT32_MAX
 
 /* For all four kinds: items must be finite (FOPO_ERR_NUMERIC names the row) and not empty; *ix is
  * NULL on failure. */

@@ -15,6 +15,7 @@
 
 #include "core/clock.h"
 #include "core/memory.h"
+#include "core/norm.h"
 #include "core/status.h"
 #include "mips/index_internal.h"
 #include "mips/scan.h"
@@ -43,8 +44,8 @@ static int find_exact(hybrid_index *impl, const float *scores, const uint32_t *c
   const fopo_scan *scan = fopo_index_norm_scan(impl->prefix);
   for (size_t b = 0; b < Q.rows; b++) {
     const float *q = fopo_matrix_row(Q, b);
-    impl->exact[b] = counts[b] == k &&
-                     fopo_scan_is_exact(scan, fopo_scan_norm(q, Q.cols), scores[b * k + k - 1]);
+    impl->exact[b] =
+        counts[b] == k && fopo_scan_is_exact(scan, fopo_norm(q, Q.cols), scores[b * k + k - 1]);
   }
   return FOPO_OK;
 }

@@ -14,8 +14,6 @@
 #ifndef FOPO_MIPS_SCAN_H
 #define FOPO_MIPS_SCAN_H
 
-#include <string.h>
-
 #include "core/matrix.h"
 
 typedef struct fopo_scan_worker fopo_scan_worker;
@@ -51,19 +49,5 @@ int fopo_scan_is_exact(const fopo_scan *scan, double q_norm, float kth);
 
 size_t fopo_scan_bytes(const fopo_scan *scan); /* of scratch */
 void fopo_scan_done(fopo_scan *scan);          /* frees the scratch */
-
-/* The norm of x [n], summed in double in a fixed order: the same bits on every machine. It is not
- * finite if and only if a value is not. */
-double fopo_scan_norm(const float *x, size_t n);
-
-/* The smallest float >= x, x >= 0: for norms that are used as upper bounds. */
-static inline float fopo_scan_up(double x) {
-  float near = (float)x;
-  uint32_t bits;
-  memcpy(&bits, &near, sizeof bits);
-  bits += (double)near < x; /* the next float, because near >= 0 */
-  memcpy(&near, &bits, sizeof near);
-  return near;
-}
 
 #endif

@@ -7,8 +7,6 @@
 
 #include <math.h>
 
-#include "mips/index.h"
-
 enum {
   CHUNK = 64, /* scores of one call of max: if one of them passes, few comparisons follow */
   DOTS = 256  /* of one call of gather_dot */

@@ -17,6 +17,9 @@
 #include "core/matrix.h"
 #include "kernels/kernels.h"
 
+/* The id behind the last answer of a short row; its score is -inf. */
+#define FOPO_NO_ITEM UINT32_MAX
+
 static inline uint64_t fopo_topk_key(float score, uint32_t id) {
   uint32_t bits;
   score += 0.0f; /* -0 becomes +0: equal scores have equal bits */

@@ -5,11 +5,11 @@
 
 #include "comm/comm.h"
 #include "core/memory.h"
+#include "core/norm.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "mips/order.h"
-#include "mips/scan.h"
 #include "mips/topk.h"
 
 void fopo_shard_done(fopo_shard *s) {
@@ -300,8 +300,8 @@ static int own_norms(float *norms, const dealing *d) {
     size_t count = n - first < each ? n - first : each;
     status = d->from->read(d->from->payload, chunk.x, first, count);
     for (size_t i = 0; i < count && status == FOPO_OK; i++) {
-      double norm = fopo_scan_norm(fopo_matrix_row(chunk, i), d->L);
-      norms[first + i] = fopo_scan_up(norm);
+      double norm = fopo_norm(fopo_matrix_row(chunk, i), d->L);
+      norms[first + i] = fopo_norm_up(norm);
       if (isfinite(norm)) continue;
       status = fopo_fail(FOPO_ERR_NUMERIC, "row %zu of the items is not finite",
                          d->first[fopo_comm_own_rank()] + first + i + 1);

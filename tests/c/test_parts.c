@@ -5,12 +5,12 @@
 
 #include "checks.h"
 #include "core/memory.h"
+#include "core/norm.h"
 #include "core/npy.h"
 #include "core/rng.h"
 #include "core/status.h"
 #include "device/device.h"
 #include "mips/order.h"
-#include "mips/scan.h"
 #include "ranks/shard.h"
 
 enum { P = 203, DIM = 6, B = 5, S = 40, RANKS = 3, HEAD = 20 };
@@ -55,7 +55,7 @@ static int set_up(void **state) {
   assert_int_equal(fopo_device_cpu_open(&cpu), FOPO_OK);
   fopo_fill_normal(items, P * DIM, 1.0, 1, FOPO_STREAM_INIT);
   fopo_fill_normal(Q, B * DIM, 1.0, 2, FOPO_STREAM_INIT);
-  for (size_t a = 0; a < P; a++) norms[a] = fopo_scan_up(fopo_scan_norm(items + a * DIM, DIM));
+  for (size_t a = 0; a < P; a++) norms[a] = fopo_norm_up(fopo_norm(items + a * DIM, DIM));
   assert_int_equal(fopo_order_descending(order, norms, P), FOPO_OK);
   for (size_t p = 0; p < P; p++) place[order[p]] = (uint32_t)p;
   for (size_t b = 0; b < B; b++) rows[b] = (uint32_t)(b * 7);

@@ -1,9 +1,10 @@
 /* The norm of a vector with the same bits on every machine. */
-#ifndef FOPO_KERNELS_NORM_H
-#define FOPO_KERNELS_NORM_H
+#ifndef FOPO_CORE_NORM_H
+#define FOPO_CORE_NORM_H
 
 #include <math.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 enum { FOPO_NORM_LANES = 8 }; /* partial sums */
@@ -45,6 +46,16 @@ static inline double fopo_norm(const float *x, size_t n) {
   double lanes[FOPO_NORM_LANES];
   memcpy(lanes, sum, sizeof lanes);
   return fopo_norm_of_lanes(lanes);
+}
+
+/* The smallest float >= x, x >= 0: for norms that are used as upper bounds. */
+static inline float fopo_norm_up(double x) {
+  float near = (float)x;
+  uint32_t bits;
+  memcpy(&bits, &near, sizeof bits);
+  bits += (double)near < x; /* the next float, because near >= 0 */
+  memcpy(&near, &bits, sizeof near);
+  return near;
 }
 
 #endif
