@@ -39,8 +39,7 @@ end
 local function methods(items)
   local exact = fopo.index.norm(items)
   local function mixture(index, refresh)
-    return fopo.gradient.snis{samples = bench.options.samples, proposal = fopo.proposal.mixture{
-      index = index, k = K, epsilon = 0.8, refresh = refresh}}
+    return script.mixture(index, {samples = bench.options.samples, refresh = refresh})
   end
   local uniform = fopo.gradient.snis{samples = bench.options.samples}
   local list = { -- REINFORCE first: others are compared with it
@@ -180,8 +179,7 @@ local function rewards(device)
       local pi = fopo.policy.linear{items = items, preset = "paper", seed = seed, rows = rows}
       local t = fopo.trainer{policy = pi, data = split.train, valid = false,
         batch = 32, seed = seed, device = device, optim = fopo.optim.adam{lr = 0.01},
-        gradient = fopo.gradient.snis{samples = bench.options.samples,
-          proposal = fopo.proposal.mixture{index = index, k = K, epsilon = 0.8}}}
+        gradient = script.mixture(index, {samples = bench.options.samples})}
       t:run{steps = steps, every = steps, view = false}
       values[seed] = fopo.evaluate(pi, split.test).reward
     end

@@ -19,19 +19,10 @@ local study = require "common"
 
 local o = study.options({scale = 1, dim = 64, steps = 2000, apart = 0.02, batch = 32},
                         {scale = 0.1, steps = 50})
-local native = require "fopo.native"
-local ok, card = pcall(native.device, "cuda")
-if not ok then
-  print("skip: " .. tostring(card):gsub("^.-:%d+: ", ""))
-  os.exit(77)
-end
-
+local card = study.card()
 local world = study.world("narrow", o)
 local S, K = 1000, math.min(256, world.items.rows // 8)
-local function mixture(refresh)
-  return fopo.gradient.snis{samples = S, proposal = fopo.proposal.mixture{
-    index = world.index, k = K, epsilon = 0.8, refresh = refresh}}
-end
+local function mixture(refresh) return study.mixture(world.index, {k = K, refresh = refresh}) end
 local METHODS = {
   {"uniform", fopo.gradient.snis{samples = S}},
   {"mixture", mixture(1)},

@@ -18,7 +18,6 @@ package.path = here .. "?.lua;" .. here .. "../studies/?.lua;" .. here .. "../to
 local bench = require "bench"
 local script = require "script"
 local world = require "world"
-local native = require "fopo.native"
 
 bench.options = script.options({scale = 1, dims = {100}, batches = {32, 1024}, steps = 200,
                                 only = 0, data = "made"}, {scale = 0.01, steps = 10})
@@ -26,11 +25,7 @@ bench.fopo = arg[-1]
 function bench.scaled(n) return math.max(2000, math.floor(n * bench.options.scale)) end
 local o, file = bench.options, os.getenv("FOPO_GPU_PROFILE")
 if not file then script.misuse("FOPO_GPU_PROFILE names no file") end
-local ok, card = pcall(native.device, "cuda")
-if not ok then
-  print("skip: " .. tostring(card):gsub("^.-:%d+: ", ""))
-  os.exit(77)
-end
+local card = script.card()
 
 local function say(...)
   local f <close> = assert(io.open(file, "a"))
@@ -40,14 +35,10 @@ end
 local S, K = 1000, 256
 local function methods(items)
   local exact = fopo.index.norm(items)
-  local function mixture(refresh)
-    return fopo.gradient.snis{samples = S, proposal = fopo.proposal.mixture{
-      index = exact, k = K, epsilon = 0.8, refresh = refresh}}
-  end
   return {
     {"uniform", fopo.gradient.snis{samples = S}},
-    {"mixture", mixture(1)},
-    {"mixture, kept", mixture(1000000), kept = true},
+    {"mixture", script.mixture(exact)},
+    {"mixture, kept", script.mixture(exact, {refresh = 1000000}), kept = true},
     {"head and tail, kept", fopo.gradient.head_tail{index = exact, k = K, tail = K,
                                                     refresh = 1000000}, kept = true},
     {"shared head 2048 + 64", fopo.gradient.head_tail{head = 2048, tail = 64}},

@@ -23,27 +23,16 @@ local o = script.options({fraction = 0.05, dim = 100, steps = 4000, limit = 40, 
                          {fraction = 0.002, dim = 10, steps = 20})
 local SHARE, LR, S = 0.95, 0.01, 1000
 
-if o.device == "cuda" then
-  local ok, why = pcall(require("fopo.native").device, "cuda")
-  if not ok then
-    print("skip: " .. tostring(why):gsub("^.-:%d+: ", ""))
-    os.exit(77)
-  end
-end
+if o.device == "cuda" then script.card() end
 
 local split = fopo.data.synthetic{like = "twitch", fraction = o.fraction, seed = 3}:sessions{
   min_items = 10, valid = 0, test = 0.1, seed = 5}
 local items = fopo.embed.svd(split.train, {dim = o.dim})
 local index, K = fopo.index.norm(items), math.min(256, items.rows // 8)
 
-local function mixture(refresh)
-  return fopo.gradient.snis{samples = S, proposal = fopo.proposal.mixture{
-    index = index, k = K, epsilon = 0.8, refresh = refresh}}
-end
-
 local METHODS = { -- the first says which reward is to be reached
-  {"mixture", mixture(1)},
-  {"mixture, kept 20 visits", mixture(20)},
+  {"mixture", script.mixture(index, {k = K})},
+  {"mixture, kept 20 visits", script.mixture(index, {k = K, refresh = 20})},
   {"shared head", fopo.gradient.head_tail{head = math.min(2048, items.rows // 4), tail = 64}},
   {"shared head, float32", fopo.gradient.head_tail{head = math.min(2048, items.rows // 4),
                                                    tail = 64, products = "float32"}},

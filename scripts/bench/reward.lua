@@ -15,7 +15,7 @@ local fopo = require "fopo"
 local bench = require "bench"
 local world = require "world"
 local study = require "common" -- scripts/studies
-local S, K, EPSILON, LR, DIM, SHARE = 1000, 256, 0.8, 0.01, 100, 0.95
+local S, K, LR, DIM, SHARE = 1000, 256, 0.01, 100, 0.95
 -- Steps between two measurements grow by this factor, from that share of the steps.
 local GROWTH, FIRST = 1.25, 1 / 50
 
@@ -23,19 +23,14 @@ local GROWTH, FIRST = 1.25, 1 / 50
 
 local REFERENCE, TORCH = "mixture", "torch mixture"
 
-local function mixture(index, refresh)
-  return fopo.gradient.snis{samples = S, proposal = fopo.proposal.mixture{
-    index = index, k = K, epsilon = EPSILON, refresh = refresh}}
-end
-
 -- {name, gradient(items, an exact index over them), rows, until_reached: it ends there, because
 -- all steps would take too long, target against PyTorch on files}. The first is the reference.
 local METHODS = {
-  {REFERENCE, function(_, index) return mixture(index) end},
+  {REFERENCE, function(_, index) return study.mixture(index) end},
   {"REINFORCE", function() return fopo.gradient.reinforce{samples = S, baseline = "mean"} end,
    until_reached = true},
   {"uniform", function() return fopo.gradient.snis{samples = S} end},
-  {"mixture, kept 20 visits", function(_, index) return mixture(index, 20) end},
+  {"mixture, kept 20 visits", function(_, index) return study.mixture(index, {refresh = 20}) end},
   {"head and tail 256 + 64 of 8,192", function(items)
     return fopo.gradient.head_tail{index = fopo.index.norm(items, {budget = 8192}), k = K,
                                    tail = 64}
@@ -44,10 +39,7 @@ local METHODS = {
    target = 50},
   {"shared head 2,048 + 64", function() return fopo.gradient.head_tail{head = 2048, tail = 64} end,
    target = 50},
-  {"mixture, no index named", function()
-    return fopo.gradient.snis{samples = S, proposal = fopo.proposal.mixture{
-      k = K, epsilon = EPSILON}}
-  end},
+  {"mixture, no index named", function() return study.mixture() end},
   {"head by mass + 64, bfloat16", function()
     return fopo.gradient.head_tail{head = "auto", tail = 64}
   end, rows = "bfloat16", target = 50},

@@ -2,6 +2,7 @@
 -- their rows, against each other, and against PyTorch with FAISS; and over sizes of the catalogue.
 local fopo = require "fopo"
 local bench = require "bench"
+local script = require "script"
 local world = require "world"
 local steps = {}
 local B, S = 32, 1000
@@ -39,8 +40,7 @@ local function auto_method(items, sessions)
   local policy = world.policy(items)
   local queries = policy:queries(sessions:contexts(items):rows_of(fopo.array.ids(rows)))
   local index = fopo.index.auto(items, {k = 256, queries = queries})
-  local proposal = fopo.proposal.mixture{index = index, k = 256, epsilon = 0.8}
-  return {AUTO, fopo.gradient.snis{samples = S, proposal = proposal}, found_by = index}
+  return {AUTO, script.mixture(index), found_by = index}
 end
 
 -- Recall and mass of the candidates of contexts that the index was not chosen by, for the policy as
@@ -79,8 +79,7 @@ end
 
 local function shared_methods(items, sessions)
   local by_hand = fopo.gradient.head_tail{head = chosen_head(items, sessions)}
-  local mixture = fopo.proposal.mixture{k = 256, epsilon = 0.8}
-  local list = {{MASS, fopo.gradient.snis{samples = S, proposal = mixture}},
+  local list = {{MASS, script.mixture()},
                 {DEFAULT, fopo.gradient.head_tail{}}, {BY_HAND, by_hand},
                 {BY_MASS, fopo.gradient.head_tail{head = "auto", tail = TAIL}, rows = "bfloat16"}}
   for _, shared in ipairs(SHARED) do
@@ -99,9 +98,7 @@ end
 
 -- items: with those that are measured in cycles.
 local function methods(index, reinforce, items)
-  local mixture = fopo.proposal.mixture{index = index, k = 256, epsilon = 0.8}
-  local list = {{"uniform", fopo.gradient.snis{samples = S}},
-                {"mixture", fopo.gradient.snis{samples = S, proposal = mixture}}}
+  local list = {{"uniform", fopo.gradient.snis{samples = S}}, {"mixture", script.mixture(index)}}
   for _, method in ipairs(fast_methods(index, items)) do list[#list + 1] = method end
   if reinforce then
     list[#list + 1] = {"REINFORCE", fopo.gradient.reinforce{samples = S, baseline = "mean"}}

@@ -3,18 +3,7 @@ local fopo = require "fopo"
 local kept = require "kept"
 local script = require "script"
 
-local shown = {}
-
--- The rows for which all of `where` holds.
-function shown.where(rows, where)
-  local list = {}
-  for _, row in ipairs(rows) do
-    local fits = true
-    for name, value in pairs(where) do fits = fits and row[name] == value end
-    if fits then list[#list + 1] = row end
-  end
-  return list
-end
+local shown = {where = script.where}
 
 -- The different values of a column, in the order of the rows.
 function shown.values(rows, column)

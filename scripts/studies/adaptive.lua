@@ -60,12 +60,8 @@ local function run(world, epsilon, seed)
     head_mass = t.history.head_mass[#t.history.head_mass]}
 end
 
-local function of(world, epsilon, name)
-  local list = {}
-  for _, r in ipairs(results) do
-    if r.world == world.name and r.epsilon == epsilon then list[#list + 1] = r[name] end
-  end
-  return list
+local function of(world, epsilon)
+  return study.where(results, {world = world.name, epsilon = epsilon})
 end
 
 local function all_epsilons()
@@ -78,12 +74,10 @@ end
 local function verdict(world, name)
   local best, most = nil, -1
   for _, epsilon in ipairs(o.epsilons) do
-    local mean = study.mean(of(world, epsilon, name))
+    local mean = study.mean_of(of(world, epsilon), name)
     if mean > most then best, most = epsilon, mean end
   end
-  local mine, theirs, difference = of(world, "adaptive", name), of(world, best, name), {}
-  for i = 1, #mine do difference[i] = mine[i] - theirs[i] end
-  local mean, error = study.mean(difference)
+  local mean, error = study.difference(of(world, "adaptive"), of(world, best), name)
   local word = mean > 2 * error and "ahead of" or mean < -2 * error and "behind" or "level with"
   return ("adaptive is %s the best fixed epsilon, %g: %+.4f +- %.4f"):format(word, best, mean,
                                                                              error)
@@ -93,8 +87,9 @@ local function show(world)
   local shown = {{"epsilon", "reward at half", "reward", "+-", "steps/s", "searches/step",
                   "epsilon at the end", "head mass"}}
   for _, epsilon in ipairs(all_epsilons()) do
-    local function mean(name) return (study.mean(of(world, epsilon, name))) end
-    local reward, error = study.mean(of(world, epsilon, "reward"))
+    local rows = of(world, epsilon)
+    local function mean(name) return (study.mean_of(rows, name)) end
+    local reward, error = study.mean_of(rows, "reward")
     shown[#shown + 1] = {tostring(epsilon), ("%.4f"):format(mean("half_reward")),
       ("%.4f"):format(reward), ("%.4f"):format(error),
       ("%.0f"):format(mean("step") / mean("seconds")),
@@ -108,11 +103,5 @@ local function show(world)
   io.stdout:flush()
 end
 
-for _, name in ipairs(o.worlds) do
-  local world = study.world(name, o)
-  for _, seed in ipairs(o.seeds) do
-    for _, epsilon in ipairs(all_epsilons()) do run(world, epsilon, seed) end
-  end
-  show(world)
-end
-print("kept in " .. study.csv("adaptive", columns, results))
+study.each(o, all_epsilons, run, show)
+print("kept in " .. study.keep("adaptive", columns, results))

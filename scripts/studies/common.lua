@@ -6,8 +6,7 @@ package.path = here .. "../tools/?.lua;" .. package.path
 local script = require "script"
 
 local report = fopo.report
-local study = {suffix = "", -- of the CSV's name
-               misuse = script.misuse, mean = script.mean, train = script.train}
+local study = setmetatable({suffix = ""}, {__index = script}) -- suffix: of the CSV's name
 
 -- The options, and the files that the command line names. In o.worlds, if there is such an option,
 -- the files follow the worlds. A quick run writes a CSV of its own.
@@ -64,13 +63,32 @@ function study.mean_of(rows, column)
   return script.mean(list)
 end
 
+-- The mean difference of a column from that of other rows, seed by seed, and its standard error.
+function study.difference(rows, base, column)
+  local list = {}
+  for i, row in ipairs(rows) do list[i] = row[column] - base[i][column] end
+  return script.mean(list)
+end
+
+-- Runs run(world, method, seed) of all methods, seed by seed, in each of o.worlds, and shows each.
+function study.each(o, methods, run, show)
+  for _, name in ipairs(o.worlds) do
+    local world = study.world(name, o)
+    local list = methods(world)
+    for _, seed in ipairs(o.seeds) do
+      for _, method in ipairs(list) do run(world, method, seed) end
+    end
+    show(world, list)
+  end
+end
+
 -- ---- the table and its CSV ----
 
 -- Rows are tables by column name. The first lines are comments: the command and the machine.
 -- Returns the path.
-function study.csv(name, columns, rows)
+function study.keep(name, columns, rows)
   local path = ("runs/%s%s.csv"):format(name, study.suffix)
-  script.csv(path, columns, rows, ("# %s %s\n# fopo %s, kernels %s, %d threads\n"):format(arg[0],
+  study.csv(path, columns, rows, ("# %s %s\n# fopo %s, kernels %s, %d threads\n"):format(arg[0],
     table.concat(arg, " "), fopo.version, (fopo.isa()), fopo.threads()))
   return path
 end

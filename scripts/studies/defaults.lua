@@ -181,7 +181,7 @@ local function study_world(name)
   end
   for _, setting in ipairs(chosen()) do
     for _, seed in ipairs(o.seeds) do add(world, setting[1], seed, run(world, seed, setting)) end
-    study.csv("defaults", columns, results)
+    study.keep("defaults", columns, results)
   end
   return world.name
 end
@@ -190,11 +190,7 @@ end
 
 -- The mean of a column over the seeds, of one world and setting.
 local function mean(world, setting, column)
-  local list = {}
-  for _, row in ipairs(results) do
-    if row.world == world and row.setting == setting then list[#list + 1] = row[column] end
-  end
-  return (study.mean(list))
+  return (study.mean_of(study.where(results, {world = world, setting = setting}), column))
 end
 
 -- The mean over the worlds, and in how many of them it is above that of the start.
@@ -259,4 +255,4 @@ figure("defaults_lr", "learning rate",
 figure("defaults_effective", "items in effect at the start, share of the catalogue",
        {{0.001, "effective 0.001"}, {0.01, "defaults"}, {0.1, "effective 0.1"},
         {0.5, "effective 0.5"}})
-print("kept in " .. study.csv("defaults", columns, results))
+print("kept in " .. study.keep("defaults", columns, results))

@@ -46,10 +46,8 @@ end
 -- The methods in the order of the table: {name, gradient(world), rows, and what is in the CSV}.
 local function methods()
   local list = {{name = "mixture", rows = "float32", refresh = 1, budget = 0, draws = o.samples,
-    gradient = function(world)
-      return fopo.gradient.snis{samples = o.samples, proposal = fopo.proposal.mixture{
-        index = world.index, k = o.k, epsilon = o.epsilon}}
-    end}}
+    gradient = function(world) return study.mixture(world.index, {k = o.k,
+      epsilon = o.epsilon, samples = o.samples}) end}}
   for _, tail in ipairs(o.tails) do
     for _, budget in ipairs(o.budgets) do
       for _, rows in ipairs(o.rows) do
@@ -95,15 +93,9 @@ local function run(world, method, seed)
 end
 
 -- Rows of one method in the order of seeds, those at `step`.
-local function chosen(world, method, step)
-  local list = {}
-  for _, r in ipairs(results) do
-    if r.world == world.name and r.method == method.name and r.refresh == method.refresh
-      and r.rows == method.rows and r.budget == method.budget and r.step == step then
-      list[#list + 1] = r
-    end
-  end
-  return list
+local function chosen(world, m, step)
+  return study.where(results, {world = world.name, method = m.name, refresh = m.refresh,
+                               rows = m.rows, budget = m.budget, step = step})
 end
 
 local function show(world, list)
@@ -114,9 +106,7 @@ local function show(world, list)
   for _, method in ipairs(list) do
     local last = chosen(world, method, o.steps)
     local reward, error = study.mean_of(last, "reward")
-    local differences = {}
-    for i, row in ipairs(last) do differences[i] = row.reward - base[i].reward end
-    local difference, its_error = study.mean(differences)
+    local difference, its_error = study.difference(last, base, "reward")
     local early = study.mean_of(chosen(world, method, o.steps // o.parts), "reward")
     local ms = study.mean_of(last, "ms_step")
     shown[#shown + 1] = {method.name, tostring(method.refresh), method.rows,
@@ -132,11 +122,5 @@ local function show(world, list)
 end
 
 fopo.threads(o.threads)
-for _, name in ipairs(o.worlds) do
-  local world, all = study.world(name, o), methods()
-  for _, seed in ipairs(o.seeds) do
-    for _, method in ipairs(all) do run(world, method, seed) end
-  end
-  show(world, all)
-end
-print("kept in " .. study.csv("fast", columns, results))
+study.each(o, methods, run, show)
+print("kept in " .. study.keep("fast", columns, results))

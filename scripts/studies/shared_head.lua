@@ -48,8 +48,7 @@ end
 local function methods(world)
   local P = world.items.rows
   local list = {o.mixture and {name = "mixture", gradient = function()
-    return fopo.gradient.snis{samples = o.samples, proposal = fopo.proposal.mixture{
-      index = world.index, k = o.k, epsilon = o.epsilon}}
+    return study.mixture(world.index, o)
   end} or nil}
   local function add(head, tail, products)
     local name = ("head %d + %d"):format(head, tail)
@@ -111,18 +110,12 @@ local function run(world, method, seed)
 end
 
 local function of(world, method)
-  local list = {}
-  for _, r in ipairs(results) do
-    if r.world == world.name and r.method == method.name then list[#list + 1] = r end
-  end
-  return list
+  return study.where(results, {world = world.name, method = method.name})
 end
 
 -- "+0.0012 +- 0.0004": the mean difference of a column from the mixture's, seed by seed.
 local function against(rows, base, column)
-  local differences = {}
-  for i, row in ipairs(rows) do differences[i] = row[column] - base[i][column] end
-  return ("%+.4f +- %.4f"):format(study.mean(differences))
+  return ("%+.4f +- %.4f"):format(study.difference(rows, base, column))
 end
 
 local function show(world, list)
@@ -144,12 +137,5 @@ local function show(world, list)
 end
 
 fopo.threads(o.threads)
-for _, name in ipairs(o.worlds) do
-  local world = study.world(name, o)
-  local list = methods(world)
-  for _, seed in ipairs(o.seeds) do
-    for _, method in ipairs(list) do run(world, method, seed) end
-  end
-  show(world, list)
-end
-print("kept in " .. study.csv("shared_head", columns, results))
+study.each(o, methods, run, show)
+print("kept in " .. study.keep("shared_head", columns, results))

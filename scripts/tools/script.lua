@@ -62,6 +62,22 @@ function script.duration(s)
   return ("%.1f h"):format(s / 3600)
 end
 
+-- The GPU; without one it says so and leaves with 77, by which a test is skipped.
+function script.card()
+  local ok, card = pcall(require("fopo.native").device, "cuda")
+  if ok then return card end
+  print("skip: " .. tostring(card):gsub("^.-:%d+: ", ""))
+  os.exit(77)
+end
+
+-- The paper's estimator, SNIS with the mixture. o: k, epsilon, samples and refresh, if not 256,
+-- 0.8, 1000 and 1. Without an index it is that of the norms by mass.
+function script.mixture(index, o)
+  o = o or {}
+  return fopo.gradient.snis{samples = o.samples or 1000, proposal = fopo.proposal.mixture{
+    index = index, k = o.k or 256, epsilon = o.epsilon or 0.8, refresh = o.refresh}}
+end
+
 -- ---- CSV
 
 local function quoted(value)
@@ -120,6 +136,17 @@ function script.read_csv(path)
     end
   end
   return rows, table.concat(comment, "\n") .. "\n"
+end
+
+-- The rows for which all of `where` holds.
+function script.where(rows, where)
+  local list = {}
+  for _, row in ipairs(rows) do
+    local fits = true
+    for name, value in pairs(where) do fits = fits and row[name] == value end
+    if fits then list[#list + 1] = row end
+  end
+  return list
 end
 
 -- ---- training for a time
