@@ -1,7 +1,14 @@
-"""What the tests in Python share: a check that says what it saw, and what failed so far; and published
-data sets, in the folder that the environment variable FOPO_TEST_DATA names."""
+"""What the tests in Python share: the program, a folder that goes at the end, a check that says what
+it saw, what failed so far, and published data sets, in the folder that FOPO_TEST_DATA names."""
+import atexit
 import os
+import shutil
+import sys
+import tempfile
 
+FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
+folder = tempfile.mkdtemp()
+atexit.register(shutil.rmtree, folder, ignore_errors=True)
 failures = []
 
 
@@ -18,3 +25,8 @@ def real_file(name):
         return path
     print("absent:", name)
     return None
+
+
+def finish():
+    """The test is over: its exit status."""
+    sys.exit(1 if failures else 0)

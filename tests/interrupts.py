@@ -9,10 +9,9 @@ import subprocess
 import tempfile
 import time
 
+from checks import FOPO
 from long_work import FACTS, IN_C, IN_LUA, WORLD, write_file
 from terminal import Program
-
-FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
 
 
 class Prompt:

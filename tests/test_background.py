@@ -2,13 +2,10 @@
 or never, keys typed meanwhile, and terminals and pipes that are not asked."""
 import os
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from checks import check, failures  # noqa: E402
-from terminal import Program  # noqa: E402
+from checks import check, finish, FOPO
+from terminal import Program
 
-FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
 ASKED = b"\x1b]11;?\x1b\\"
 WHITE = "\x1b]11;rgb:ffff/ffff/dddd\x1b\\"
 BLACK = "\x1b]11;rgb:1e/1e/2e\x07"
@@ -102,4 +99,4 @@ for command, typed in (([FOPO], "print(1)\n"), ([FOPO, "-e", "print(1)"], "")):
                           env={**os.environ, "TERM": "xterm-256color"})
     check("no question in a pipe", done.stdout == "1\n" and done.stderr == "", done)
 
-sys.exit(1 if failures else 0)
+finish()

@@ -11,9 +11,8 @@ except ImportError:
     print("skip: numpy is not here")
     sys.exit(77)
 
-from checks import check, failures
+from checks import check, finish, failures, FOPO
 
-FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
 K = 10
 P = 600  # more than two of the blocks of rows that ease sweeps at once
 
@@ -169,4 +168,4 @@ with tempfile.TemporaryDirectory() as folder:
             check(name + ": no expected reward", expected == -1)
 
 # what threads, seeds and an interruption do is tested by tests/lua/test_baselines.lua
-sys.exit(1 if failures else 0)
+finish()

@@ -1,10 +1,8 @@
 """A share, drawn by a seed, of tests/nightly/bits."""
-import os
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import bits  # noqa: E402
-from proof import Proof  # noqa: E402
+import bits
+from proof import Proof
 
 if "asan" in bits.FOPO:
     print("skip: bits are compared in mode release")

@@ -3,12 +3,9 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
-from checks import check, failures
-
-FOPO = os.environ.get("FOPO", "./fopo")
+from checks import check, finish, folder, FOPO
 
 
 def run(*args, stdin="", env=None):
@@ -27,7 +24,6 @@ def expect(name, got, code=0, out=None, err=None):
     check(name + ": no escape sequence", "\x1b" not in got[1] + got[2], got)
 
 
-folder = tempfile.mkdtemp()
 script = os.path.join(folder, "script.lua")
 
 
@@ -131,7 +127,6 @@ if "asan" not in FOPO:  # the sanitizer takes terabytes of it
     done = subprocess.run([FOPO, "-e", "print(1)"], preexec_fn=small_space, capture_output=True,
                           text=True, timeout=60)
     check("ulimit -v", done.returncode == 1 and "MB of address space" in done.stderr, done)
-
 
 
 # threads that the system does not start: of another user, whose number of processes is limited
@@ -247,4 +242,4 @@ interrupted("C: an index", "index.hnsw(array.randn(200000, 32, 1))")
 interrupted("C: an SVD", "while true do local d = data.synthetic{users = 20000, items = 20000} "
             "pcall(embed.svd, d:sessions{}.train, {dim = 100}) end")
 
-sys.exit(1 if failures else 0)
+finish()

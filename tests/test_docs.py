@@ -9,9 +9,8 @@ import sys
 import tempfile
 import xml.etree.ElementTree
 
-from checks import check, failures
+from checks import check, finish, FOPO
 
-FOPO = os.environ.get("FOPO", "./fopo")
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
 
@@ -164,7 +163,7 @@ def names_are_in_the_source():
     """What the documents call fopo_... or FOPO_... is in the source, or in a recipe."""
     source = "".join(read(path) for folder in ("src", "tests/recipes") for path in
                      glob.glob(folder + "/**/*.*", recursive=True) if os.path.isfile(path))
-    source += "".join(map(read, ["Makefile", *glob.glob("tests/recipes/*/[lr]*")]))
+    source += "".join(map(read, ["Makefile", "tests/run.sh", *glob.glob("tests/recipes/*/[lr]*")]))
     for document in documents():
         for name in set(re.findall(r"\b(?:fopo|FOPO)_\w+", read(document))):
             check("%s: no %s in the source" % (document, name), name in source)
@@ -209,4 +208,4 @@ names_are_in_the_source()
 paths_lead_somewhere()
 readme_leads_everywhere()
 python_is_chosen()
-sys.exit(1 if failures else 0)
+finish()

@@ -1,19 +1,13 @@
 """Endings by a signal: a run that keeps a checkpoint writes it first, and the terminal is as it
 was. Output that nobody reads ends no training."""
 import os
-import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from checks import check, failures  # noqa: E402
-from terminal import Program  # noqa: E402
+from checks import check, finish, folder, FOPO
+from terminal import Program
 
-FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
-folder = tempfile.mkdtemp()
 os.chdir(folder)
 WORLD = """
 local s = data.synthetic{users = 400, items = 500, clusters = 8, seed = 3}:sessions{min_items = 10}
@@ -151,6 +145,4 @@ check("in the view", p.ended(20) == 143 and step_of("i.npz") > 0, p.screen.text(
 check("the terminal is as it was", p.restored())
 p.close()
 
-os.chdir("/")
-shutil.rmtree(folder)
-sys.exit(1 if failures else 0)
+finish()

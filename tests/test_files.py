@@ -6,14 +6,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from checks import check, failures  # noqa: E402
+from checks import check, finish, folder, FOPO
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
-folder = tempfile.mkdtemp()
 os.chdir(folder)
 
 
@@ -175,6 +171,4 @@ if shutil.which("git"):
     run(LOGGED % "b")
     check("in a linked work tree too", commit in open("b/config.json").read())
 
-os.chdir("/")
-shutil.rmtree(folder)
-sys.exit(1 if failures else 0)
+finish()

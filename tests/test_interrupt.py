@@ -3,19 +3,14 @@ there before gives the same results as where nobody pressed a key. Jobs at the p
 for them, their failures and records are told, leaving the program ends them."""
 import os
 import re
-import shutil
 import sys
-import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from checks import check, failures  # noqa: E402
-from long_work import FACTS, IN_C, IN_LUA, WORLD, write_file  # noqa: E402
-from terminal import Program  # noqa: E402
+from checks import check, finish, folder, FOPO
+from long_work import FACTS, IN_C, IN_LUA, WORLD, write_file
+from terminal import Program
 
-FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
 SOON = 4.0  # room for a loaded machine; 0.01 s in Lua and 0.1 s in C are usual (-v prints them)
-folder = tempfile.mkdtemp()
 os.chdir(folder)
 count = 0
 
@@ -181,6 +176,4 @@ for name, code, wanted in (("the end of a script", "", 0), ("os.exit", "os.exit(
     check(name + " beside a job", p.ended(60) == wanted and p.restored(), p.screen.text())
     p.close()
 
-os.chdir("/")
-shutil.rmtree(folder)
-sys.exit(1 if failures else 0)
+finish()

@@ -1,11 +1,8 @@
 """A share, drawn by a seed, of tests/nightly/interrupts; no times are asserted."""
-import os
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import interrupts  # noqa: E402
-from long_work import FACTS, IN_C, IN_LUA, WORLD  # noqa: E402
-from proof import Proof  # noqa: E402
+import interrupts
+from long_work import FACTS, IN_C, IN_LUA, WORLD
+from proof import Proof
 
 p = Proof("Ctrl-C gives the prompt back, and every ending the terminal", seed=24)
 small = WORLD.split("lg, world")[0]  # what is there at once

@@ -5,17 +5,12 @@ import json
 import os
 import random
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections import defaultdict
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from checks import check, failures  # noqa: E402
+from checks import check, finish, folder, FOPO
 
-FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
-folder = tempfile.mkdtemp()
 
 LIST = r"""
 local d = fopo.data.read(arg[1], assert(load("return " .. arg[2]))())
@@ -242,5 +237,4 @@ else:
     same("Parquet by its command", read(os.path.join(folder, "data.csv")), "pairs",
          (0, {("1", "a"): (1.0, None), ("1", "b"): (1.0, None), ("2", "a"): (1.0, None)}))
 
-shutil.rmtree(folder)
-sys.exit(1 if failures else 0)
+finish()

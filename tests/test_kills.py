@@ -1,10 +1,8 @@
 """A share, drawn by a seed, of tests/nightly/kills."""
-import os
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import kills  # noqa: E402
-from proof import Proof  # noqa: E402
+import kills
+from proof import Proof
 
 if "asan" in kills.FOPO:
     print("skip: a process under the sanitizer starts slowly; its saves are in test_files.py")

@@ -1,14 +1,9 @@
 """A lesson at a terminal: Return, predictions, back, leaving by q, Ctrl-C and Ctrl-D, and pipes."""
-import os
 import re
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from checks import check, failures  # noqa: E402
-from terminal import Program  # noqa: E402
-
-FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
+from checks import check, finish, FOPO
+from terminal import Program
 
 
 def start(rows=24, cols=80, **env):
@@ -116,4 +111,4 @@ answers = piped('r = fopo.demo(1, {scale = "small", ask = true}) print(r.answers
                 "\n1\n\n\n3\nq\n")
 check("answers through a pipe", re.search(r"1\t2\n$", answers.stdout), answers.stdout)
 
-sys.exit(1 if failures else 0)
+finish()

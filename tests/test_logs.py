@@ -7,14 +7,9 @@ import os
 import shutil
 import struct
 import subprocess
-import sys
-import tempfile
 import xml.etree.ElementTree as xml
 
-from checks import check, failures
-
-FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
-folder = tempfile.mkdtemp()
+from checks import check, finish, folder, FOPO
 
 
 def fopo(code, *args, **env):
@@ -345,5 +340,4 @@ else:
 out, err, code = fopo("print(select(2, pcall(plot.save, 'y.svg', {1, 2})))", PATH="/nowhere")
 check("no gnuplot", "apt-get install gnuplot-nox" in out, out, err)
 
-shutil.rmtree(folder)
-sys.exit(1 if failures else 0)
+finish()

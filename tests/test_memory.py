@@ -1,10 +1,8 @@
 """A share of tests/nightly/memory."""
-import os
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import memory  # noqa: E402
-from proof import Proof  # noqa: E402
+import memory
+from proof import Proof
 
 if "asan" in memory.FOPO:
     print("skip: the sanitizer has a memory of its own")

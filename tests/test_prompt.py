@@ -6,16 +6,12 @@ import re
 import select
 import signal
 import subprocess
-import sys
-import tempfile
 import termios
 import time
 
-from checks import check, failures
+from checks import check, finish, folder as home, FOPO
 
-FOPO = os.environ.get("FOPO", "./fopo")
 PROMPT = "fopo> "
-home = tempfile.mkdtemp()
 history = os.path.join(home, "state", "fopo", "history")
 
 
@@ -263,4 +259,4 @@ check("a pattern is interrupted behind", "interrupted" in p.wait(PROMPT), p.seen
 check("and not at the end of the loop", "true" in p.enter("n < 100"))
 p.end()
 
-sys.exit(1 if failures else 0)
+finish()

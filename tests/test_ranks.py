@@ -3,18 +3,15 @@ run and keeps its log, what depends on time is decided by it, and what goes wron
 all."""
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
-from checks import check, failures
+from checks import check, finish, folder
 from ranks import ALL, ALONE, FOPO, MPIRUN, or_skip, program
 
 or_skip()
-folder = tempfile.mkdtemp()
 os.chdir(folder)
 
 
@@ -715,6 +712,4 @@ ALONE["FOPO_MPI"] = "none"
 code, out, err = run(2, "-e", "print(fopo.ranks().size)")
 check("each alone", out.split() == ["1", "1"], out, err)
 
-os.chdir("/")
-shutil.rmtree(folder)
-sys.exit(1 if failures else 0)
+finish()

@@ -3,16 +3,12 @@ wherever the cuts fall; one error, of the first row that is wrong; and less memo
 import gzip
 import os
 import random
-import shutil
 import subprocess
-import sys
-import tempfile
 
-from checks import check, failures
+from checks import check, finish, folder
 from ranks import ALL, ALONE, FOPO, MPIRUN, or_skip, program
 
 or_skip()
-folder = tempfile.mkdtemp()
 os.chdir(folder)
 RANKS = (1, 2, 3, 4, 7) if ALL else (1, 2, 4)
 
@@ -235,6 +231,4 @@ four = max(int(digest("peak.%d" % r)) for r in range(4)) / 1024
 print("12,000,000 rows: %.0f MB alone, at most %.0f MB on each of 4 ranks" % (one, four))
 check("4 ranks take less memory each", code == 0 and four < 0.6 * one, one, four, err)
 
-os.chdir("/")
-shutil.rmtree(folder)
-sys.exit(1 if failures else 0)
+finish()

@@ -4,15 +4,10 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from checks import check, failures  # noqa: E402
+from checks import check, finish, folder as outside, FOPO
 
-FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
-outside = tempfile.mkdtemp()
 folder = os.path.join(outside, "here")
 os.mkdir(folder)
 os.chdir(folder)
@@ -157,6 +152,4 @@ for words in (("--max-memory", "5X"), ("--max-memory", "-1"), ("--max-memory", "
     done = subprocess.run([FOPO, *words], capture_output=True, text=True)
     check(words, done.returncode == 2 and "needs a" in done.stderr, done.stderr)
 
-os.chdir("/")
-shutil.rmtree(outside)
-sys.exit(1 if failures else 0)
+finish()

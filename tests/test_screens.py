@@ -1,17 +1,12 @@
 """What a newcomer does at the prompt, on a terminal of 80 x 24: pastes a session, asks, recalls,
 stops the program and goes on, leaves."""
-import os
 import re
-import sys
-import tempfile
 
-from checks import check, failures
+from checks import check, finish, folder as home, FOPO
 from terminal import Program
 
-FOPO = os.environ.get("FOPO", "./fopo")
 PROMPT = "fopo>"
 UP, DOWN = "\x1b[A", "\x1b[B"
-home = tempfile.mkdtemp()
 
 
 def start(*args, rows=24, cols=80, **env):
@@ -186,4 +181,4 @@ p.send('fopo.demo(1, {scale = "small"})\r')
 check("a lesson's own variables are no one's", p.wait("Your prediction"), p.screen.text())
 p.close()
 
-sys.exit(1 if failures else 0)
+finish()

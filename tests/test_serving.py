@@ -7,13 +7,10 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 
-from checks import check, failures
+from checks import check, finish, folder, FOPO
 
-FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
 RECIPES = os.path.abspath("scripts/examples/serving")
-folder = tempfile.mkdtemp()
 
 MAKE = """
 d = data.synthetic{users = 300, items = 400, clusters = 8, mean_items = 12, seed = 4}
@@ -125,4 +122,4 @@ try:
     hnswlib_in_cpp()
 finally:
     shutil.rmtree(folder)
-sys.exit(1 if failures else 0)
+finish()

@@ -7,17 +7,15 @@ import subprocess
 import sys
 import tempfile
 
-from checks import check, failures
+from checks import check, finish, folder, FOPO
 from terminal import Program
 
-FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
 PYTHON = sys.executable
 TREE = os.getcwd()
 PROMPT = "fopo>"
 
 # What a newcomer's folder has: the program and the files of the repository, but nothing is written
 # among them.
-folder = tempfile.mkdtemp()
 for name in ("datasets", "scripts", "docs"):
     os.symlink(os.path.join(TREE, name), os.path.join(folder, name))
 os.symlink(FOPO, os.path.join(folder, "fopo"))
@@ -407,4 +405,4 @@ readme_session()
 every_block()
 calls_in_the_text()
 names_in_the_text()
-sys.exit(1 if failures else 0)
+finish()

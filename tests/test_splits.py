@@ -3,15 +3,10 @@ time, by the last item and by given files. The files are read here by Python's c
 import csv
 import os
 import random
-import shutil
 import subprocess
-import sys
-import tempfile
 
-from checks import check, failures, real_file
+from checks import check, finish, folder, FOPO, real_file
 
-FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
-folder = tempfile.mkdtemp()
 INFINITE = float("inf")
 
 SCRIPT = """local fopo = require "fopo"
@@ -168,5 +163,4 @@ for what, path, rows, least in cases:
     last(what + ", last", path, rows, least)
 files("made, files", made)
 
-shutil.rmtree(folder)
-sys.exit(1 if failures else 0)
+finish()

@@ -4,12 +4,10 @@ import csv
 import datetime as dt
 import os
 import random
-import shutil
 import subprocess
 import sys
-import tempfile
 
-from checks import check, failures, real_file
+from checks import check, finish, folder, FOPO, real_file
 
 try:
     import numpy as np
@@ -17,9 +15,6 @@ try:
 except ImportError:
     print("skip  Python has no numpy and scipy")
     sys.exit(77)
-
-FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
-folder = tempfile.mkdtemp()
 
 
 def cached(path, options=""):
@@ -101,5 +96,4 @@ if path:
         times = sorted(float(line.split("::")[3]) for line in f)
     check("movietweetings", sorted(cached(path)["times"]) == times)
 
-shutil.rmtree(folder)
-sys.exit(1 if failures else 0)
+finish()

@@ -4,20 +4,13 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
-import sys
-import tempfile
-import termios
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from checks import check, failures  # noqa: E402
-from terminal import Program  # noqa: E402
+from checks import check, finish, folder, FOPO
+from terminal import Program
 
-FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
-folder = tempfile.mkdtemp()
 os.chdir(folder)
 
 WORLD = """
@@ -259,6 +252,4 @@ check("a pipe gets lines", done.returncode == 0 and b"\x1b" not in done.stdout a
       len(steps) == 20, done.stdout, done.stderr)
 
 lap("terminals")
-os.chdir("/")
-shutil.rmtree(folder)
-sys.exit(1 if failures else 0)
+finish()
