@@ -116,7 +116,7 @@ static int probe(fopo_automatic *a, const fopo_binding *data, const fopo_proposa
   if (status == FOPO_OK) status = reserve(a, data, q->k);
   if (status == FOPO_OK) status = find_queries(a, data, theta, rows, n);
   if (status != FOPO_OK || !can_score(a, data, n)) return status;
-  fopo_mass_order order = {data->items, a->order, a->norms, data->policy->shard};
+  fopo_mass_order order = {data->items, a->order, a->norms, data->policy->shard, NULL};
   fopo_matrix Q = {a->host_Q, n, data->L, data->L};
   status = fopo_mass_measure(&found, a->memory, &order, Q, q->k, FOPO_MASS_KEEP, a->next.head,
                              fopo_mass_horizon(&a->next, kind, n, data->P));

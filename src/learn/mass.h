@@ -23,7 +23,7 @@
 #ifndef FOPO_LEARN_MASS_H
 #define FOPO_LEARN_MASS_H
 
-#include "core/matrix.h"
+#include "policy/score.h"
 #include "ranks/shard.h"
 
 #define FOPO_MASS_KEEP 0.995 /* the share that is kept unless a user asks for another */
@@ -83,6 +83,7 @@ typedef struct {
   const float *norms;    /* [P] in that order, rounded up */
   fopo_shard *shard;     /* these are the items of a part of the catalogue, and a measurement is
                           * collective; NULL: they are all */
+  const fopo_sparse_scores *sparse; /* context b of them belongs to query b; NULL: none */
 } fopo_mass_order;
 
 /* Its memory: 2 MB or so, kept from probe to probe. */
@@ -94,8 +95,9 @@ void fopo_mass_probe_free(fopo_mass_probe *p); /* accepts NULL */
 
 /* Measures n <= FOPO_MASS_CONTEXTS queries Q [n, L] of top k <= P against the first `horizon` norms
  * and decides for `keep`; head: the H in use, 0: none. FOPO_ERR_INTERRUPTED after Ctrl-C. Scores
- * must be finite. Of parts of a catalogue all is scored up to the horizon, for whether a top K is
- * settled is known when the parts have been joined. */
+ * must be finite; a context whose items are all masked is not counted. Of parts of a catalogue all
+ * is scored up to the horizon, for whether a top K is settled is known when the parts have been
+ * joined. */
 int fopo_mass_measure(fopo_mass_found *found, fopo_mass_probe *p, const fopo_mass_order *order,
                       fopo_matrix Q, size_t k, double keep, uint64_t head, uint64_t horizon);
 

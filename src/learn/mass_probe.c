@@ -4,17 +4,21 @@
  *   sum exp(f) of each step of the ladder, as (m, z): z exp(m), m the largest f of the step,
  *   the keys of the K best scores so far.
  *
+ * The sparse scores of a context are added as the pass comes to their places in the order.
+ *
  * A context is settled when the items left cannot matter to its top K: no score left exceeds |q|
  * |beta|, |beta| the norm of the first item left (Cauchy-Schwarz).
  *
  * A block is scored tile by tile and then summed context by context, each by one thread in a fixed
  * order: the same bits for any number of threads. */
 #include <math.h>
+#include <string.h>
 
 #include "comm/comm.h"
 #include "core/memory.h"
 #include "core/norm.h"
 #include "core/progress.h"
+#include "core/sort.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "kernels/kernels.h"
@@ -35,11 +39,15 @@ typedef struct {
   double norm;    /* |q| */
   float m[STEPS]; /* of each step of the ladder */
   double z[STEPS];
-  uint64_t *keys; /* [k + BLOCK] */
-  size_t n;       /* of keys: all that were seen, or k */
-  float floor;    /* the k-th best score; -inf while there are fewer */
-  double T;       /* the mass of the keys, relative to exp(top) */
-  float top;      /* the largest score */
+  uint64_t *keys;    /* [k + BLOCK] */
+  size_t n;          /* of keys: all that were seen, or k */
+  float floor;       /* the k-th best score; -inf while there are fewer */
+  double T;          /* the mass of the keys, relative to exp(top) */
+  float top;         /* the largest score */
+  uint64_t *entries; /* [n_entries] of the sparse scores, not yet added: place in the norm order
+                      * here, then the bits of s; the first place last */
+  size_t n_entries;
+  float most; /* the largest s of all parts, at least 0 */
 } context;
 
 struct fopo_mass_probe {
@@ -47,16 +55,88 @@ struct fopo_mass_probe {
   uint64_t P;         /* items of all parts of the catalogue */
   float beyond;       /* the norm of the first item that was not scored, of parts */
   const fopo_mass_order *order;
-  size_t n, k;    /* contexts; candidates */
-  float *panel;   /* [L, CONTEXTS] the queries, transposed */
-  float *scores;  /* [CONTEXTS, BLOCK] of the block */
-  float *scratch; /* [CONTEXTS, k] */
+  size_t n, k;       /* contexts; candidates */
+  float *panel;      /* [L, CONTEXTS] the queries, transposed */
+  float *scores;     /* [CONTEXTS, BLOCK] of the block */
+  float *scratch;    /* [CONTEXTS, k] */
+  uint32_t *place;   /* [most_items] of each item, in the norm order */
+  uint64_t *entries; /* [most_entries] those of all contexts */
+  size_t most_items, most_entries;
   context of[CONTEXTS];
   uint64_t ends[STEPS]; /* the steps of the ladder */
   size_t steps;         /* how many of them were begun */
 };
 
 typedef fopo_mass_probe probe;
+
+/* ---- the sparse scores ---- */
+
+static uint64_t entry_of(uint32_t place, float s) {
+  uint32_t bits;
+  memcpy(&bits, &s, sizeof bits);
+  return (uint64_t)place << 32 | bits;
+}
+
+static float entry_score(uint64_t entry) {
+  uint32_t bits = (uint32_t)entry;
+  float s;
+  memcpy(&s, &bits, sizeof s);
+  return s;
+}
+
+static int reserve_entries(probe *p, size_t items, size_t entries) {
+  if (items > p->most_items) {
+    fopo_free(p->place);
+    p->place = fopo_alloc(items, sizeof *p->place);
+    p->most_items = p->place != NULL ? items : 0;
+  }
+  if (entries > p->most_entries) {
+    fopo_free(p->entries);
+    p->entries = fopo_alloc(entries, sizeof *p->entries);
+    p->most_entries = p->entries != NULL ? entries : 0;
+  }
+  return p->most_items >= items && p->most_entries >= entries ? FOPO_OK : FOPO_ERR_MEMORY;
+}
+
+/* The entries of a context whose items are here, at `to`. */
+static void find_entries(context *c, const probe *p, uint64_t *to, const fopo_score_row *row) {
+  const fopo_shard *shard = p->order->shard;
+  c->entries = to;
+  for (size_t i = 0; i < row->n; i++) {
+    uint32_t item = row->ids[i];
+    float s = fopo_score_entry(row, i);
+    c->most = fmaxf(c->most, s);
+    uint32_t here = shard != NULL ? fopo_part_row(&shard->part, item) : item;
+    if (here != UINT32_MAX) to[c->n_entries++] = entry_of(p->place[here], s);
+  }
+  fopo_sort_keys(to, c->n_entries);
+}
+
+/* Sorts the sparse scores of all contexts into the norm order. */
+static int begin_sparse(probe *p) {
+  const fopo_mass_order *o = p->order;
+  size_t total = 0, first = 0;
+  for (size_t b = 0; b < p->n; b++) total += fopo_score_row_of(o->sparse, b).n;
+  if (total == 0) return FOPO_OK;
+  int status = reserve_entries(p, o->items.rows, total);
+  if (status != FOPO_OK) return status;
+  for (size_t i = 0; i < o->items.rows; i++) p->place[o->order[i]] = (uint32_t)i;
+  for (size_t b = 0; b < p->n; b++) {
+    fopo_score_row row = fopo_score_row_of(o->sparse, b);
+    find_entries(&p->of[b], p, p->entries + first, &row);
+    first += row.n;
+  }
+  return FOPO_OK;
+}
+
+/* Adds s to the scores f [n] of the ranks from `first` on; those before have been added. */
+static void add_sparse(context *c, float *f, uint64_t first, size_t n) {
+  for (; c->n_entries > 0; c->n_entries--) {
+    uint64_t entry = c->entries[c->n_entries - 1], at = (entry >> 32) - first;
+    if (at >= n) return;
+    f[at] = fopo_score_sum(f[at], entry_score(entry));
+  }
+}
 
 /* ---- a block ---- */
 
@@ -105,6 +185,7 @@ static void weigh_best(context *c, float *scratch) {
 static void add_mass(context *c, size_t step, float *f, size_t n) {
   const fopo_kernels *kernels = fopo_kernels_get();
   float largest = kernels->max(f, n);
+  if (largest == -INFINITY) return; /* all masked */
   if (largest > c->m[step]) {
     c->z[step] *= exp((double)c->m[step] - (double)largest);
     c->m[step] = largest;
@@ -118,29 +199,37 @@ static void add_block(probe *p, uint64_t first, size_t n) {
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
   for (size_t b = 0; b < p->n; b++) {
     float *f = p->scores + b * BLOCK;
+    add_sparse(&p->of[b], f, first, n);
     select_best(&p->of[b], f, first, n, p->k);
     add_mass(&p->of[b], p->steps - 1, f, n);
     weigh_best(&p->of[b], p->scratch + b * p->k);
   }
 }
 
-/* What the items from rank `at` on can add to T_b: at most K items, each of at most exp(|q| |beta|)
- * in the place of the smallest keys. scratch holds the weights of the keys. */
+/* What the items from rank `at` on can add to T_b: at most K items, each of at most exp(|q| |beta|
+ * + s), s the context's largest, in the place of the smallest keys. scratch holds the weights of
+ * the keys. */
 static double gain_of(const probe *p, size_t b, uint64_t at) {
   const context *c = &p->of[b];
   const float *w = p->scratch + b * p->k;
   if (at == p->P) return 0.0;
-  double most = c->norm * (double)(p->order->shard != NULL ? p->beyond : p->order->norms[at]);
+  double norm = (double)(p->order->shard != NULL ? p->beyond : p->order->norms[at]);
+  double most = c->norm * norm + (double)c->most;
   if (c->n == p->k && most <= (double)c->floor) return 0.0;
   double weight = exp(most - (double)c->top), gain = (double)(p->k - c->n) * weight;
   for (size_t i = 0; i < c->n; i++) gain += fmax(0.0, weight - (double)w[i]);
   return gain;
 }
 
-/* The mass of all items scored, relative to exp(top). */
+/* The mass of a step of the ladder, relative to exp(top). */
+static double mass_of_step(const context *c, size_t step) {
+  return c->z[step] > 0.0 ? c->z[step] * exp((double)c->m[step] - (double)c->top) : 0.0;
+}
+
+/* The mass of all items scored. */
 static double mass_of(const context *c, size_t steps) {
   double mass = 0.0;
-  for (size_t i = 0; i < steps; i++) mass += c->z[i] * exp((double)c->m[i] - (double)c->top);
+  for (size_t i = 0; i < steps; i++) mass += mass_of_step(c, i);
   return mass;
 }
 
@@ -193,15 +282,18 @@ static int run(uint64_t *scored, probe *p, uint64_t least, uint64_t horizon) {
 
 /* ---- the shares ---- */
 
-/* held [steps]: held(H) of each step. A step that was not scored to its end has at least that. */
+/* held [steps]: held(H) of each step, over the contexts with an item that is not masked; 1 if there
+ * is none. A step that was not scored to its end has at least that. */
 static void find_shares(double *held, const probe *p) {
-  for (size_t i = 0; i < p->steps; i++) held[i] = 0.0;
+  size_t n = 0;
+  for (size_t b = 0; b < p->n; b++) n += p->of[b].T > 0.0;
+  for (size_t i = 0; i < p->steps; i++) held[i] = n > 0 ? 0.0 : 1.0;
   for (size_t b = 0; b < p->n; b++) {
     const context *c = &p->of[b];
     double cumulated = 0.0;
-    for (size_t i = 0; i < p->steps; i++) {
-      cumulated += c->z[i] * exp((double)c->m[i] - (double)c->top);
-      held[i] += fmin(1.0, cumulated / c->T) / (double)p->n;
+    for (size_t i = 0; i < p->steps && c->T > 0.0; i++) {
+      cumulated += mass_of_step(c, i);
+      held[i] += fmin(1.0, cumulated / c->T) / (double)n;
     }
   }
 }
@@ -317,7 +409,8 @@ int fopo_mass_measure(fopo_mass_found *found, fopo_mass_probe *p, const fopo_mas
   begin(p, order, Q, k);
   uint64_t P = p->P, scored = 0, least = head < P ? head : 0;
   if (order->shard != NULL) least = horizon;
-  int status = run(&scored, p, least > k ? least : k, horizon);
+  int status = begin_sparse(p);
+  if (status == FOPO_OK) status = run(&scored, p, least > k ? least : k, horizon);
   if (order->shard != NULL) status = join_parts(p, horizon, status);
   if (status != FOPO_OK) return status;
   *found = (fopo_mass_found){.rows = scored * p->n, .complete = is_settled(p, scored)};
@@ -333,6 +426,8 @@ void fopo_mass_probe_free(fopo_mass_probe *p) {
   fopo_free(p->panel);
   fopo_free(p->scores);
   fopo_free(p->scratch);
+  fopo_free(p->place);
+  fopo_free(p->entries);
   for (size_t b = 0; b < CONTEXTS; b++) fopo_free(p->of[b].keys);
   fopo_free(p);
 }

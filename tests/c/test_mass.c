@@ -40,26 +40,29 @@ static int descending(const void *a, const void *b) {
   return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* held(H) in double, of top k among the first `horizon` norms. */
+/* held(H) in double, of top k among the first `horizon` norms, over the contexts with an item. */
 static double plain_share(const fopo_mass_order *o, fopo_matrix Q, size_t k, size_t head,
                           size_t horizon) {
   size_t n = o->items.cols;
-  double share = 0.0, *w = fopo_alloc(horizon, sizeof *w);
+  double share = 0.0, counted = 0.0, *w = fopo_alloc(horizon, sizeof *w);
   for (size_t b = 0; b < Q.rows; b++) {
     double T = 0.0, cumulated = 0.0;
+    fopo_score_row row = fopo_score_row_of(o->sparse, b);
     for (size_t i = 0; i < horizon; i++) {
       double f = 0.0;
       const float *beta = fopo_matrix_row(o->items, o->order[i]);
       for (size_t l = 0; l < n; l++) f += (double)beta[l] * (double)fopo_matrix_row(Q, b)[l];
-      w[i] = exp(f);
+      w[i] = exp(f + (double)fopo_score_of(&row, o->order[i]));
       if (i < head) cumulated += w[i];
     }
     qsort(w, horizon, sizeof *w, descending);
     for (size_t i = 0; i < k; i++) T += w[i];
-    share += fmin(1.0, cumulated / T) / (double)Q.rows;
+    if (T == 0.0) continue;
+    share += fmin(1.0, cumulated / T);
+    counted += 1.0;
   }
   fopo_free(w);
-  return share;
+  return share / counted;
 }
 
 typedef struct {
@@ -141,6 +144,110 @@ static void test_probe(void **unused) {
     catalogue_done(&c);
   }
   fopo_mass_probe_free(p);
+}
+
+/* Sparse scores of 16 contexts: of the item in every `step`-th place of the norm order, of all but
+ * that of the smallest norm, of all, of none. */
+static void make_sparse(fopo_csr *X, const catalogue *c) {
+  size_t items = c->items.rows, n = 0;
+  uint8_t *is_entry = fopo_alloc(items, 1);
+  ok(fopo_csr_init(X, FOPO_MASS_CONTEXTS, items, FOPO_MASS_CONTEXTS * items, 1));
+  for (size_t b = 0; b < X->rows; b++) {
+    memset(is_entry, b == 1 || b == 2, items);
+    if (b == 1) is_entry[c->ids[items - 1]] = 0;
+    for (size_t i = 0; b > 3 && i < items; i += b - 2) is_entry[c->ids[i]] = 1;
+    for (size_t a = 0; a < items; a++) {
+      if (is_entry[a]) X->ids[n++] = (uint32_t)a;
+    }
+    X->indptr[b + 1] = n;
+  }
+  fopo_fill_normal(X->values, n, 1.5, 9, FOPO_STREAM_WORLD);
+  fopo_free(is_entry);
+}
+
+/* The same of a catalogue that is dealt out, to this process alone. */
+static void check_dealt(fopo_mass_probe *p, const catalogue *c, const fopo_mass_found *whole) {
+  fopo_shard shard = {0};
+  catalogue dealt = {0};
+  fopo_mass_found found;
+  uint64_t version;
+  ok(fopo_shard_deal(&shard, c->items));
+  dealt.ids = fopo_alloc(c->items.rows, sizeof *dealt.ids);
+  dealt.norms = fopo_alloc(c->items.rows, sizeof *dealt.norms);
+  ok(fopo_index_norm(&dealt.ix, shard.items, FOPO_BUDGET_AUTO));
+  ok(fopo_index_order(dealt.ids, dealt.norms, &version, dealt.ix));
+  dealt.order = (fopo_mass_order){.items = shard.items,
+                                  .order = dealt.ids,
+                                  .norms = dealt.norms,
+                                  .shard = &shard,
+                                  .sparse = c->order.sparse};
+  ok(fopo_mass_measure(&found, p, &dealt.order, c->Q, 32, 0.995, 256, 9001));
+  assert_int_equal(found.wanted, whole->wanted);
+  assert_true(fabs(found.held - whole->held) < 1e-6);
+  assert_true(fabs(found.held_at_head - whole->held_at_head) < 1e-6);
+  fopo_shard_done(&shard);
+  catalogue_done(&dealt);
+}
+
+/* Masks, and values: half of the largest norms are masked in some contexts. */
+static void test_probe_sparse(void **unused) {
+  (void)unused;
+  fopo_mass_probe *p = NULL;
+  catalogue c;
+  fopo_csr X = {0};
+  catalogue_init(&c, 9001, 16, 2.0);
+  make_sparse(&X, &c);
+  ok(fopo_mass_probe_reserve(&p, L, 32));
+  fopo_mass_found none, found, again;
+  ok(fopo_mass_measure(&none, p, &c.order, c.Q, 32, 0.995, 0, 9001));
+  for (int i = 0; i < 4; i++) {
+    size_t horizon = i / 2 ? 2048 : 9001;
+    fopo_sparse_scores s = fopo_mask_of(&X);
+    if (i % 2) s.values = X.values;
+    c.order.sparse = &s;
+    ok(fopo_mass_measure(&found, p, &c.order, c.Q, 32, 0.995, 256, horizon));
+    ok(fopo_threads_set(3));
+    ok(fopo_mass_measure(&again, p, &c.order, c.Q, 32, 0.995, 256, horizon));
+    ok(fopo_threads_set(1));
+    assert_memory_equal(&found, &again, offsetof(fopo_mass_found, complete));
+    size_t wanted = plain_wanted(&c, 32, 0.995, horizon);
+    double held = plain_share(&c.order, c.Q, 32, wanted < horizon ? wanted : horizon, horizon);
+    print_message("%s: %zu norms hold %.5f, in double %.5f; %zu rows\n", i % 2 ? "values" : "mask",
+                  (size_t)found.wanted, found.held, held, (size_t)found.rows);
+    assert_int_equal(found.wanted, wanted);
+    assert_true(fabs(found.held - held) < 1e-3);
+    assert_true(found.held_at_head < found.held);
+    if (horizon == 9001) check_dealt(p, &c, &found);
+  }
+  /* One context alone: no item is left, so that nothing is missed, or the last one. */
+  fopo_sparse_scores s = fopo_mask_of(&X);
+  c.order.sparse = &s;
+  for (uint32_t b = 1; b < 3; b++) {
+    s.rows = &b;
+    ok(fopo_mass_measure(&found, p, &c.order, fopo_matrix_rows(c.Q, 0, 1), 32, 0.995, 0, 9001));
+    assert_int_equal(found.wanted, b == 1 ? 9001 : 256);
+    assert_true(found.complete && found.rows == 9001 && found.held == 1.0);
+  }
+  /* Rows without entries change nothing; nor does a mask that is gone. */
+  uint32_t empty[FOPO_MASS_CONTEXTS];
+  for (size_t b = 0; b < FOPO_MASS_CONTEXTS; b++) empty[b] = 0;
+  s.rows = empty;
+  ok(fopo_mass_measure(&found, p, &c.order, c.Q, 32, 0.995, 0, 9001));
+  assert_memory_equal(&found, &none, offsetof(fopo_mass_found, complete));
+  fopo_mass_probe_free(p);
+  p = NULL;
+  ok(fopo_mass_probe_reserve(&p, L, 32));
+  s.rows = NULL;
+  for (int i = 0; i < 2; i++) { /* one array, then the other: what was got is kept */
+    fopo_memory_fail_after(i == 0 ? 1 : 0, 0);
+    assert_int_equal(fopo_mass_measure(&found, p, &c.order, c.Q, 32, 0.995, 0, 9001),
+                     FOPO_ERR_MEMORY);
+    fopo_memory_fail_after(-1, 0);
+  }
+  ok(fopo_mass_measure(&found, p, &c.order, c.Q, 32, 0.995, 0, 9001));
+  fopo_mass_probe_free(p);
+  fopo_csr_done(&X);
+  catalogue_done(&c);
 }
 
 static void test_probe_interrupted(void **unused) {
@@ -519,6 +626,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(test_ladder, no_leak),
       cmocka_unit_test_teardown(test_probe, no_leak),
+      cmocka_unit_test_teardown(test_probe_sparse, no_leak),
       cmocka_unit_test_teardown(test_probe_interrupted, no_leak),
       cmocka_unit_test_teardown(test_hysteresis, no_leak),
       cmocka_unit_test_teardown(test_cost, no_leak),
