@@ -26,7 +26,6 @@ KNOWN = [line.split() for line in '''
 train/trainer train/trainer_async
 bind/bind_sessions bind/bind_shard
 device/cpu/cpu device/cuda/cuda device/device
-data/read/readers data/read/several
 term/screen term/theme
 judge/ope judge/ope_pass
 term/view/pane term/view/view

@@ -1,5 +1,5 @@
-/* Which kernels run: the one place that asks the CPU. The rows of FOPO_INSTRUCTION_SETS
- * (kernels/kernels_tables.h) are filled into tables once, at the first question; the choice among
+/* Which kernels run: the one place that asks the CPU. The rows of
+ * instruction_sets.def are filled into tables once, at the first question; the choice among
  * them can be forced by FOPO_ISA or by fopo_kernels_force. */
 #include "kernels/kernels.h"
 
@@ -33,12 +33,17 @@ static int amx_permitted(void) {
 static int amx_permitted(void) { return 0; }
 #endif
 
-#define ASK(name, base, cpu_has_it)                                                                \
+#define X(name, base, cpu_has_it)                                                                  \
   static int cpu_has_##name(void) { return cpu_has_it; }
-FOPO_INSTRUCTION_SETS(ASK)
+#include "kernels/instruction_sets.def"
+#undef X
 
-#define PLACE(name, base, cpu_has_it) ISA_##name,
-enum { FOPO_INSTRUCTION_SETS(PLACE) N_ISAS };
+enum {
+#define X(name, base, cpu_has_it) ISA_##name,
+#include "kernels/instruction_sets.def"
+#undef X
+  N_ISAS
+};
 
 static const struct {
   const char *name;
@@ -46,8 +51,10 @@ static const struct {
   int (*cpu_has)(void);
   int (*fill)(fopo_kernels *table);
 } rows[N_ISAS] = {
-#define ROW(name, base, cpu_has_it) {#name, ISA_##base, cpu_has_##name, fopo_kernels_fill_##name},
-    FOPO_INSTRUCTION_SETS(ROW)};
+#define X(name, base, cpu_has_it) {#name, ISA_##base, cpu_has_##name, fopo_kernels_fill_##name},
+#include "kernels/instruction_sets.def"
+#undef X
+};
 
 static pthread_once_t filled_once = PTHREAD_ONCE_INIT, chosen_once = PTHREAD_ONCE_INIT;
 static fopo_kernels tables[N_ISAS]; /* name == NULL: not on this CPU, or not in this build */

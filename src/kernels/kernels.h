@@ -1,6 +1,6 @@
 /* The innermost loops of the program: one struct of function pointers for each instruction set. The
  * best set that the CPU has is chosen at the first question; FOPO_ISA=NAME forces one. The names
- * are the rows of FOPO_INSTRUCTION_SETS (kernels/kernels_tables.h), where a new set is described.
+ * are the rows of kernels/instruction_sets.def, where a new set is described.
  *
  * A kernel allocates nothing, checks nothing, prints nothing. All sizes may be 0; no alignment is
  * assumed. Integer kernels return the same bits in every table. Those over floats do in all tables

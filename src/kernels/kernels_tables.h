@@ -10,41 +10,9 @@
 #include "kernels/bloom.h"
 #include "kernels/kernels.h"
 
-/* The instruction sets: name, the set whose table it overlays, whether the CPU has it. The last row
- * that the CPU has is the best. A new set is one row here and one file, kernels_NAME.c:
- *
- *   - The row asks the CPU with X86(feature) or ARM(word, feature), or with a function of
- * kernels.c, which asks for all. Rows of another architecture are there as well: the CPU lacks
- * them.
- *   - The file's first line says which compiler flags it needs on which architecture, as in
- *     kernels_avx2.c; the Makefile reads them there and gives them to that file alone.
- *   - FOPO_KERNELS_FILL(NAME, table) in the file puts the kernels that it implements into a table
- *     that holds those of its base, and returns 1. The code is guarded by the macros of its flags
- *     (#if defined(__AVX2__)); without them the function returns 0: this build lacks the set.
- *   - Kernels over item rows may have a second file, kernels_rows_NAME.c, those of a shared head a
- *     third, kernels_head_NAME.c, and products a fourth, kernels_product_NAME.c.
- *
- * Nothing else names a set: FOPO_ISA, fopo.isa, the help and the sentences take the names from
- * these rows, and the tests compare every row that the CPU has with the first.
- *
- * avx512vnni stands behind avx512bf16, because its products are twice as many an instruction. */
-// clang-format off
-#define FOPO_INSTRUCTION_SETS(X)                                                                   \
-  X(portable, portable, 1)                                                                         \
-  X(avx2, portable, X86("avx2") && X86("fma") && X86("f16c"))                                      \
-  X(avxvnni, avx2, X86("avxvnni"))                                                                 \
-  X(avx512, avx2, X86("avx512f") && X86("avx512bw") && X86("avx512vl") && X86("avx512dq"))         \
-  X(avx512bf16, avx512, X86("avx512bf16"))                                                         \
-  X(avx512vnni, avx512, X86("avx512vnni"))                                                         \
-  X(amx, avx512vnni, X86("avx512bf16") && X86("amx-bf16") && amx_permitted())                      \
-  X(neon, portable, ARM(HWCAP, ASIMD))                                                             \
-  X(neonbf16, neon, ARM(HWCAP2, BF16))                                                             \
-  X(neondot, neon, ARM(HWCAP, ASIMDDP))
-// clang-format on
-
-#define FOPO_KERNELS_DECLARE(name, base, cpu_has_it)                                               \
-  int fopo_kernels_fill_##name(fopo_kernels *table);
-FOPO_INSTRUCTION_SETS(FOPO_KERNELS_DECLARE)
+#define X(name, base, cpu_has_it) int fopo_kernels_fill_##name(fopo_kernels *table);
+#include "kernels/instruction_sets.def"
+#undef X
 
 /* Begins that function. */
 #define FOPO_KERNELS_FILL(name, table) int fopo_kernels_fill_##name(fopo_kernels *(table))
@@ -66,7 +34,7 @@ typedef void fopo_exp_columns(float *x, float *sum, float *squares, const float 
 typedef void fopo_add_products(float *v, const float *rows, size_t ld, const float *w, size_t count,
                                size_t dim, size_t width);
 typedef void fopo_product_kernel(const fopo_product_task *o);
-#define FOPO_KERNELS_DECLARE_ROWS(name, base, cpu_has_it)                                          \
+#define X(name, base, cpu_has_it)                                                                  \
   fopo_product_kernel fopo_product_##name;                                                         \
   fopo_dot fopo_dot_##name;                                                                        \
   fopo_gather_dot fopo_gather_dot_##name;                                                          \
@@ -76,7 +44,8 @@ typedef void fopo_product_kernel(const fopo_product_task *o);
   fopo_max_columns fopo_max_columns_##name;                                                        \
   fopo_exp_columns fopo_exp_columns_##name;                                                        \
   fopo_add_products fopo_add_products_##name;
-FOPO_INSTRUCTION_SETS(FOPO_KERNELS_DECLARE_ROWS)
+#include "kernels/instruction_sets.def"
+#undef X
 
 /* The kernels of AVX2 over keys, words and ids (kernels_keys_avx2.c). */
 uint64_t fopo_kth_avx2(const uint64_t *keys, size_t n, size_t k);

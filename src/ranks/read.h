@@ -1,6 +1,6 @@
 /* Files that every rank reads a part of (comm/comm.h), so that none has all interactions: what a
  * rank finds goes to the ranks that have the users. The dataset is shared out (ranks/dataset.h),
- * and its bits are those of one process that reads all (data/read/several.h).
+ * and its bits are those of one process that reads all (data/read/readers.h).
  *
  * All bytes of the files are cut into as many ranges as there are ranks. A rank's rows are those
  * that begin in its range; of a file whose rows are not independent, or that is gzipped, they are
@@ -8,7 +8,7 @@
 #ifndef FOPO_RANKS_READ_H
 #define FOPO_RANKS_READ_H
 
-#include "data/read/several.h"
+#include "data/read/readers.h"
 
 /* Collective, and fails on all ranks if it fails on one. Alone, the dataset is a whole one. */
 int fopo_ranks_read(fopo_dataset **d, const char *const *paths, size_t n,

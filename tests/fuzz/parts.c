@@ -10,7 +10,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "data/merge.h"
-#include "data/read/several.h"
+#include "data/read/readers.h"
 #include "data/read/table.h"
 #include "fuzz.h"
 

@@ -9,9 +9,11 @@
 #include "core/status.h"
 #include "data/formats.h"
 
-#define FOPO_LOG_READER_ROW(name) &fopo_log_reader_##name,
-static const fopo_log_reader *const readers[] = {FOPO_LOG_READERS(FOPO_LOG_READER_ROW) NULL};
-#undef FOPO_LOG_READER_ROW
+#define X(name) &fopo_log_reader_##name,
+static const fopo_log_reader *const readers[] = {
+#include "data/logs/readers.def"
+    NULL};
+#undef X
 
 enum { READERS = sizeof readers / sizeof *readers - 1 };
 

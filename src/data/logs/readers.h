@@ -1,11 +1,11 @@
 /* Readers of bandit logs: one table of formats, and one call that chooses among them.
  *
- * A format is a row, a fopo_log_reader, at the end of the file that reads it. To add one:
+ * A format is a fopo_log_reader at the end of the file that reads it. To add one:
  *
  *   1. write src/data/logs/NAME.c: a function that fills a fopo_logs (data/logs/events.h appends
- *      and checks events, columns.h reads tables, hashed.h hashes features), and its row
+ *      and checks events, columns.h reads tables, hashed.h hashes features), and
  *          const fopo_log_reader fopo_log_reader_NAME = {.name = "NAME", .what = "...", ...};
- *   2. add X(NAME) to FOPO_LOG_READERS below.
+ *   2. add the row X(NAME) to src/data/logs/readers.def.
  *
  * The build finds the file; format = "NAME", its place in help() and the refusal of unknown formats
  * follow from the row. */
@@ -45,14 +45,11 @@ typedef struct {
   int (*read_file)(fopo_logs *logs, const char *path, const fopo_logs_options *options);
 } fopo_log_reader;
 
-/* All formats. format = "auto" takes the first that recognises the file; csv accepts any text. */
-#define FOPO_LOG_READERS(X) X(npz) X(dsjson) X(obd) X(vw) X(csv)
+#define X(name) extern const fopo_log_reader fopo_log_reader_##name;
+#include "data/logs/readers.def"
+#undef X
 
-#define FOPO_LOG_READER_ROW(name) extern const fopo_log_reader fopo_log_reader_##name;
-FOPO_LOG_READERS(FOPO_LOG_READER_ROW)
-#undef FOPO_LOG_READER_ROW
-
-/* Row i of the table; NULL behind the last. */
+/* Row i of readers.def; NULL behind the last. */
 const fopo_log_reader *fopo_log_reader_at(size_t i);
 
 /* Reads a log, gzipped or not (.npz has its own compression). A cost becomes reward = -cost. A

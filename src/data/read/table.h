@@ -1,14 +1,13 @@
 /* Text tables: rows of fields under one separator, with or without a header, read as interactions.
  * The formats pairs, movielens, twitch and goodreads are tables; each only chooses the columns.
  *
- * The first lines make a plan (table_plan.c, table_separator.c): separator, header, and which
- * columns are user, item, value and conditions. Then rows are cut into fields (table_cut.c) and
- * checked against it (table.c): every row must have as many fields as the first, and the used
- * columns must hold what they should. Columns that are not used are not looked at. Rows may also be
- * JSON objects, one a line, whose keys are the columns (table_json.c). table_chunks.c and chunk.c
- * read most rows, many at once and on several threads, and leave the others to table.c; both ways
- * give the same result. table_numbers.c turns integer ids into indices, table_read.c makes the
- * dataset. */
+ * The first lines make a plan (table_plan.c): separator, header, and which columns are user, item,
+ * value and conditions. Then rows are cut into fields and checked against it (table.c): every row
+ * must have as many fields as the first, and the used columns must hold what they should. Columns
+ * that are not used are not looked at. Rows may also be JSON objects, one a line, whose keys are
+ * the columns (table_json.c). table_chunks.c reads most rows, many at once and on several threads,
+ * and leaves the others to table.c; both ways give the same result. table_read.c turns ids into
+ * indices and makes the dataset. */
 #ifndef FOPO_DATA_READ_TABLE_H
 #define FOPO_DATA_READ_TABLE_H
 
@@ -120,7 +119,7 @@ int fopo_table_sniff(fopo_text *t, const fopo_read_options *options, int (*is_on
 
 void fopo_table_done(fopo_table *r); /* accepts {0} */
 
-/* ---- table_plan.c, table_separator.c ---- */
+/* ---- table_plan.c ---- */
 
 /* Reads the first lines into the plan; consumes the header. */
 int fopo_table_plan(fopo_table *r, fopo_table_roles *roles);
@@ -135,9 +134,6 @@ int fopo_table_column(const fopo_table *r, const char *const *list);
 /* Times among the first rows: 1 if each of them has one in this column, of which *is_date says the
  * kind; numbers must lie in the seconds or milliseconds of 1973 to 2105. */
 int fopo_table_holds_times(fopo_table *r, size_t column, int *is_date);
-
-/* What separates the fields of these lines: one of ",;\t :|", or 'D' for "::"; 0: nothing does. */
-char fopo_table_separator(const char *at, const char *stop);
 
 /* ---- table_json.c ---- */
 
@@ -160,7 +156,7 @@ typedef struct {
  */
 const char *fopo_table_json_cut(fopo_table *r, const char *p, size_t *count, fopo_row_fault *fault);
 
-/* ---- table_cut.c ---- */
+/* ---- table.c: fields ---- */
 
 /* Cuts the row at *p into r->fields, and *p moves behind it; 0 if there is no whole row. Nothing is
  * consumed. *count may differ from r->columns; fields beyond it are counted, not stored. */
@@ -181,7 +177,7 @@ enum {
 fopo_quoting fopo_table_cut_quoted(fopo_table *r, const char *p, size_t *count, const char **next,
                                    size_t *lines);
 
-/* ---- table.c ---- */
+/* ---- table.c: the meaning of a row ---- */
 
 /* What became of a row, besides FOPO_OK and failures. */
 enum { FOPO_ROW_LEFT_OUT = 1, FOPO_ROW_REJECTED = 2, FOPO_ROW_UNTIMED = 3, FOPO_ROW_NOT_NOW = 4 };
@@ -212,11 +208,7 @@ int fopo_chunks_block(fopo_chunks *k);
 /* For tests: bytes of a chunk; 0: the default. */
 void fopo_chunks_size(size_t bytes);
 
-/* ---- table_numbers.c ---- */
-
-/* numbers [n] become indices of the names, which are the different numbers, ascending. *done = 0,
- * and nothing has changed, if the numbers are too far apart for a bit set. */
-int fopo_numbers_finish(fopo_names *names, uint32_t *numbers, size_t n, int *done);
+/* ---- fields ---- */
 
 /* 1 if the field is a time of the kind: a finite number, or a date. */
 static inline int fopo_field_time(double *time, fopo_field f, int is_date) {

@@ -1,9 +1,9 @@
-/* The panes of the live view. A pane is one file in panes/ and one row in panes.def; view.c lays
- * the panes out from that table alone.
+/* The panes of the live view. A pane is one file in panes/ and one row in panes/panes.def; view.c
+ * lays the panes out from that table alone.
  *
  * To add a pane:
  *   1. write panes/NAME.c, which defines `const fopo_pane fopo_pane_NAME` and its draw function;
- *   2. add the row PANE(NAME) to panes.def.
+ *   2. add the row X(NAME) to panes/panes.def.
  * Nothing else changes: the Makefile compiles every file in src/. panes/throughput.c is a short
  * example.
  *
@@ -43,9 +43,9 @@ typedef struct {
   void (*draw)(fopo_screen *s, fopo_area area, const fopo_view_model *m);
 } fopo_pane;
 
-#define PANE(name) extern const fopo_pane fopo_pane_##name;
-#include "term/view/panes.def"
-#undef PANE
+#define X(name) extern const fopo_pane fopo_pane_##name;
+#include "term/view/panes/panes.def"
+#undef X
 
 /* ---- what several panes need: pane.c ---- */
 

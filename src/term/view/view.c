@@ -16,9 +16,9 @@ const char *fopo_view_number_name(int number) {
 }
 
 static const fopo_pane *const panes[] = {
-#define PANE(name) &fopo_pane_##name,
-#include "term/view/panes.def"
-#undef PANE
+#define X(name) &fopo_pane_##name,
+#include "term/view/panes/panes.def"
+#undef X
 };
 enum { PANES = sizeof panes / sizeof *panes };
 
