@@ -55,22 +55,32 @@ int totals(fopo_device *d, fopo_totals *t, const fopo_statistics *sums, const fl
 
 constexpr unsigned SIDE = 32, DEEP = 64, EACH = SIDE * SIDE / THREADS;
 
-/* A block takes SIDE x SIDE numbers of G = scale X^T V, in steps of DEEP contexts; a thread EACH of
- * a column. The last block adds the squares of all. */
-__global__ void outer_kernel(float *G, const float *X, size_t ldx, const float *V, size_t ldv,
-                             float scale, size_t B, size_t D, size_t L, unsigned across,
-                             double *pieces, unsigned *arrivals, fopo_totals *t,
-                             const fopo_statistics *sums, step_table *steps) {
+struct outer_arguments {
+  float *G;         /* [D, L] = scale X^T V */
+  fopo_matrix X, V; /* [B, D] and [B, L] */
+  float scale;
+  unsigned across; /* blocks of a row of G */
+  double *pieces;  /* [blocks] the sums of squares of each block's numbers */
+  unsigned *arrivals;
+  fopo_totals *t; /* what the step is added to */
+  const fopo_statistics *sums;
+  step_table *steps;
+};
+
+/* A block takes SIDE x SIDE numbers of G, in steps of DEEP contexts; a thread EACH of a column. The
+ * last block adds the squares of all. */
+__global__ void outer_kernel(const __grid_constant__ outer_arguments a) {
   __shared__ float x[DEEP][SIDE], v[DEEP][SIDE];
-  size_t row = blockIdx.x / across * SIDE, column = blockIdx.x % across * SIDE;
+  size_t row = blockIdx.x / a.across * SIDE, column = blockIdx.x % a.across * SIDE;
+  size_t B = a.X.rows, D = a.X.cols, L = a.V.cols;
   unsigned r = threadIdx.x / SIDE, c = threadIdx.x % SIDE;
   float sum[EACH] = {};
   for (size_t first = 0; first < B; first += DEEP) {
     unsigned n = (unsigned)least(DEEP, B - first);
     __syncthreads(); /* every thread has used the tiles before */
     for (unsigned b = r; b < n; b += THREADS / SIDE) {
-      x[b][c] = row + c < D ? X[(first + b) * ldx + row + c] : 0.0f;
-      v[b][c] = column + c < L ? V[(first + b) * ldv + column + c] : 0.0f;
+      x[b][c] = row + c < D ? a.X.x[(first + b) * a.X.ld + row + c] : 0.0f;
+      v[b][c] = column + c < L ? a.V.x[(first + b) * a.V.ld + column + c] : 0.0f;
     }
     __syncthreads();
     for (unsigned b = 0; b < n; b++) {
@@ -83,22 +93,22 @@ __global__ void outer_kernel(float *G, const float *X, size_t ldx, const float *
   for (unsigned k = 0; k < EACH; k++) {
     size_t i = row + r + k * (THREADS / SIDE);
     if (i >= D || column + c >= L) continue;
-    float g = scale * sum[k];
-    G[i * L + column + c] = g;
+    float g = a.scale * sum[k];
+    a.G[i * L + column + c] = g;
     squares += (double)g * (double)g;
   }
   squares = block_sum(squares);
-  if (threadIdx.x == 0) pieces[blockIdx.x] = squares;
-  if (!arrives_last(arrivals, gridDim.x)) return;
+  if (threadIdx.x == 0) a.pieces[blockIdx.x] = squares;
+  if (!arrives_last(a.arrivals, gridDim.x)) return;
   squares = 0;
-  for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x) squares += pieces[i];
-  add_step(t, sums, squares, steps);
+  for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x) squares += a.pieces[i];
+  add_step(a.t, a.sums, squares, a.steps);
 }
 
 int outer_totals(fopo_device *d, fopo_totals *t, const fopo_statistics *sums, float *G,
                  fopo_matrix X, fopo_matrix V, float scale) {
-  size_t B = X.rows, D = X.cols, L = V.cols;
-  if (B > SMALL_BATCH) {
+  size_t D = X.cols, L = V.cols;
+  if (X.rows > SMALL_BATCH) {
     int status = outer(d, G, X, V, scale, 0);
     return status == FOPO_OK ? totals(d, t, sums, G, D * L) : status;
   }
@@ -106,10 +116,10 @@ int outer_totals(fopo_device *d, fopo_totals *t, const fopo_statistics *sums, fl
   int status = reserve_arrivals(d, 1);
   if (status == FOPO_OK) status = reserve(d, blocks * sizeof(double), "a gradient");
   if (status != FOPO_OK) return status;
-  return launch(d, "the gradient and its norm", blocks, THREADS, 0, outer_kernel, G,
-                (const float *)X.x, X.ld, (const float *)V.x, V.ld, scale, B, D, L,
-                (unsigned)across, reinterpret_cast<double *>(of(d)->scratch), of(d)->arrivals, t,
-                sums, steps_on_device(d));
+  double *pieces = reinterpret_cast<double *>(of(d)->scratch);
+  outer_arguments a = {
+      G, X, V, scale, (unsigned)across, pieces, of(d)->arrivals, t, sums, steps_on_device(d)};
+  return launch(d, "the gradient and its norm", blocks, THREADS, 0, outer_kernel, a);
 }
 
 } // namespace gpu
