@@ -291,6 +291,7 @@ RACES                      := $(if $(filter asan clang coverage,$(MODE)),,$(WATC
 needs_test_cuda            := $(EMULATED)
 needs_test_cuda_bounds     := $(EMULATED)
 needs_test_cuda_runs       := $(EMULATED)
+needs_test_sparse_scores   := $(EMULATED)
 needs_test_cuda_races.sh   := $(RACES) $(EMULATED) $(OUT)/test_cuda $(OUT)/test_cuda_bounds
 needs_test_install.sh      := $(EMULATED)
 needs_test_ranks.py        := $(OUT)/test_shares

@@ -12,6 +12,8 @@
 #include "core/csr.h"
 #include "core/matrix.h"
 #include "device/network.h"
+#include "device/objective.h"
+#include "device/score.h"
 #include "device/statistics.h"
 #include "kernels/rows.h"
 
@@ -25,19 +27,6 @@ typedef struct {
   uint32_t step;
 } fopo_draw_key;
 
-/* The sparse part of the scores. The score of item a in context x has two parts,
- *
- *     f(a, x) = q(x) . beta_a + s(a, x),
- *
- * and s is 0 but for a few items of each context. Its first use is a mask: s = -infinity for the
- * items that a user has already taken, which the softmax then leaves out. indptr NULL: s = 0. */
-typedef struct {
-  const uint64_t *indptr; /* device [n + 1] where each row begins in ids */
-  const uint32_t *ids;    /* device, ascending within a row */
-  const float *values;    /* device, s of each id; NULL: -infinity for all of them */
-  const uint32_t *rows;   /* device [B] the row of each context of a batch; NULL: its own id */
-} fopo_sparse_scores;
-
 /* The contexts that an operation works on: a batch, or a part of one. An operation reads the fields
  * that it needs. */
 typedef struct {
@@ -49,9 +38,17 @@ typedef struct {
   const uint32_t *rows;   /* device [B] their ids */
   const uint32_t *counts; /* device [B] the samples that each has, its first ones; NULL: S of all */
   const float *Q;         /* device [B, L] their queries */
-  fopo_sparse_scores sparse; /* what is added to the scores of a few items; zeros: nothing */
+  fopo_sparse_scores sparse; /* added to the scores of a few items; zeros: nothing. Its ids are
+                              * those of the samples: of a part of a catalogue, rows of the part */
   fopo_draw_key key;
 } fopo_device_batch;
+
+/* The sparse part of a batch's scores, with the row of each context. */
+static inline fopo_sparse_scores fopo_batch_scores(const fopo_device_batch *batch) {
+  fopo_sparse_scores s = batch->sparse;
+  if (s.rows == NULL) s.rows = batch->rows;
+  return s;
+}
 
 typedef struct {
   uint32_t *ids; /* device [B, S] the items drawn */
@@ -194,7 +191,8 @@ typedef struct {
 /* ---- estimates and their statistics ---- */
 
 typedef struct {
-  float *V;     /* device [B, L] one vector a context; the gradient is X^T V */
+  fopo_objective_kind objective; /* 0: the expected reward */
+  float *V;                      /* device [B, L] one vector a context; the gradient is X^T V */
   float *c;     /* device [B, S] the coefficients of the samples; NULL: not wanted */
   float *stats; /* device [B, FOPO_STATS] */
   float *sums;  /* device [B, fopo_sums_width(L)]; not NULL: the sums are wanted, not V and stats */
@@ -292,6 +290,9 @@ static inline float fopo_update_keep(const fopo_update *u) {
 }
 
 /* ---- the table ---- */
+
+/* A row FOPO_OP(snis, ...) of device/ops.def becomes the type fopo_snis_op, the field `snis` of
+ * fopo_device_ops, and the functions fopo_cpu_snis (cpu/) and gpu::snis (cuda/). */
 
 #define FOPO_OP(name, who, ...) typedef int fopo_##name##_op(__VA_ARGS__);
 #include "device/ops.def"

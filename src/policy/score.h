@@ -1,9 +1,9 @@
 /* The sparse part of the scores on the host: f(a, x) = q(x) . beta_a + s(a, x).
  *
- * fopo_sparse_scores of device/ops.h, with host pointers, holds s; NULL, or zeros, stands for s = 0
- * everywhere. Context b of the sparse scores is query b of a call. A mask is s = -infinity: masked
- * scores are set to it before any maximum or exponential is taken, so that the weight of a masked
- * item is 0 exactly. */
+ * fopo_sparse_scores of device/score.h, with host pointers, holds s; NULL, or zeros, stands for s =
+ * 0 everywhere. Context b of the sparse scores is query b of a call. A mask is s = -infinity:
+ * masked scores are set to it before any maximum or exponential is taken, so that the weight of a
+ * masked item is 0 exactly. */
 #ifndef FOPO_POLICY_SCORE_H
 #define FOPO_POLICY_SCORE_H
 
@@ -19,37 +19,6 @@ typedef struct {
   const fopo_part *part;            /* NULL: the items are the whole catalogue */
   const fopo_sparse_scores *sparse; /* of item ids, whether there are parts or not; NULL: none */
 } fopo_scores;
-
-/* s(., x) of one context. */
-typedef struct {
-  const uint32_t *ids; /* [n] ascending */
-  const float *values; /* [n]; NULL: all are -INFINITY */
-  size_t n;
-} fopo_score_row;
-
-/* The row of context b. */
-static inline fopo_score_row fopo_score_row_of(const fopo_sparse_scores *s, size_t b) {
-  if (s == NULL || s->indptr == NULL) return (fopo_score_row){0};
-  size_t row = s->rows != NULL ? s->rows[b] : b;
-  uint64_t first = s->indptr[row];
-  return (fopo_score_row){.ids = s->ids + first,
-                          .values = s->values != NULL ? s->values + first : NULL,
-                          .n = (size_t)(s->indptr[row + 1] - first)};
-}
-
-/* s of the entry i of a row. */
-static inline float fopo_score_entry(const fopo_score_row *row, size_t i) {
-  return row->values != NULL ? row->values[i] : -INFINITY;
-}
-
-/* s of an item: 0 if the row has no entry for it. */
-static inline float fopo_score_of(const fopo_score_row *row, uint32_t item) {
-  size_t i = fopo_sorted_place(row->ids, row->n, item);
-  return i < row->n && row->ids[i] == item ? fopo_score_entry(row, i) : 0.0f;
-}
-
-/* f + s; -infinity masks any f, one that has overflowed too. */
-static inline float fopo_score_sum(float f, float s) { return s > -INFINITY ? f + s : s; }
 
 /* The sparse scores of the contexts from `first` on. */
 static inline fopo_sparse_scores fopo_score_from(const fopo_sparse_scores *s, size_t first) {

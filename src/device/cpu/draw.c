@@ -14,6 +14,7 @@
 #include "core/status.h"
 #include "core/threads.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/sparse.h"
 #include "kernels/bloom.h"
 #include "kernels/kernels.h"
 
@@ -228,7 +229,7 @@ int fopo_cpu_draw_mixture(fopo_device *d, const fopo_samples *samples, const fop
     size_t n = sets->counts[b] < k ? sets->counts[b] : k;
     uint32_t *ids = samples->ids + b * S;
     float *logq = samples->logq + b * S;
-    if (n == 0) {
+    if (n == 0 || fopo_cpu_all_masked(sets->scores + b * k, n)) {
       uniform_row(ids, logq, batch->rows[b], batch->key, S, P);
       continue;
     }

@@ -25,17 +25,29 @@ static float least_of(const float *r, size_t n) {
 }
 
 /* With d = r - least r, dbar = sum w d / W and W = sum w,
- *   V = sum wbar (r - rbar) beta = (sum w d beta - dbar sum w beta) / W.
- * Subtracting the least reward changes nothing, but makes V exactly 0 if all rewards are equal. */
-static void finish(float *V, float *stats, const fopo_running *sums, float least, size_t L) {
+ *   V = sum wbar (gamma (r - rbar) + alpha) beta
+ *     = gamma (sum w d beta - dbar sum w beta) / W + alpha sum w beta / W.
+ * Subtracting the least reward changes nothing, but makes the first part exactly 0 if all rewards
+ * are equal. W = 0: every draw is masked, and all is 0. */
+static fopo_objective_rule finish(float *V, float *stats, fopo_objective_kind objective,
+                                  const fopo_running *sums, float least, size_t L) {
   double W = sums->w, dbar = sums->wd / W;
-  for (size_t i = 0; i < L; i++) {
-    V[i] = (float)(((double)sums->wd_beta[i] - dbar * (double)sums->w_beta[i]) / W);
+  if (W == 0.0) {
+    memset(V, 0, L * sizeof *V);
+    memset(stats, 0, FOPO_STATS * sizeof *stats);
+    return (fopo_objective_rule){0};
   }
-  stats[FOPO_STAT_REWARD] = (float)((double)least + dbar);
+  fopo_objective_rule rule =
+      fopo_objective_rule_of(objective, (double)least + dbar, (double)sums->shift, W);
+  for (size_t i = 0; i < L; i++) {
+    V[i] = (float)fopo_objective_direction(&rule, (double)sums->wd_beta[i], dbar,
+                                           (double)sums->w_beta[i], W);
+  }
+  stats[FOPO_STAT_REWARD] = (float)rule.value;
   stats[FOPO_STAT_ESS] = (float)(W * W / sums->ww);
   stats[FOPO_STAT_MAX_WEIGHT] = (float)(1 / W);
   stats[FOPO_STAT_HEAD_MASS] = (float)(sums->head / W);
+  return rule;
 }
 
 void fopo_cpu_put_sums(float *to, const fopo_running *sums, size_t L) {
@@ -70,40 +82,54 @@ int fopo_cpu_join_sums(fopo_device *d, const fopo_estimate *e, const float *sums
   for (size_t b = 0; b < B; b++) {
     fopo_running all = fopo_running_at(fopo_cpu_scratch(d), L);
     for (size_t r = 0; r < parts; r++) add_sums(&all, sums + (r * B + b) * width, L);
-    finish(e->V + b * L, e->stats + b * FOPO_STATS, &all, 0.0f, L);
+    finish(e->V + b * L, e->stats + b * FOPO_STATS, e->objective, &all, 0.0f, L);
   }
   return FOPO_OK;
 }
 
-/* c = wbar (r - rbar); on entry c holds z = f - log q. */
-static void coefficients(float *c, const fopo_running *sums, const float *r, float least,
-                         size_t S) {
+/* c = wbar (gamma (r - rbar) + alpha); on entry c holds z = f - log q. */
+static void coefficients(float *c, const fopo_objective_rule *rule, const fopo_running *sums,
+                         const float *r, float least, size_t S) {
   float dbar = (float)(sums->wd / sums->w), share = (float)(1 / sums->w);
+  if (sums->w == 0.0) {
+    memset(c, 0, S * sizeof *c);
+    return;
+  }
   fopo_kernels_get()->exp_sum(c, c, sums->shift, S);
-  for (size_t s = 0; s < S; s++) c[s] *= share * (r[s] - least - dbar);
+  for (size_t s = 0; s < S; s++) {
+    c[s] *= share * fopo_objective_excess(rule, r[s] - least - dbar);
+  }
 }
 
 int fopo_cpu_snis(fopo_device *d, const fopo_estimate *e, const fopo_samples *samples,
                   const fopo_rows *items, float floor, const fopo_device_batch *batch) {
   size_t S = batch->S, L = batch->L;
-  const uint32_t *ids = samples->ids;
-  const float *logq = samples->logq, *r = samples->r;
   int status = fopo_cpu_reserve(d, fopo_running_bytes(L));
   if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t b = 0; b < batch->B; b++) {
+    fopo_cpu_sparse sparse;
+    fopo_cpu_sparse_take(&sparse, batch, b);
     fopo_running sums = fopo_running_at(fopo_cpu_scratch(d), L);
-    size_t n = batch->counts == NULL ? S : batch->counts[b];
-    float least = e->sums == NULL ? least_of(r + b * S, S) : 0.0f; /* all parts take the same */
-    float *z = e->c == NULL ? NULL : e->c + b * S;
-    fopo_running_add(&sums, z, batch->Q + b * L, items, ids + b * S, logq + b * S, r + b * S, least,
-                     floor, n, 0, L);
+    fopo_draws_of_context x = {.q = batch->Q + b * L,
+                               .L = L,
+                               .sparse = &sparse,
+                               .items = items,
+                               .ids = samples->ids + b * S,
+                               .logq = samples->logq + b * S,
+                               .r = samples->r + b * S,
+                               .n = batch->counts == NULL ? S : batch->counts[b],
+                               .floor = floor,
+                               .z = e->c == NULL ? NULL : e->c + b * S};
+    x.least = e->sums == NULL ? least_of(x.r, S) : 0.0f; /* all parts take the same */
+    fopo_running_add(&sums, &x);
     if (e->sums != NULL) {
       fopo_cpu_put_sums(e->sums + b * fopo_sums_width(L), &sums, L);
       continue;
     }
-    finish(e->V + b * L, e->stats + b * FOPO_STATS, &sums, least, L);
-    if (e->c != NULL) coefficients(e->c + b * S, &sums, r + b * S, least, S);
+    fopo_objective_rule rule =
+        finish(e->V + b * L, e->stats + b * FOPO_STATS, e->objective, &sums, x.least, L);
+    if (e->c != NULL) coefficients(x.z, &rule, &sums, x.r, x.least, S);
   }
   return FOPO_OK;
 }

@@ -9,6 +9,7 @@
 #include "core/status.h"
 #include "core/threads.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/sparse.h"
 #include "kernels/kernels.h"
 #include "kernels/product.h"
 
@@ -86,17 +87,25 @@ int fopo_cpu_items_gradient(fopo_device *d, fopo_item_gradient *g, const float *
   return FOPO_OK;
 }
 
-/* One tile of items: rows += sum_b weight_b exp(f_ab - log Z_b) Q_b, contexts in their order. */
-static void expect_tile(fopo_matrix out, float *scratch, const float *Q, fopo_matrix items,
-                        const float *log_z, const float *weight, size_t B) {
-  size_t n = items.rows, L = items.cols;
+/* One tile of items, from the first on: rows += sum_b weight_b exp(f_ab - log Z_b) Q_b, contexts in
+ * their order. */
+static void expect_tile(fopo_matrix out, float *scratch, fopo_matrix items, size_t first,
+                        const float *log_z, const float *weight, const fopo_device_batch *batch) {
+  size_t n = items.rows, L = items.cols, B = batch->B;
+  fopo_sparse_scores sparse = fopo_batch_scores(batch);
   for (size_t b = 0; b < B; b += BLOCK) {
     size_t m = B - b < BLOCK ? B - b : BLOCK;
     fopo_matrix W = fopo_matrix_view(scratch, m, n);
-    fopo_matrix block = fopo_matrix_const_view(Q + b * L, m, L);
+    fopo_matrix block = fopo_matrix_const_view(batch->Q + b * L, m, L);
     fopo_product_tile(W, 1.0f, block, 0, items, 1, 0.0f);
     for (size_t i = 0; i < m; i++) {
       float *w = fopo_matrix_row(W, i), share = weight[b + i];
+      fopo_score_row row = fopo_score_row_of(&sparse, b + i);
+      fopo_cpu_sparse_add_run(w, &row, first, n);
+      if (log_z[b + i] == -INFINITY) { /* all items are masked */
+        memset(w, 0, n * sizeof *w);
+        continue;
+      }
       fopo_kernels_get()->exp_sum(w, w, log_z[b + i], n);
       for (size_t a = 0; a < n; a++) w[a] *= share;
     }
@@ -112,8 +121,8 @@ int fopo_cpu_items_expectation(fopo_device *d, float *rows, fopo_matrix items, c
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t t = 0; t < (P + TILE - 1) / TILE; t++) {
     size_t first = t * TILE, n = P - first < TILE ? P - first : TILE;
-    expect_tile(fopo_matrix_view(rows + first * L, n, L), fopo_cpu_scratch(d), batch->Q,
-                fopo_matrix_rows(items, first, n), log_z, weight, batch->B);
+    expect_tile(fopo_matrix_view(rows + first * L, n, L), fopo_cpu_scratch(d),
+                fopo_matrix_rows(items, first, n), first, log_z, weight, batch);
   }
   return FOPO_OK;
 }

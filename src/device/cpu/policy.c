@@ -13,6 +13,7 @@
 #include "core/status.h"
 #include "core/threads.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/sparse.h"
 #include "kernels/kernels.h"
 #include "kernels/product.h"
 
@@ -26,14 +27,16 @@ enum {
 /* One block of contexts. Pointers into the device's shared scratch. */
 typedef struct {
   size_t B, S, P, L;
-  fopo_matrix items;  /* [P, L] */
-  size_t tiles;       /* of the catalogue */
-  size_t per_chunk;   /* tiles */
-  float *weights;     /* [tiles, B, TILE] exp(f - shift[tile, b]) */
-  double *cumulative; /* [B, tiles, TILE / GROUP] sums of groups, then running sums */
-  float *shift;       /* [tiles, B] */
-  float *chunk_shift; /* [CHUNKS, B] */
-  float *chunk_beta;  /* [CHUNKS, B, L] sum of weight times beta, relative to chunk_shift */
+  fopo_matrix items; /* [P, L] */
+  const fopo_sparse_scores *sparse;
+  const uint32_t *rows; /* [B] the contexts' ids */
+  size_t tiles;         /* of the catalogue */
+  size_t per_chunk;     /* tiles */
+  float *weights;       /* [tiles, B, TILE] exp(f - shift[tile, b]) */
+  double *cumulative;   /* [B, tiles, TILE / GROUP] sums of groups, then running sums */
+  float *shift;         /* [tiles, B] */
+  float *chunk_shift;   /* [CHUNKS, B] */
+  float *chunk_beta;    /* [CHUNKS, B, L] sum of weight times beta, relative to chunk_shift */
 } block;
 
 static size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
@@ -63,6 +66,11 @@ static void place(block *k, char *memory) {
 static float weigh(float *w, double *sums, float *beta, float shift, size_t n, size_t L) {
   const fopo_kernels *kernels = fopo_kernels_get();
   float largest = kernels->max(w, n);
+  if (shift == -INFINITY && largest == -INFINITY && fopo_cpu_all_masked(w, n)) {
+    memset(w, 0, n * sizeof *w);
+    memset(sums, 0, TILE / GROUP * sizeof *sums);
+    return shift;
+  }
   if (largest > shift) {
     float factor = (float)exp((double)shift - (double)largest);
     for (size_t i = 0; beta != NULL && i < L; i++) beta[i] *= factor;
@@ -91,6 +99,8 @@ static int weigh_chunk(const block *k, size_t chunk, fopo_matrix Q, int want_mea
     for (size_t b = 0; b < k->B; b++) {
       double *sums = k->cumulative + (b * k->tiles + t) * (TILE / GROUP);
       float *sum_beta = want_mean ? fopo_matrix_row(beta, b) : NULL;
+      fopo_score_row sparse = fopo_score_row_of(k->sparse, b);
+      fopo_cpu_sparse_add_run(fopo_matrix_row(W, b), &sparse, t * TILE, n);
       shift[b] = weigh(fopo_matrix_row(W, b), sums, sum_beta, shift[b], n, k->L);
       k->shift[t * k->B + b] = shift[b];
     }
@@ -106,8 +116,13 @@ static float top_of(const block *k, size_t b) {
   return top;
 }
 
+/* exp(shift - top); 0 if there is nothing but masked items so far. */
+static double scale_to(float shift, float top) {
+  return shift == -INFINITY ? 0.0 : exp((double)shift - (double)top);
+}
+
 static double tile_scale(const block *k, size_t t, size_t b, float top) {
-  return exp((double)k->shift[t * k->B + b] - (double)top);
+  return scale_to(k->shift[t * k->B + b], top);
 }
 
 /* Turns the sums of context b's groups into running sums; returns their total. */
@@ -146,10 +161,10 @@ static void mean_row(float *mean, const block *k, size_t b, float top, double to
   for (size_t i = 0; i < k->L; i++) {
     double sum = 0;
     for (size_t c = 0; c < chunks; c++) {
-      double scale = exp((double)k->chunk_shift[c * k->B + b] - (double)top);
+      double scale = scale_to(k->chunk_shift[c * k->B + b], top);
       sum += scale * (double)k->chunk_beta[(c * k->B + b) * k->L + i];
     }
-    mean[i] = (float)(sum / total);
+    mean[i] = total == 0.0 ? 0.0f : (float)(sum / total);
   }
 }
 
@@ -158,18 +173,18 @@ static void draw_row(uint32_t *ids, float *mean, float *log_z, const block *k, s
   float top = top_of(k, b);
   double total = accumulate(k, b, top);
   fopo_words words = {{0, 0, 0, 0}};
-  for (size_t s = 0; s < k->S; s++) {
+  for (size_t s = 0; s < k->S; s++) { /* total 0: all items are masked */
     if ((s & 3) == 0) {
       words = fopo_random(key.seed, FOPO_STREAM_POLICY, key.step, row, (uint32_t)(s >> 2));
     }
-    ids[s] = invert(k, b, top, fopo_unit(words.v[s & 3]) * total);
+    ids[s] = total == 0.0 ? 0 : invert(k, b, top, fopo_unit(words.v[s & 3]) * total);
   }
   if (mean != NULL) mean_row(mean, k, b, top, total);
-  if (log_z != NULL) *log_z = (float)((double)top + log(total));
+  if (log_z != NULL) *log_z = (float)((double)top + log(total)); /* all masked: -inf */
 }
 
 static int draw_block(uint32_t *ids, float *mean, float *log_z, const block *k, fopo_matrix Q,
-                      const uint32_t *rows, fopo_draw_key key) {
+                      fopo_draw_key key) {
   int stopped = 0;
   size_t chunks = ceil_div(k->tiles, k->per_chunk);
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic) reduction(| : stopped)
@@ -180,7 +195,7 @@ static int draw_block(uint32_t *ids, float *mean, float *log_z, const block *k, 
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t b = 0; b < k->B; b++) {
     draw_row(ids + b * k->S, mean == NULL ? NULL : mean + b * k->L,
-             log_z == NULL ? NULL : log_z + b, k, b, rows[b], key);
+             log_z == NULL ? NULL : log_z + b, k, b, k->rows[b], key);
   }
   return FOPO_OK;
 }
@@ -193,12 +208,15 @@ int fopo_cpu_draw_policy(fopo_device *d, const fopo_samples *samples, const fopo
   k.per_chunk = ceil_div(tiles, CHUNKS);
   int status = fopo_cpu_reserve_shared(d, block_bytes(&k), "drawing from the policy");
   for (size_t b = 0; b < B && status == FOPO_OK; b += most) {
+    fopo_sparse_scores sparse = fopo_batch_scores(batch);
+    sparse.rows += b;
+    k.sparse = &sparse;
+    k.rows = batch->rows + b;
     k.B = least(most, B - b);
     place(&k, ((fopo_cpu *)d->state)->shared);
-    status =
-        draw_block(samples->ids + b * S, sums->mean == NULL ? NULL : sums->mean + b * L,
-                   sums->log_z == NULL ? NULL : sums->log_z + b, &k,
-                   fopo_matrix_const_view(batch->Q + b * L, k.B, L), batch->rows + b, batch->key);
+    status = draw_block(samples->ids + b * S, sums->mean == NULL ? NULL : sums->mean + b * L,
+                        sums->log_z == NULL ? NULL : sums->log_z + b, &k,
+                        fopo_matrix_const_view(batch->Q + b * L, k.B, L), batch->key);
   }
   return status;
 }

@@ -5,6 +5,7 @@
 #include "core/status.h"
 #include "core/threads.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/sparse.h"
 #include "kernels/bloom.h"
 #include "kernels/kernels.h"
 
@@ -16,8 +17,12 @@ int fopo_cpu_scores(fopo_device *d, const fopo_candidate_sets *sets, const fopo_
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t b = 0; b < batch->B; b++) {
     size_t count = counts == NULL || counts[b] > k ? k : counts[b];
+    const uint32_t *ids = sets->ids + b * k;
     float *f = sets->scores + b * k;
-    fopo_cpu_gather_dot(f, items, sets->ids + b * k, count, batch->Q + b * L, L);
+    fopo_cpu_sparse sparse;
+    fopo_cpu_sparse_take(&sparse, batch, b);
+    fopo_cpu_gather_dot(f, items, ids, count, batch->Q + b * L, L);
+    fopo_cpu_sparse_add(f, &sparse, ids, count);
     for (size_t i = count; i < k; i++) f[i] = -INFINITY;
   }
   return FOPO_OK;

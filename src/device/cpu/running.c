@@ -39,25 +39,29 @@ static double head_weight(const float *w, const float *logq, float floor, float 
   return moments[2];
 }
 
-/* Adds a tile of n samples to the sums; z [n] = f - log q if not NULL. n_next samples
- * follow in ids, whose rows the next call reads. */
-static void add_tile(fopo_running *sums, float *z, const float *q, const fopo_rows *items,
-                     const uint32_t *ids, const float *logq, const float *r, float least,
-                     float floor, size_t n, size_t n_next, size_t L) {
+/* Adds the n draws of a tile, from the first on, to the sums. */
+static void add_tile(fopo_running *sums, const fopo_draws_of_context *x, size_t first, size_t n) {
   const fopo_kernels *k = fopo_kernels_get();
-  float *w = sums->scratch, *d = w + TILE, *c = d + TILE;
-  fopo_cpu_gather_dot(w, items, ids, n, q, L);
+  const uint32_t *ids = x->ids + first;
+  const float *logq = x->logq + first, *r = x->r + first;
+  size_t L = x->L, n_next = x->n - first - n + x->n_next;
+  float *w = sums->scratch, *d = w + TILE, *c = d + TILE; /* [n] each */
+
+  /* z = q . beta + s - log q */
+  fopo_cpu_gather_dot(w, x->items, ids, n, x->q, L);
+  fopo_cpu_sparse_add(w, x->sparse, ids, n);
 #pragma omp simd
   for (size_t s = 0; s < n; s++) w[s] -= logq[s];
-  if (z != NULL) memcpy(z, w, n * sizeof *z);
+  if (x->z != NULL) memcpy(x->z + first, w, n * sizeof *w);
   float largest = k->max(w, n);
   if (largest > sums->shift) fopo_running_raise(sums, largest, L);
+  if (sums->shift == -INFINITY && fopo_cpu_all_masked(w, n)) return;
 
-  /* w = exp(f - log q - shift), d = r - least */
+  /* w = exp(z - shift), d = r - least */
   k->exp_sum(w, w, sums->shift, n);
 #pragma omp simd
   for (size_t s = 0; s < n; s++) {
-    d[s] = r[s] - least;
+    d[s] = r[s] - x->least;
     c[s] = w[s] * d[s];
   }
   double moments[3];
@@ -65,19 +69,15 @@ static void add_tile(fopo_running *sums, float *z, const float *q, const fopo_ro
   sums->w += moments[0];
   sums->ww += moments[1];
   sums->wd += moments[2];
-  if (floor < INFINITY) sums->head += head_weight(w, logq, floor, d, n);
+  if (x->floor < INFINITY) sums->head += head_weight(w, logq, x->floor, d, n);
 
   /* most rewards are the least, with d = 0: the second sum reads few rows */
-  fopo_cpu_gather_axpy(sums->w_beta, items, ids, w, n, n_next, L);
-  fopo_cpu_gather_axpy(sums->wd_beta, items, ids, c, n, 0, L);
+  fopo_cpu_gather_axpy(sums->w_beta, x->items, ids, w, n, n_next, L);
+  fopo_cpu_gather_axpy(sums->wd_beta, x->items, ids, c, n, 0, L);
 }
 
-void fopo_running_add(fopo_running *sums, float *z, const float *q, const fopo_rows *items,
-                      const uint32_t *ids, const float *logq, const float *r, float least,
-                      float floor, size_t n, size_t n_next, size_t L) {
-  for (size_t s = 0; s < n; s += TILE) {
-    size_t count = n - s < TILE ? n - s : TILE;
-    add_tile(sums, z == NULL ? NULL : z + s, q, items, ids + s, logq + s, r + s, least, floor,
-             count, n - s - count + n_next, L);
+void fopo_running_add(fopo_running *sums, const fopo_draws_of_context *x) {
+  for (size_t first = 0; first < x->n; first += TILE) {
+    add_tile(sums, x, first, x->n - first < TILE ? x->n - first : TILE);
   }
 }

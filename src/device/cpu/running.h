@@ -3,9 +3,11 @@
 #define FOPO_DEVICE_CPU_RUNNING_H
 
 #include "device/cpu/cpu.h"
+#include "device/cpu/sparse.h"
 
 /* All weights are relative to exp(shift), where shift is the largest f - log q so far, so nothing
- * overflows and the largest weight is 1. d = r - the least r. */
+ * overflows and the largest weight is 1. d = r - the least r. Draws of masked items have no part in
+ * any sum; while there are no others, shift is -infinity. */
 typedef struct {
   float shift;
   double w, ww, wd; /* sum w, sum w^2, sum w d */
@@ -15,6 +17,22 @@ typedef struct {
   float *scratch;   /* private */
 } fopo_running;
 
+/* Draws of one context. */
+typedef struct {
+  const float *q; /* [L] its query */
+  size_t L;
+  const fopo_cpu_sparse *sparse; /* the sparse part of its scores */
+  const fopo_rows *items;
+  const uint32_t *ids; /* [n + n_next] */
+  const float *logq;   /* [n] */
+  const float *r;      /* [n] */
+  size_t n;            /* draws */
+  size_t n_next;       /* ids behind them, whose rows the next call reads (kernels/kernels.h) */
+  float least;         /* the least r */
+  float floor;         /* a draw of a larger logq counts as a candidate; INFINITY: none does */
+  float *z;            /* [n] out: f - log q; NULL: not wanted */
+} fopo_draws_of_context;
+
 /* Bytes of memory that the sums need, and the sums of no draws in that memory. */
 size_t fopo_running_bytes(size_t L);
 fopo_running fopo_running_at(void *memory, size_t L);
@@ -22,12 +40,7 @@ fopo_running fopo_running_at(void *memory, size_t L);
 /* Scales every sum to a larger shift. */
 void fopo_running_raise(fopo_running *sums, float shift, size_t L);
 
-/* Adds n draws of the context whose query is q. z [n] = f - log q if it is not NULL; a draw counts
- * as a candidate if its logq is above `floor`, INFINITY: none does. ids [n + n_next]: the next call
- * reads the rows of the last n_next (kernels/kernels.h). */
-void fopo_running_add(fopo_running *sums, float *z, const float *q, const fopo_rows *items,
-                      const uint32_t *ids, const float *logq, const float *r, float least,
-                      float floor, size_t n, size_t n_next, size_t L);
+void fopo_running_add(fopo_running *sums, const fopo_draws_of_context *x);
 
 /* Writes sums whose r counts from 0 as ops.h lays them out, to [fopo_sums_width(L)]. */
 void fopo_cpu_put_sums(float *to, const fopo_running *sums, size_t L);

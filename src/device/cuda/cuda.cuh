@@ -234,9 +234,15 @@ int gather_words(fopo_device *d, float *X, const float *from, size_t ld, const u
 /* sums [pieces], in scratch: the sums of squares of the pieces of x. */
 int norm2_pieces(fopo_device *d, const double **sums, size_t *pieces, const float *x, size_t n);
 
-/* reward.cu: f [B, S] = items[ids[b, s]] . Q[b]; -inf from counts[b] on (NULL: none). */
-int score_ids(fopo_device *d, float *f, const float *Q, const fopo_rows *items, const uint32_t *ids,
-              const uint32_t *counts, size_t B, size_t S, size_t L);
+/* s of item `id` in context b. */
+__device__ inline float sparse_score(const fopo_sparse_scores &s, size_t b, uint32_t id) {
+  fopo_score_row row = fopo_score_row_of(&s, b);
+  return fopo_score_of(&row, id);
+}
+
+/* reward.cu: f [B, S] = the scores of ids [B, S]; -inf from counts[b] on (NULL: none). */
+int score_ids(fopo_device *d, float *f, const fopo_rows *items, const uint32_t *ids,
+              const uint32_t *counts, size_t S, const fopo_device_batch *batch);
 
 /* estimate.cu: V [B, L] = sum c[b, s] items[ids[b, s]]; scratch holds sum_rows_scratch floats. */
 size_t sum_rows_scratch(size_t B, size_t S, size_t L);

@@ -46,13 +46,12 @@ __global__ void mixture_kernel(uint32_t *ids, float *logq, mixture m, const uint
     ids[b * S + s] = id;
     logq[b * S + s] = q;
   };
-  if (n == 0) {
+  char *memory = scratch != nullptr ? scratch + blockIdx.x * bytes : dynamic_shared<char>();
+  candidates c = place(memory, m.k, bits);
+  if (n == 0 || !prepare(c, m.ids + b * m.k, m.scores + b * m.k, n, m.epsilon, (double)P)) {
     uniform_draws(all, P, rows[b], key, [&](size_t s, uint32_t id) { put(s, id, m.uniform); });
     return;
   }
-  char *memory = scratch != nullptr ? scratch + blockIdx.x * bytes : dynamic_shared<char>();
-  candidates c = place(memory, m.k, bits);
-  prepare(c, m.ids + b * m.k, m.scores + b * m.k, n, m.epsilon, (double)P);
   mixture_draws(all, m, c, m.ids + b * m.k, n, rows[b], key, P, put);
 }
 

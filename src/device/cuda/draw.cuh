@@ -86,13 +86,19 @@ __device__ inline float density(const candidates &c, const uint32_t *ids, uint32
   return other;
 }
 
-/* Fills c for n >= 1 candidates, by all threads of a block. */
-__device__ inline void prepare(const candidates &c, const uint32_t *ids, const float *score,
+/* Fills c for n >= 1 candidates, by all threads of a block; false, and c is not filled, if they are
+ * all masked. */
+__device__ inline bool prepare(const candidates &c, const uint32_t *ids, const float *score,
                                size_t n, double epsilon, double P) {
   for (size_t i = threadIdx.x; i < (size_t)1 << c.bits; i += blockDim.x) c.slots[i] = 0;
   float most = -INFINITY;
   for (size_t i = threadIdx.x; i < n; i += blockDim.x) most = larger(most, score[i]);
   most = block_max(most);
+  if (most == -INFINITY) { /* or NaN, which is not masked */
+    float other = 0.0f;
+    for (size_t i = threadIdx.x; i < n; i += blockDim.x) other += score[i] != -INFINITY;
+    if (block_max(other) == 0.0f) return false;
+  }
 
   /* each thread sums a run of candidates; a scan over the block gives the sum before its run */
   size_t run = (n + blockDim.x - 1) / blockDim.x, first = threadIdx.x * run;
@@ -108,6 +114,7 @@ __device__ inline void prepare(const candidates &c, const uint32_t *ids, const f
     insert(c, ids[i], (uint32_t)i);
   }
   __syncthreads();
+  return true;
 }
 
 struct mixture {

@@ -132,6 +132,19 @@ template <int PARTS> __device__ inline void store_four(const head_work &k, size_
   }
 }
 
+/* A block a context: adds the sparse part to its scores of the head, in bfloat16 to their high
+ * parts. */
+__global__ void head_sparse_kernel(head_work k, fopo_sparse_scores sparse, const uint32_t *place) {
+  size_t b = blockIdx.x;
+  fopo_score_row row = fopo_score_row_of(&sparse, b);
+  for (size_t i = threadIdx.x; i < row.n; i += blockDim.x) {
+    size_t at = place[row.ids[i]];
+    if (at >= k.H) continue;
+    float *f = k.f + b * k.stride + at;
+    *f = fopo_score_sum(*f, fopo_score_entry(&row, i));
+  }
+}
+
 /* A block a chunk of a context: reads its scores once, writes their weights. Rows begin at 16 bytes
  * and end, rounded up, behind their last item, so four are always there. */
 template <int PARTS> __global__ void chunk_kernel(head_work k) {
@@ -139,6 +152,7 @@ template <int PARTS> __global__ void chunk_kernel(head_work k) {
   size_t row = blockIdx.x / k.chunks * k.stride + first;
   four x[EACH / PACK];
   float most = -INFINITY;
+  /* the chunk's scores, EACH a thread, and the largest of them */
 #pragma unroll
   for (size_t e = 0; e < EACH / PACK; e++) {
     size_t at = (e * blockDim.x + threadIdx.x) * PACK;
@@ -151,14 +165,15 @@ template <int PARTS> __global__ void chunk_kernel(head_work k) {
       most = larger(most, x[e].x[j]);
     }
   }
-  float shift = block_max(most);
+  float shift = block_max(most), base = shift == -INFINITY ? 0.0f : shift; /* all masked: w = 0 */
   double w = 0, ww = 0;
+  /* their exponentials, which go where the scores were, and the sums of those */
 #pragma unroll
   for (size_t e = 0; e < EACH / PACK; e++) {
     size_t at = (e * blockDim.x + threadIdx.x) * PACK;
     if (at >= n) continue;
 #pragma unroll
-    for (size_t j = 0; j < PACK; j++) x[e].x[j] = expf(x[e].x[j] - shift); /* behind the end: 0 */
+    for (size_t j = 0; j < PACK; j++) x[e].x[j] = expf(x[e].x[j] - base); /* behind the end: 0 */
     store_four<PARTS>(k, row + at, x[e]);
 #pragma unroll
     for (size_t j = 0; j < PACK; j++) {
@@ -171,8 +186,14 @@ template <int PARTS> __global__ void chunk_kernel(head_work k) {
   if (threadIdx.x == 0) k.sums[blockIdx.x] = {shift, both[0], both[1]};
 }
 
-static int weigh(fopo_device *d, const head_work &k) {
+static int weigh(fopo_device *d, const head_work &k, const fopo_shared_head *head,
+                 const fopo_device_batch *batch) {
   unsigned threads = (unsigned)least(rounded_up(k.chunk / PACK, WARP), THREADS);
+  if (batch->sparse.indptr != nullptr) {
+    int status = launch(d, "the sparse scores", k.B, THREADS, 0, head_sparse_kernel, k,
+                        fopo_batch_scores(batch), head->place);
+    if (status != FOPO_OK) return status;
+  }
   return launch(d, "the weights of a head", k.B * k.chunks, threads, 0,
                 k.parts == 2 ? chunk_kernel<2> : chunk_kernel<1>, k);
 }
@@ -212,8 +233,9 @@ __device__ inline float weight_at(const head_work &k, size_t b, size_t place) {
   return k.parts == 1 ? k.f[at] : joined({k.w[at], k.w[k.B * k.stride + at]});
 }
 
-/* The scalars of a context. */
+/* The scalars of a context, relative to exp(shift). */
 struct context_sums {
+  float shift;
   double head, tail, ww, earned; /* sum w of either; sum w^2; sum w r of the tail */
 };
 
@@ -229,55 +251,87 @@ __device__ inline context_sums join(float *factor, const head_work &k, size_t b)
   float shift = block_max(most);
   context_sums t = {};
   for (size_t i = threadIdx.x; i < k.chunks; i += blockDim.x) {
-    double scale = (double)(factor[i] = expf(head[i].shift - shift));
+    double scale = (double)(factor[i] = shift_factor(head[i].shift, shift));
     t.head += scale * head[i].w;
     t.ww += scale * scale * head[i].ww;
   }
   for (size_t i = threadIdx.x; i < k.tail.splits; i += blockDim.x) {
-    double scale = (double)(factor[k.chunks + i] = expf(tail[i].shift - shift));
+    double scale = (double)(factor[k.chunks + i] = shift_factor(tail[i].shift, shift));
     t.tail += scale * tail[i].w;
     t.ww += scale * scale * tail[i].ww;
     t.earned += scale * (tail[i].wd + (double)tail[i].low * tail[i].w);
   }
   double x4[] = {t.head, t.tail, t.ww, t.earned};
   block_sums(x4);
-  return {x4[0], x4[1], x4[2], x4[3]};
+  return {shift, x4[0], x4[1], x4[2], x4[3]};
 }
 
-/* V = (sum w r beta - rbar sum w beta) / W. Each context has `pieces` blocks, which share the L
- * numbers of a row: `width` threads, a power of two, take a number each, and such groups share the
- * chunks, splits and rewarded items, which are listed in shared memory by as many as there are
- * threads. The last block of all adds up the statistics. */
+/* How the work of the last kernel is shared out. Each context has `pieces` blocks, which share the
+ * L numbers of a row: `width` threads, a power of two, take a number each, and such groups share
+ * the chunks, splits and rewarded items. */
+struct sharing {
+  unsigned width, pieces;
+};
+
+struct finish_arguments {
+  fopo_estimate e;
+  head_work k;
+  sparse rewards;
+  sharing by;
+  unsigned *arrivals;
+  batch_stats about;
+};
+
+/* The statistics of a context, from its sums and their total W. */
+__device__ inline void write_head_stats(float *stats, const context_sums &t,
+                                        const fopo_objective_rule &rule) {
+  double W = t.head + t.tail;
+  stats[FOPO_STAT_REWARD] = W == 0 ? 0.0f : (float)rule.value;
+  stats[FOPO_STAT_ESS] = W == 0 ? 0.0f : (float)(W * W / t.ww);
+  stats[FOPO_STAT_MAX_WEIGHT] = W == 0 ? 0.0f : (float)(1 / W);
+  stats[FOPO_STAT_HEAD_MASS] = W == 0 ? 0.0f : (float)(t.head / W);
+}
+
+/* V = gamma (sum w r beta - rbar sum w beta) / W + alpha sum w beta / W; head [H, ld] are the rows
+ * of the head. The last block of all adds up the statistics. */
 template <class T>
-__global__ void head_finish_kernel(float *V, float *stats, head_work k, const T *head,
-                                   sparse rewards, unsigned width, unsigned pieces,
-                                   unsigned *arrivals, batch_stats about) {
-  __shared__ uint32_t places[THREADS];
+__global__ void head_finish_kernel(const __grid_constant__ finish_arguments a, const T *head) {
+  __shared__ uint32_t places[THREADS]; /* of the rewarded items at hand, and their w r */
   __shared__ float c[THREADS];
   __shared__ double of_w[THREADS], of_wr[THREADS];
-  float *factor = dynamic_shared<float>();
+  float *factor = dynamic_shared<float>(); /* [chunks + splits] */
+  const head_work &k = a.k;
+  unsigned width = a.by.width, pieces = a.by.pieces;
   size_t b = blockIdx.x / pieces, i = blockIdx.x % pieces * width + threadIdx.x % width;
   unsigned group = threadIdx.x / width, groups = THREADS / width;
   bool active = i < k.L;
-  context_sums t = join(factor, k, b);
 
-  double w = 0, wr = 0, earned = 0; /* of this number: sum w beta, sum w r beta; of all: sum w r */
+  /* the scalars of the context, and what scales each chunk and split to one shift */
+  context_sums t = join(factor, k, b);
+  double w = 0, wr = 0, earned = 0; /* of number i: sum w beta, sum w r beta; of all: sum w r */
+
+  /* number i of the head's sum w beta: the group's share of means [chunks, parts B, ld] */
   for (size_t j = group; active && j < k.chunks; j += groups) {
     const float *mean = k.means + (j * k.parts * k.B + b) * k.ld + i;
     float sum = mean[0] + (k.parts == 2 ? mean[k.B * k.ld] : 0.0f);
     w += (double)factor[j] * (double)sum;
   }
+
+  /* number i of the tail's two sums: the group's share of u, v [B, splits, L] */
   for (size_t j = group; active && j < k.tail.splits; j += groups) {
     size_t at = b * k.tail.splits + j;
     double scale = (double)factor[k.chunks + j], u = (double)k.tail.u[at * k.L + i];
     w += scale * u;
     wr += scale * ((double)k.tail.v[at * k.L + i] + (double)k.tail.partial[at].low * u);
   }
-  uint32_t row = rewards.rows[b];
-  size_t count = count_rewarded(rewards.of, row);
+
+  /* the rewarded items of the head, THREADS at a time: the block lists them in shared memory, then
+   * each group adds w r beta of its share */
+  uint32_t row = a.rewards.rows[b];
+  size_t count = count_rewarded(a.rewards.of, row);
   for (size_t first = 0; first < count; first += THREADS) {
     size_t j = first + threadIdx.x;
-    rewarded item = j < count ? find_rewarded(rewards, row, j) : rewarded{UINT32_MAX, 0.0f};
+    rewarded item = j < count ? find_rewarded(a.rewards, row, j) : rewarded{UINT32_MAX, 0.0f};
     bool inside = item.place < k.H;
     double listed;
     size_t at = (size_t)block_scan(inside ? 1.0 : 0.0, &listed); /* all have read the last list */
@@ -292,7 +346,9 @@ __global__ void head_finish_kernel(float *V, float *stats, head_work k, const T 
     }
   }
 
+  /* the groups' sums of number i, joined by the first group, which writes V */
   double W = t.head + t.tail, rbar = (t.earned + block_sum(earned)) / W;
+  fopo_objective_rule rule = fopo_objective_rule_of(a.e.objective, rbar, (double)t.shift, W);
   of_w[threadIdx.x] = w;
   of_wr[threadIdx.x] = wr;
   __syncthreads();
@@ -301,53 +357,51 @@ __global__ void head_finish_kernel(float *V, float *stats, head_work k, const T 
       w += of_w[g * width + threadIdx.x];
       wr += of_wr[g * width + threadIdx.x];
     }
-    V[b * k.L + i] = (float)((wr - rbar * w) / W);
+    double direction = fopo_objective_direction(&rule, wr, rbar, w, W);
+    a.e.V[b * k.L + i] = W == 0 ? 0.0f : (float)direction;
   }
   if (threadIdx.x == 0 && blockIdx.x % pieces == 0) {
-    float *own = stats + b * FOPO_STATS;
-    own[FOPO_STAT_REWARD] = (float)rbar;
-    own[FOPO_STAT_ESS] = (float)(W * W / t.ww);
-    own[FOPO_STAT_MAX_WEIGHT] = (float)(1 / W);
-    own[FOPO_STAT_HEAD_MASS] = (float)(t.head / W);
+    write_head_stats(a.e.stats + b * FOPO_STATS, t, rule);
   }
-  if (about.sums == nullptr || !arrives_last(arrivals, gridDim.x)) return;
-  add_up_batch(about, stats);
+  if (a.about.sums == nullptr || !arrives_last(a.arrivals, gridDim.x)) return;
+  add_up_batch(a.about, a.e.stats);
 }
 
 template <class T>
 static int finish(fopo_device *d, const fopo_estimate *e, const head_work &k,
                   const fopo_shared_head *head, const sparse &rewards) {
-  unsigned width = 1;
-  while (width < k.L && width < THREADS) width *= 2;
-  size_t pieces = ceil_div(k.L, width), factors = (k.chunks + k.tail.splits) * sizeof(float);
-  return launch(d, "the sums of a head", k.B * pieces, THREADS, factors, head_finish_kernel<T>,
-                e->V, e->stats, k, static_cast<const T *>(head->rows.x), rewards, width,
-                (unsigned)pieces, of(d)->arrivals,
-                batch_stats{e->batch, nullptr, nullptr, k.B, k.H, k.B, 1});
+  sharing by = {1, 0};
+  while (by.width < k.L && by.width < THREADS) by.width *= 2;
+  by.pieces = (unsigned)ceil_div(k.L, by.width);
+  size_t factors = (k.chunks + k.tail.splits) * sizeof(float);
+  batch_stats about = {e->batch, nullptr, nullptr, k.B, k.H, k.B, 1};
+  finish_arguments a = {*e, k, rewards, by, of(d)->arrivals, about};
+  return launch(d, "the sums of a head", k.B * by.pieces, THREADS, factors, head_finish_kernel<T>,
+                a, static_cast<const T *>(head->rows.x));
 }
 
 /* ---- the two products ---- */
 
 /* Scores, weights, and the sums of each chunk. */
 static int sum_head(fopo_device *d, const head_work &k, const fopo_shared_head *head,
-                    const float *Q) {
+                    const fopo_device_batch *batch) {
   const float *rows = static_cast<const float *>(head->rows.x);
-  int status = gemm(d, k.f, k.stride, 1.0f, Q, k.L, 0, rows, k.ld, 1, 0.0f, k.B, k.H, k.L);
-  if (status == FOPO_OK) status = weigh(d, k);
+  int status = gemm(d, k.f, k.stride, 1.0f, batch->Q, k.L, 0, rows, k.ld, 1, 0.0f, k.B, k.H, k.L);
+  if (status == FOPO_OK) status = weigh(d, k, head, batch);
   if (status != FOPO_OK) return status;
   return gemm_chunks(d, k.means, k.ld, k.f, k.stride, rows, k.ld, k.B, k.L, k.H, k.chunk);
 }
 
 static int sum_head_bf16(fopo_device *d, const head_work &k, const fopo_shared_head *head,
-                         const float *Q) {
+                         const fopo_device_batch *batch) {
   const uint16_t *rows = static_cast<const uint16_t *>(head->rows.x);
   size_t n = k.B * k.ld;
   int status = launch(d, "queries in two parts", ceil_div(n, THREADS), THREADS, 0, split_kernel,
-                      k.q, Q, k.L, k.ld, n);
+                      k.q, batch->Q, k.L, k.ld, n);
   if (status == FOPO_OK) {
     status = gemm_bf16(d, k.f, k.stride, k.q, rows, 2 * k.B, k.H, k.ld);
   }
-  if (status == FOPO_OK) status = weigh(d, k);
+  if (status == FOPO_OK) status = weigh(d, k, head, batch);
   if (status != FOPO_OK) return status;
   return gemm_chunks(d, k.means, k.ld, k.w, k.stride, rows, k.ld, 2 * k.B, k.L, k.H, k.chunk);
 }
@@ -362,7 +416,7 @@ int snis_head(fopo_device *d, const fopo_estimate *e, const fopo_shared_head *he
   if (status == FOPO_OK) status = place(d, &k, items, batch->S);
   if (status == FOPO_OK) status = add_samples(d, k.tail, others, items, batch);
   bool halves = head->rows.type == FOPO_BFLOAT16;
-  if (status == FOPO_OK) status = (halves ? sum_head_bf16 : sum_head)(d, k, head, batch->Q);
+  if (status == FOPO_OK) status = (halves ? sum_head_bf16 : sum_head)(d, k, head, batch);
   if (status != FOPO_OK) return status;
   return halves ? finish<bf16>(d, e, k, head, rewards) : finish<float>(d, e, k, head, rewards);
 }

@@ -46,6 +46,21 @@ static size_t place(policy_block *k, char *base, size_t B, size_t P, size_t L, b
   return memory.used;
 }
 
+/* A block a context: adds the sparse part to its scores. */
+__global__ void policy_sparse_kernel(policy_block k, fopo_sparse_scores sparse) {
+  size_t b = blockIdx.x;
+  fopo_score_row row = fopo_score_row_of(&sparse, b);
+  for (size_t i = threadIdx.x; i < row.n; i += blockDim.x) {
+    float *f = k.f + b * k.P + row.ids[i];
+    *f = fopo_score_sum(*f, fopo_score_entry(&row, i));
+  }
+}
+
+/* exp(f - shift); of a masked item 0, also where all are masked and the shift is -infinity. */
+__device__ inline float weight_of(float f, float shift) {
+  return f == -INFINITY ? 0.0f : expf(f - shift);
+}
+
 /* A warp a group of a context: its largest score, and the sum of exp(f - largest). */
 __global__ void group_kernel(policy_block k) {
   size_t i = ((size_t)blockIdx.x * blockDim.x + threadIdx.x) / WARP;
@@ -60,7 +75,7 @@ __global__ void group_kernel(policy_block k) {
     most = larger(most, __shfl_xor_sync(0xffffffffu, most, o));
   }
   double sum = 0;
-  for (size_t a = first + lane; a < end; a += WARP) sum += (double)expf(f[a] - most);
+  for (size_t a = first + lane; a < end; a += WARP) sum += (double)weight_of(f[a], most);
   sum = warp_sum(sum);
   if (lane != 0) return;
   k.shift[i] = most;
@@ -80,7 +95,8 @@ __global__ void accumulate_kernel(policy_block k, float *log_z) {
   size_t end = first + run < k.groups ? first + run : k.groups;
   double sum_of_run = 0, total;
   for (size_t g = first; g < end; g++) {
-    sum_of_run += cumulative[g] *= exp((double)shift[g] - (double)top);
+    double scale = shift[g] == -INFINITY ? 0.0 : exp((double)shift[g] - (double)top);
+    sum_of_run += cumulative[g] *= scale;
   }
   double sum = block_scan(sum_of_run, &total);
   for (size_t g = first; g < end; g++) {
@@ -118,7 +134,7 @@ __global__ void pick_kernel(uint32_t *ids, policy_block k, const uint32_t *rows,
   float w[EACH];
   double own = 0;
   for (unsigned j = 0; j < EACH; j++) {
-    w[j] = start + j < k.P ? expf(k.f[b * k.P + start + j] - shift) : 0.0f;
+    w[j] = start + j < k.P ? weight_of(k.f[b * k.P + start + j], shift) : 0.0f;
     own += (double)w[j];
   }
   double before = own; /* the sum of the lanes before this one */
@@ -141,7 +157,7 @@ __global__ void pick_kernel(uint32_t *ids, policy_block k, const uint32_t *rows,
   }
   if (lane != 0) return;
   uint32_t chosen = first != UINT32_MAX ? first : last > 0 ? last - 1 : 0;
-  ids[i] = (uint32_t)(g * GROUP + chosen);
+  ids[i] = k.total[b] == 0 ? 0 : (uint32_t)(g * GROUP + chosen); /* total 0: all are masked */
 }
 
 /* Turns the scores f into pi. */
@@ -149,7 +165,8 @@ __global__ void probability_kernel(policy_block k, size_t n) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   size_t b = i / k.P;
-  k.f[i] = expf(k.f[i] - k.top[b]) * (float)(1 / k.total[b]);
+  float w = weight_of(k.f[i], k.top[b]);
+  k.f[i] = w == 0.0f ? 0.0f : w * (float)(1 / k.total[b]);
 }
 
 __global__ void mean_kernel(float *mean, const float *products, size_t pieces, size_t n) {
@@ -180,9 +197,14 @@ static int compute_mean(fopo_device *d, float *mean, const policy_block &k, cons
                 mean, (const float *)k.products, k.pieces, k.B * L);
 }
 
-static int draw_block(fopo_device *d, uint32_t *ids, float *mean, float *log_z,
-                      const policy_block &k, const float *Q, const float *items, size_t ld,
-                      const uint32_t *rows, fopo_draw_key key, size_t S, size_t L) {
+/* The k.B contexts of the batch from the first on. */
+static int draw_block(fopo_device *d, const fopo_samples *samples, const fopo_policy_sums *sums,
+                      const policy_block &k, fopo_matrix matrix, size_t b,
+                      const fopo_device_batch *batch) {
+  size_t S = batch->S, L = batch->L, ld = matrix.ld;
+  const float *Q = batch->Q + b * L, *items = matrix.x;
+  float *mean = sums->mean == nullptr ? nullptr : sums->mean + b * L;
+  float *log_z = sums->log_z == nullptr ? nullptr : sums->log_z + b;
   int status = FOPO_OK;
   for (size_t first = 0; first < k.P && status == FOPO_OK; first += TILE) {
     status = interrupted("drawing from the policy");
@@ -192,6 +214,11 @@ static int draw_block(fopo_device *d, uint32_t *ids, float *mean, float *log_z,
     }
   }
   constexpr size_t WARPS = THREADS / WARP;
+  fopo_sparse_scores sparse = fopo_batch_scores(batch);
+  sparse.rows += b;
+  if (status == FOPO_OK && sparse.indptr != nullptr) {
+    status = launch(d, "the sparse scores", k.B, THREADS, 0, policy_sparse_kernel, k, sparse);
+  }
   if (status == FOPO_OK) {
     status = launch(d, "the weights of the items", ceil_div(k.B * k.groups, WARPS), THREADS, 0,
                     group_kernel, k);
@@ -201,7 +228,7 @@ static int draw_block(fopo_device *d, uint32_t *ids, float *mean, float *log_z,
   }
   if (status == FOPO_OK) {
     status = launch(d, "draws from the policy", ceil_div(k.B * S, WARPS), THREADS, 0, pick_kernel,
-                    ids, k, rows, key_of(d, key), S);
+                    samples->ids + b * S, k, batch->rows + b, key_of(d, batch->key), S);
   }
   return status == FOPO_OK && mean != nullptr ? compute_mean(d, mean, k, items, ld, L) : status;
 }
@@ -222,28 +249,30 @@ static int reserve_block(fopo_device *d, size_t *most, size_t B, size_t P, size_
 
 int draw_policy(fopo_device *d, const fopo_samples *samples, const fopo_policy_sums *sums,
                 fopo_matrix items, const fopo_device_batch *batch) {
-  size_t B = batch->B, S = batch->S, P = items.rows, L = items.cols, most;
-  float *mean = sums->mean, *log_z = sums->log_z;
-  int status = reserve_block(d, &most, B, P, L, mean != nullptr);
+  size_t B = batch->B, P = items.rows, L = items.cols, most;
+  bool mean = sums->mean != nullptr;
+  int status = reserve_block(d, &most, B, P, L, mean);
   for (size_t b = 0; b < B && status == FOPO_OK; b += most) {
     policy_block k;
-    place(&k, of(d)->scratch, least(most, B - b), P, L, mean != nullptr);
-    status = draw_block(d, samples->ids + b * S, mean == nullptr ? nullptr : mean + b * L,
-                        log_z == nullptr ? nullptr : log_z + b, k, batch->Q + b * L, items.x,
-                        items.ld, batch->rows + b, batch->key, S, L);
+    place(&k, of(d)->scratch, least(most, B - b), P, L, mean);
+    status = draw_block(d, samples, sums, k, items, b, batch);
   }
   return status;
 }
 
 /* ---- the expectation of the items' gradient ---- */
 
-/* w [B, n] = weight_b exp(f_ab - log Z_b); on entry w holds f. */
-__global__ void expect_kernel(float *w, const float *log_z, const float *weight, size_t cols,
-                              size_t n) {
+/* w [B, cols] = weight_b exp(f_ab - log Z_b) for the items a = first .. first + cols - 1; on entry
+ * w holds f without its sparse part. log Z_b = -infinity: all items are masked. */
+__global__ void expect_kernel(float *w, const float *log_z, const float *weight,
+                              fopo_sparse_scores sparse, size_t first, size_t cols, size_t n) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   size_t b = i / cols;
-  w[i] = expf(w[i] - log_z[b]) * weight[b];
+  float f = w[i];
+  if (sparse.indptr != nullptr)
+    f = fopo_score_sum(f, sparse_score(sparse, b, (uint32_t)(first + i % cols)));
+  w[i] = log_z[b] == -INFINITY ? 0.0f : expf(f - log_z[b]) * weight[b];
 }
 
 int items_expectation(fopo_device *d, float *rows, fopo_matrix items, const float *log_z,
@@ -262,7 +291,7 @@ int items_expectation(fopo_device *d, float *rows, fopo_matrix items, const floa
     }
     if (status == FOPO_OK) {
       status = launch(d, "the policy of a batch", ceil_div(B * n, THREADS), THREADS, 0,
-                      expect_kernel, w, log_z, weight, n, B * n);
+                      expect_kernel, w, log_z, weight, fopo_batch_scores(batch), first, n, B * n);
     }
     if (status == FOPO_OK) {
       status = gemm(d, rows + first * L, L, 1.0f, w, n, 1, Q, L, 0, 1.0f, n, L, B);

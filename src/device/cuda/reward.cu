@@ -20,6 +20,7 @@ struct factors {
 struct listed {
   const uint32_t *ids, *counts; /* counts NULL: S of each */
   const uint32_t *rows;         /* NULL: row b */
+  fopo_sparse_scores sparse;    /* what is added */
 };
 
 enum link { PLAIN, LOGISTIC };
@@ -40,6 +41,8 @@ __global__ void scores_kernel(float *f, factors left, const T *items, size_t ld,
       active ? dot_part(items + x.ids[row * S + i % S] * ld, q, L, lane, LANES, bytes) : 0.0f;
   sum = team_sum<LANES>(sum);
   if (!active || lane != 0) return;
+  if (x.sparse.indptr != nullptr)
+    sum = fopo_score_sum(sum, sparse_score(x.sparse, b, x.ids[row * S + i % S]));
   f[i] = link == LOGISTIC ? 1.0f / (1.0f + expf(sum > -80.0f ? -sum : 80.0f)) : sum;
 }
 
@@ -51,9 +54,11 @@ static int score_rows(fopo_device *d, float *f, factors left, const void *items,
                 L);
 }
 
-static int score_listed(fopo_device *d, float *f, const float *Q, const fopo_rows *items, listed x,
-                        size_t B, size_t S, size_t L) {
-  factors left = {Q, nullptr};
+static int score_listed(fopo_device *d, float *f, const fopo_rows *items, listed x, size_t S,
+                        const fopo_device_batch *batch) {
+  factors left = {batch->Q, nullptr};
+  size_t B = batch->B, L = batch->L;
+  x.sparse = fopo_batch_scores(batch);
   switch (items->type) {
   case FOPO_FLOAT16: return score_rows<fp16>(d, f, left, items->x, items->ld, x, PLAIN, B, S, L);
   case FOPO_BFLOAT16: return score_rows<bf16>(d, f, left, items->x, items->ld, x, PLAIN, B, S, L);
@@ -61,28 +66,26 @@ static int score_listed(fopo_device *d, float *f, const float *Q, const fopo_row
   }
 }
 
-int score_ids(fopo_device *d, float *f, const float *Q, const fopo_rows *items, const uint32_t *ids,
-              const uint32_t *counts, size_t B, size_t S, size_t L) {
-  return score_listed(d, f, Q, items, {ids, counts, nullptr}, B, S, L);
+int score_ids(fopo_device *d, float *f, const fopo_rows *items, const uint32_t *ids,
+              const uint32_t *counts, size_t S, const fopo_device_batch *batch) {
+  return score_listed(d, f, items, {ids, counts, nullptr, {}}, S, batch);
 }
 
 int scores_kept(fopo_device *d, float *scores, const fopo_candidate_sets *cache,
                 const uint32_t *rows, const fopo_rows *items, const fopo_device_batch *batch) {
-  return score_listed(d, scores, batch->Q, items, {cache->ids, cache->counts, rows}, batch->B,
-                      cache->k, batch->L);
+  return score_listed(d, scores, items, {cache->ids, cache->counts, rows, {}}, cache->k, batch);
 }
 
 int scores(fopo_device *d, const fopo_candidate_sets *sets, const fopo_rows *items,
            const fopo_device_batch *batch) {
-  return score_ids(d, sets->scores, batch->Q, items, sets->ids, sets->counts, batch->B, sets->k,
-                   batch->L);
+  return score_ids(d, sets->scores, items, sets->ids, sets->counts, sets->k, batch);
 }
 
 int reward_model(fopo_device *d, const fopo_samples *samples, const fopo_low_rank *model,
                  const fopo_device_batch *batch) {
   factors left = {model->users, batch->rows};
   return score_rows<float>(d, samples->r, left, model->items, model->rank,
-                           {samples->ids, nullptr, nullptr}, model->logistic ? LOGISTIC : PLAIN,
+                           {samples->ids, nullptr, nullptr, {}}, model->logistic ? LOGISTIC : PLAIN,
                            batch->B, batch->S, model->rank);
 }
 

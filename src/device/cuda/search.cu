@@ -260,13 +260,26 @@ static int search_tiles(fopo_device *d, const answer &to, const fopo_catalogue *
   return launch(d, "the search", a.B, THREADS, 0, answer_kernel, to, a.s, a.Q, a.L);
 }
 
+/* scores [B, k] of ids [B, k] += their sparse part; the places that hold no item are left. */
+__global__ void sparse_kernel(float *scores, const uint32_t *ids, fopo_sparse_scores sparse,
+                              size_t k, size_t n) {
+  size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n && ids[i] != UINT32_MAX)
+    scores[i] = fopo_score_sum(scores[i], sparse_score(sparse, i / k, ids[i]));
+}
+
 int topk(fopo_device *d, const fopo_candidate_sets *sets, const fopo_catalogue *c,
          const fopo_device_batch *batch) {
   if (batch->B == 0) return FOPO_OK;
   int zeros = c->norms != nullptr && c->limit == c->P;
   answer to = {sets->ids, sets->scores, sets->counts, sets->k, zeros};
   bool by_norm = c->half.x != nullptr && c->norms != nullptr && c->order != nullptr;
-  return (by_norm ? search_by_norm : search_tiles)(d, to, c, batch);
+  int status = (by_norm ? search_by_norm : search_tiles)(d, to, c, batch);
+  if (status != FOPO_OK || batch->sparse.indptr == nullptr || sets->scores == nullptr)
+    return status;
+  size_t n = batch->B * sets->k;
+  return launch(d, "the sparse scores", ceil_div(n, THREADS), THREADS, 0, sparse_kernel,
+                sets->scores, sets->ids, fopo_batch_scores(batch), sets->k, n);
 }
 
 } // namespace gpu

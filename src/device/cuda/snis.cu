@@ -53,9 +53,10 @@ __device__ __noinline__ void draw_samples(const drawing &x, char *memory, size_t
     others_draws(own, x.order, x.H, 0, S, x.P, row, key, put);
   } else if (n > 0) {
     candidates c = place(room, x.m.k, x.bits);
-    prepare(c, candidates_of, x.m.scores + b * x.m.k, n, x.m.epsilon, (double)x.P);
-    mixture_draws(own, x.m, c, candidates_of, n, row, key, x.P, put);
-  } else {
+    if (!prepare(c, candidates_of, x.m.scores + b * x.m.k, n, x.m.epsilon, (double)x.P)) n = 0;
+    if (n > 0) mixture_draws(own, x.m, c, candidates_of, n, row, key, x.P, put);
+  }
+  if (n == 0 && (x.kind == UNIFORM || x.kind == MIXTURE)) {
     float density = x.m.uniform;
     uniform_draws(own, x.P, row, key, [&](size_t s, uint32_t id) { put(s, id, density); });
   }
@@ -77,6 +78,8 @@ struct snis_arguments {
   const void *items;
   size_t ld;
   float floor;
+  fopo_objective_kind objective;
+  fopo_sparse_scores sparse;
   size_t S, L, chunk; /* samples of a block, a multiple of 4 */
   unsigned splits;
   drawing from;
@@ -93,7 +96,8 @@ __device__ __noinline__ void finish_context(const snis_arguments &a, size_t b, d
   sums t = {partial[0].shift, partial[0].low, 0, 0, 0, 0};
   for (size_t k = 1; k < splits; k++) t.shift = larger(t.shift, partial[k].shift);
   for (size_t k = threadIdx.x; k < splits; k += blockDim.x) {
-    factor[k] = exp((double)partial[k].shift - (double)t.shift);
+    float shift = partial[k].shift; /* -infinity: its draws are all masked, or there are none */
+    factor[k] = shift == -INFINITY ? 0.0 : exp((double)shift - (double)t.shift);
   }
   __syncthreads();
   for (size_t k = 0; k < splits; k++) {
@@ -102,8 +106,9 @@ __device__ __noinline__ void finish_context(const snis_arguments &a, size_t b, d
     t.wd += factor[k] * partial[k].wd;
     t.head += factor[k] * partial[k].head;
   }
-  /* V = sum wbar (r - rbar) beta = (sum w d beta - dbar sum w beta) / W */
+  /* V = sum wbar (gamma (r - rbar) + alpha) beta, from sum w d beta and sum w beta */
   double dbar = t.wd / t.w;
+  fopo_objective_rule rule = rule_of(a.objective, t);
   for (size_t i = threadIdx.x; i < L; i += blockDim.x) {
     double u = 0, v = 0;
 #pragma unroll 4
@@ -111,12 +116,13 @@ __device__ __noinline__ void finish_context(const snis_arguments &a, size_t b, d
       u += factor[k] * (double)of_w[k * L + i];
       v += factor[k] * (double)of_wd[k * L + i];
     }
-    a.V[b * L + i] = (float)((v - dbar * u) / t.w);
+    double direction = fopo_objective_direction(&rule, v, dbar, u, t.w);
+    a.V[b * L + i] = all_masked(t) ? 0.0f : (float)direction;
   }
-  if (threadIdx.x == 0) write_stats(a.stats + b * FOPO_STATS, t);
+  if (threadIdx.x == 0) write_stats(a.stats + b * FOPO_STATS, t, rule);
   if (a.c == nullptr) return;
   for (size_t s = threadIdx.x; s < S; s += blockDim.x) {
-    a.c[b * S + s] = coefficient(a.c[b * S + s], a.from.given.r[b * S + s], t);
+    a.c[b * S + s] = coefficient(a.c[b * S + s], a.from.given.r[b * S + s], t, rule);
   }
 }
 
@@ -171,13 +177,14 @@ __global__ void __launch_bounds__(THREADS, LANES *PER <= 512 ? 2 : 1)
     for (int e = 0; e < PER; e++) f += x[e] * q[e];
     f = team_sum<LANES>(f);
     if (!active) continue;
+    if (a.sparse.indptr != nullptr) f = fopo_score_sum(f, sparse_score(a.sparse, b, x_s.ids[s]));
     f -= x_s.logq[s];
     if (a.c != nullptr && lane == 0) a.c[b * S + begin + s] = f;
     add_sample(t, x, f, x_s.r[s] - low, x_s.logq[s] > a.floor);
   }
 
   /* scale all teams to one shift; a team without a sample has sums of 0 */
-  float shift = block_max(t.shift), factor = expf(t.shift - shift);
+  float shift = block_max(t.shift), factor = shift_factor(t.shift, shift);
   double own = lane == 0 ? (double)factor : 0.0;
   double x4[] = {own * (double)t.w, own * (double)factor * (double)t.ww, own * (double)t.wd,
                  own * (double)t.head};
@@ -271,7 +278,8 @@ static int add_once(fopo_device *d, const sample_sums &x, const fopo_estimate *e
   if (shared < x.splits * sizeof(double)) shared = x.splits * sizeof(double);
   snis_arguments a = {};
   a.partial = x.partial, a.u = x.u, a.v = x.v;
-  if (e != nullptr) a.V = e->V, a.c = e->c, a.stats = e->stats;
+  if (e != nullptr) a.V = e->V, a.c = e->c, a.stats = e->stats, a.objective = e->objective;
+  a.sparse = fopo_batch_scores(batch);
   a.arrivals = of(d)->arrivals;
   a.Q = batch->Q, a.items = items->x, a.ld = items->ld, a.floor = floor;
   a.S = batch->S, a.L = batch->L, a.chunk = chunk, a.splits = (unsigned)x.splits;

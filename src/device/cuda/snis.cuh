@@ -71,17 +71,36 @@ int snis_twice(fopo_device *d, const fopo_estimate *e, const fopo_samples *sampl
 
 /* ---- sums of a context ---- */
 
-__device__ inline void write_stats(float *stats, const sums &t) {
-  double dbar = t.wd / t.w;
-  stats[FOPO_STAT_REWARD] = (float)((double)t.low + dbar);
+/* True if every draw of the context is masked: its estimate is 0. */
+__device__ inline bool all_masked(const sums &t) { return t.w == 0; }
+
+__device__ inline fopo_objective_rule rule_of(fopo_objective_kind objective, const sums &t) {
+  return fopo_objective_rule_of(objective, (double)t.low + t.wd / t.w, (double)t.shift, t.w);
+}
+
+__device__ inline void write_stats(float *stats, const sums &t, const fopo_objective_rule &rule) {
+  if (all_masked(t)) {
+    for (int i = 0; i < FOPO_STATS; i++) stats[i] = 0.0f;
+    return;
+  }
+  stats[FOPO_STAT_REWARD] = (float)rule.value;
   stats[FOPO_STAT_ESS] = (float)(t.w * t.w / t.ww);
   stats[FOPO_STAT_MAX_WEIGHT] = (float)(1 / t.w);
   stats[FOPO_STAT_HEAD_MASS] = (float)(t.head / t.w);
 }
 
-/* c = wbar (r - rbar) */
-__device__ inline float coefficient(float z, float r, const sums &t) {
-  return expf(z - t.shift) * (float)(1 / t.w) * (r - t.low - (float)(t.wd / t.w));
+/* c = wbar (gamma (r - rbar) + alpha) */
+__device__ inline float coefficient(float z, float r, const sums &t,
+                                    const fopo_objective_rule &rule) {
+  if (all_masked(t)) return 0.0f;
+  return expf(z - t.shift) * (float)(1 / t.w) *
+         fopo_objective_excess(&rule, r - t.low - (float)(t.wd / t.w));
+}
+
+/* exp(from - to), which scales sums from one shift to another; sums of masked draws alone, whose
+ * shift is -infinity, are 0 and stay so. */
+__device__ inline float shift_factor(float from, float to) {
+  return from == -INFINITY ? 0.0f : expf(from - to);
 }
 
 /* The least of r [S], in each thread of a block. */

@@ -12,10 +12,10 @@ __device__ inline sums weigh(float *f, const float *logq, const float *r, float 
                              F each) {
   float most = -INFINITY, low = block_least(r, S);
   for (size_t s = threadIdx.x; s < S; s += blockDim.x) most = larger(most, f[s] -= logq[s]);
-  float shift = block_max(most);
+  float shift = block_max(most), base = shift == -INFINITY ? 0.0f : shift; /* all masked: w = 0 */
   double w = 0, ww = 0, wd = 0, head = 0;
   for (size_t s = threadIdx.x; s < S; s += blockDim.x) {
-    float weight = expf(f[s] - shift), d = r[s] - low;
+    float weight = expf(f[s] - base), d = r[s] - low;
     double x = (double)weight;
     w += x;
     ww += x * x;
@@ -29,14 +29,15 @@ __device__ inline sums weigh(float *f, const float *logq, const float *r, float 
 }
 
 /* A block a context: c and the statistics; on entry c holds the scores f. */
-__global__ void weights_kernel(float *c, float *stats, const float *logq, const float *r,
-                               float floor, size_t S) {
+__global__ void weights_kernel(float *c, float *stats, fopo_objective_kind objective,
+                               const float *logq, const float *r, float floor, size_t S) {
   size_t b = blockIdx.x;
   c += b * S;
   r += b * S;
   sums t = weigh(c, logq + b * S, r, floor, S, [](size_t, float, float) {});
-  if (threadIdx.x == 0) write_stats(stats + b * FOPO_STATS, t);
-  for (size_t s = threadIdx.x; s < S; s += blockDim.x) c[s] = coefficient(c[s], r[s], t);
+  fopo_objective_rule rule = rule_of(objective, t);
+  if (threadIdx.x == 0) write_stats(stats + b * FOPO_STATS, t, rule);
+  for (size_t s = threadIdx.x; s < S; s += blockDim.x) c[s] = coefficient(c[s], r[s], t, rule);
 }
 
 /* The sums of samples whose scores are in w [B, S]: then w holds their weights, and wd those times
@@ -55,7 +56,7 @@ int add_long(fopo_device *d, const sample_sums &x, const fopo_samples *samples,
              const fopo_rows *items, float floor, const fopo_device_batch *batch) {
   size_t B = batch->B, S = batch->S, L = batch->L;
   const uint32_t *ids = samples->ids;
-  int status = score_ids(d, x.w, batch->Q, items, ids, nullptr, B, S, L);
+  int status = score_ids(d, x.w, items, ids, nullptr, S, batch);
   if (status == FOPO_OK) {
     status = launch(d, "the weights of the samples", B, THREADS, 0, long_kernel, x.partial, x.w,
                     x.wd, samples->logq, samples->r, floor, S);
@@ -72,10 +73,10 @@ int snis_twice(fopo_device *d, const fopo_estimate *e, const fopo_samples *sampl
   int status = reserve_sums(d, &partial, &c, e, batch);
   if (status != FOPO_OK) return status;
   const fopo_samples &x = *samples;
-  status = score_ids(d, c, batch->Q, items, x.ids, nullptr, B, S, L);
+  status = score_ids(d, c, items, x.ids, nullptr, S, batch);
   if (status == FOPO_OK) {
     status = launch(d, "the weights of the samples", B, THREADS, 0, weights_kernel, c, e->stats,
-                    x.logq, x.r, floor, S);
+                    e->objective, x.logq, x.r, floor, S);
   }
   return status == FOPO_OK ? sum_rows(d, e->V, partial, items, x.ids, c, B, S, L) : status;
 }

@@ -11,7 +11,8 @@ template <int PER> struct running { float shift, w, ww, wd, head, u[PER], v[PER]
 
 template <int PER>
 __device__ inline void add_sample(running<PER> &t, const float *x, float z, float d, bool head) {
-  if (z > t.shift) { /* scale every sum to the larger shift */
+  if (z == -INFINITY) return; /* masked */
+  if (z > t.shift) {          /* scale every sum to the larger shift */
     float factor = expf(t.shift - z);
     t.w *= factor;
     t.ww *= factor * factor;
