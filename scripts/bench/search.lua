@@ -1,4 +1,5 @@
--- Sections evaluate, norm and hnsw: the true argmax of many contexts, and the cost of building.
+-- Sections evaluate, norm, hnsw and graph: the true argmax of many contexts, the cost of building,
+-- and searches in a graph.
 local fopo = require "fopo"
 local native = require "fopo.native"
 local bench = require "bench"
@@ -75,7 +76,7 @@ function search.hnsw()
   local P, L, M, breadth = bench.scaled(bench.options.graph_items), 64, 16, 200
   local path = bench.items_file(P, L)
   local items = fopo.array.load(path)
-  local program = bench.program("hnswlib_build.cc")
+  local program = bench.program("hnswlib.cc")
   local function peer(warm)
     if warm then return 0 end
     local values, why = bench.values_of(("%s %s %d %d %d"):format(program, path, M, breadth,
@@ -92,6 +93,51 @@ function search.hnsw()
   bench.forget(path)
   bench.row{what = ("index.hnsw of %d x %d, M %d, %d"):format(P, L, M, breadth), unit = "s",
             mine = s.mine, against = "hnswlib, -march=native", other = s.peer, target = 1.2}
+end
+
+-- Searches in a graph by one thread: src/mips/graph.c against hnswlib's own search, which holds
+-- copies of the vectors or, like the graph that fopo builds, pointers to their rows. The graphs have
+-- the same parameters, so that the recall at one ef is the same but for the order of insertion.
+function search.graph()
+  local P, L, M, breadth, most = bench.scaled(200000), 100, 16, 200, 256
+  local path, queries_path = bench.items_file(P, L), bench.folder .. "/queries.npy"
+  local items, rows = fopo.array.load(path), {}
+  for i = 1, 1000 do rows[i] = i end
+  local queries = world.sessions(P):contexts(items):rows_of(rows)
+  queries:save(queries_path)
+  local exact = fopo.index.exact(items)
+  local ix = fopo.index.hnsw(items, {M = M, ef_construction = breadth})
+  local program, k, ef, truth, recall = bench.program("hnswlib.cc"), nil, nil, nil, {}
+  local cases = {{"mine", function()
+    ix.ef = ef
+    local r = native.index_measure(ix, queries, truth, queries.rows)
+    recall.mine = r.recall
+    return 1e-3 * r.ms_per_query
+  end}}
+  for _, how in ipairs{"copies", "rows"} do
+    local worker = assert(bench.worker(("%s %s %d %d %d %s %d %s"):format(program, path, M, breadth,
+      bench.options.threads, queries_path, most, how)))
+    cases[#cases + 1] = {how, function()
+      local answer = worker:ask(("%d %d"):format(k, ef))
+      recall[how] = answer[2]
+      return answer[1] / queries.rows
+    end}
+  end
+  bench.forget(path)
+  bench.forget(queries_path)
+  for _, case in ipairs{{10, 64}, {10, 256}, {most, most}, {most, 2 * most}, {most, 4 * most}} do
+    k, ef = case[1], case[2]
+    fopo.threads(bench.options.threads)
+    truth = select(2, exact:search(queries, k))
+    fopo.threads(1)
+    local s = bench.in_turn(cases, bench.options.limit)
+    for _, how in ipairs{"copies", "rows"} do
+      bench.row{what = ("index.hnsw of %d x %d: k %d, ef %d, recall %.4f"):format(P, L, k, ef,
+        recall.mine), unit = "s", mine = s.mine, faster = true, other = s[how], target = 1.3,
+        against = ("hnswlib over %s, recall %.4f"):format(how, recall[how])}
+    end
+  end
+  fopo.threads(bench.options.threads)
 end
 
 return search
