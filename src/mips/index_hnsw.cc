@@ -223,7 +223,7 @@ void copy_list(uint32_t *to, const Hnsw &hnsw, const unsigned *from) {
 }
 
 int copy_links(fopo_graph *g, const Hnsw &hnsw) {
-  size_t M = g->M;
+  size_t M = g->options.M;
   g->links = static_cast<uint32_t *>(fopo_alloc(g->n, (1 + 2 * M) * sizeof(uint32_t)));
   g->upper = static_cast<uint32_t *>(fopo_alloc(g->n_upper, (1 + M) * sizeof(uint32_t)));
   if (g->links == nullptr || g->upper == nullptr) return FOPO_ERR_MEMORY;
@@ -239,9 +239,10 @@ int copy_links(fopo_graph *g, const Hnsw &hnsw) {
   return FOPO_OK;
 }
 
-int build(fopo_graph *g, fopo_matrix items, size_t ef_construction, int threads) {
+int build(fopo_graph *g, fopo_matrix items, int threads) {
   Rows rows(fopo_kernels_get(), items.cols);
-  Graph hnsw(&rows, g->members, g->M, ef_construction, static_cast<size_t>(threads));
+  Graph hnsw(&rows, g->members, g->options.M, g->options.ef_construction,
+             static_cast<size_t>(threads));
   Build b{hnsw, g, items};
   insert_all(b, threads);
   int status = b.status;
@@ -254,12 +255,11 @@ int build(fopo_graph *g, fopo_matrix items, size_t ef_construction, int threads)
 
 } // namespace
 
-extern "C" int fopo_graph_insert(fopo_graph *g, fopo_matrix items, size_t ef_construction,
-                                 int threads) {
+extern "C" int fopo_graph_insert(fopo_graph *g, fopo_matrix items, int threads) {
   char why[256];
   int status;
   try {
-    return build(g, items, ef_construction, threads);
+    return build(g, items, threads);
   } catch (...) {
     status = status_of_exception(why, sizeof why);
   }

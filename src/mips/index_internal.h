@@ -1,7 +1,7 @@
 /* What a kind of index implements; private to mips/.
  *
- * A new kind is one file, index_NAME.c, that defines fopo_index_kind_NAME and a constructor
- * declared in mips/index.h, and one row of FOPO_INDEX_KINDS. Searching, loading, refreshing and the
+ * A new kind is a file index_NAME.c that defines fopo_index_kind_NAME and a constructor declared in
+ * mips/index.h, and one row of FOPO_INDEX_KINDS. Searching, loading, refreshing and the
  * facts then go through its functions. */
 #ifndef FOPO_MIPS_INDEX_INTERNAL_H
 #define FOPO_MIPS_INDEX_INTERNAL_H
