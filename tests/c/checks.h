@@ -38,6 +38,17 @@ static inline int run_all(CMFixtureFunction setup, CMFixtureFunction teardown) {
   return _cmocka_run_group_tests("tests", all_tests.tests, all_tests.n, setup, teardown);
 }
 
+/* What is released where its scope ends, by a function of its address: DONE(fopo_matrix_done)
+ * fopo_matrix m = ...; or by one of the pointer, after FREED_BY has named its type:
+ * FREED(fopo_index_free) fopo_index *ix = NULL; */
+#define DONE(release)  __attribute__((cleanup(release)))
+#define FREED(release) __attribute__((cleanup(release##_at)))
+#define FREED_BY(release, type)                                                                    \
+  static inline void release##_at(type **at) { release(*at); }
+
+static inline void free_at(void *at) { free(*(void **)at); }
+static inline void fopo_free_at(void *at) { fopo_free(*(void **)at); }
+
 /* The call succeeds. */
 #define ok(call) check_ok((call), #call)
 

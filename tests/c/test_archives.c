@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "core/matrix.h"
 #include "core/npy.h"
@@ -144,7 +143,7 @@ TEST(names_that_cannot_be) {
   spit(in_folder("plain"), "x", 1);
   refused(fopo_replace_whole(in_folder("plain/x"), "a", 1), FOPO_ERR_FILE, "Not a directory");
   /* a path without a folder is one in the folder at hand */
-  char *before = getcwd(NULL, 0);
+  FREED(free) char *before = getcwd(NULL, 0);
   assert_int_equal(chdir(folder), 0);
   spit("bare.tmp.999999.0", "x", 1);
   spit("bare.tmp.999999.0x", "x", 1);
@@ -154,7 +153,6 @@ TEST(names_that_cannot_be) {
   assert_int_equal(access("bare.tmp.999999.0x", F_OK), 0);
   assert_int_equal(access("bare.tmp.", F_OK), 0);
   assert_int_equal(chdir(before), 0);
-  free(before);
 }
 
 /* Leftovers that are none: folders of such names stay, and after a thousand of them there is no

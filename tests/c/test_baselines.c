@@ -1,14 +1,13 @@
 /* Baselines when memory fails or somebody presses Ctrl-C, what they learn from, and the inverse
  * that ease needs. Their numbers are compared with NumPy's by tests/test_baselines.py. */
-#include <math.h>
 
 #include "core/progress.h"
-#include "core/rng.h"
 #include "core/solve.h"
-#include "core/threads.h"
 #include "data/histories.h"
 #include "judge/baseline.h"
 #include "small_world.h"
+
+FREED_BY(fopo_baseline_free, fopo_baseline)
 
 enum { N = 60, P = 90, K = 4 };
 
@@ -38,8 +37,8 @@ static fopo_baseline_options options_of(const fopo_baseline_kind *kind) {
 }
 
 TEST(test_interactions) {
-  fopo_sessions s;
-  fopo_csr both;
+  DONE(fopo_sessions_done) fopo_sessions s;
+  DONE(fopo_csr_done) fopo_csr both;
   make_sessions(&s);
   ok(fopo_interactions(&both, &s));
   ok(fopo_csr_check(&both, fopo_csr_nnz(&both), "X + Y"));
@@ -51,8 +50,6 @@ TEST(test_interactions) {
                        fopo_csr_contains(&s.X, i, a) || fopo_csr_contains(&s.Y, i, a));
     }
   }
-  fopo_csr_done(&both);
-  fopo_sessions_done(&s);
 }
 
 static int learn_and_recommend(const fopo_baseline_kind *kind, const fopo_sessions *s) {
@@ -70,7 +67,7 @@ static int learn_and_recommend(const fopo_baseline_kind *kind, const fopo_sessio
 }
 
 TEST(test_memory) {
-  fopo_sessions s;
+  DONE(fopo_sessions_done) fopo_sessions s;
   make_sessions(&s);
   for (int i = 0; fopo_baseline_kinds[i] != NULL; i++) {
     size_t blocks = fopo_memory_in_use().blocks;
@@ -83,7 +80,6 @@ TEST(test_memory) {
       assert_in_range(fault, 0, 100);
     }
   }
-  fopo_sessions_done(&s);
 }
 
 /* Learning and recommending both end soon, and leave nothing behind. */
@@ -93,7 +89,7 @@ TEST(test_interruption) {
   float scores[N * K];
   make_sessions(&s);
   for (int i = 0; fopo_baseline_kinds[i] != NULL; i++) {
-    fopo_baseline *b = NULL;
+    FREED(fopo_baseline_free) fopo_baseline *b = NULL;
     fopo_baseline_options o = options_of(fopo_baseline_kinds[i]);
     int has_loop = strcmp(o.kind->name, "random") != 0 && strcmp(o.kind->name, "popular") != 0;
     fopo_interrupt_request();
@@ -107,7 +103,6 @@ TEST(test_interruption) {
             "interrupted while");
     fopo_interrupt_clear();
     ok(fopo_baseline_best(ids, scores, counts, b, &s, K, 0));
-    fopo_baseline_free(b);
   }
   fopo_sessions_done(&s);
   assert_int_equal(fopo_memory_in_use().blocks, 0);

@@ -1,12 +1,13 @@
 /* What is remembered from visit to visit: candidates that are kept, and an epsilon that adapts.
  * When the index is asked and when not, and that a run is the same bits in slices, resumed from a
  * file, interrupted, and by any number of threads. */
-#include <stdio.h>
 #include <unistd.h>
 
 #include "core/progress.h"
 #include "small_trainer.h"
 #include "train/trainer_internal.h"
+
+FREED_BY(fopo_device_close, fopo_device)
 
 enum { P = 150, N = 23, L = 5, BATCH = 4, K = 12, PER_EPOCH = 6 };
 
@@ -50,10 +51,10 @@ static char path[64];
 /* ---- the memory itself ---- */
 
 TEST_WITH(test_due, no_leak) {
-  fopo_candidate_cache v = {0};
+  FREED(fopo_device_close) fopo_device *d = NULL;
+  DONE(fopo_candidate_cache_done) fopo_candidate_cache v = {0};
   fopo_proposal q = {.kind = FOPO_PROPOSAL_MIXTURE, .k = 3, .refresh = 3, .epsilon = 0.5};
   uint32_t ids[6] = {7, 8, 9, 4, 5, 6}, counts[2] = {2, 3}, got[6], count[2], rows[] = {1, 1, 4};
-  fopo_device *d = NULL;
   ok(fopo_device_open(&d, "cpu"));
   ok(fopo_candidate_cache_reserve(&v, d, 5, 3));
   assert_int_equal(fopo_candidate_cache_bytes(5, 3), 100);
@@ -79,8 +80,6 @@ TEST_WITH(test_due, no_leak) {
   assert_true(fopo_candidate_cache_expired(&v, 4, 3));
   refused(fopo_candidate_cache_reserve(&v, d, (size_t)1 << 40, 256), FOPO_ERR_MEMORY,
           "keeping 256 candidates of each of 1099511627776 contexts");
-  fopo_candidate_cache_done(&v);
-  fopo_device_close(d);
 }
 
 TEST_WITH(test_epsilon, no_leak) {
@@ -129,7 +128,7 @@ TEST_WITH(test_epsilon, no_leak) {
 
 /* refresh = 1 is a search at every visit, and the bits of a proposal that knows of no refresh. */
 TEST_WITH(test_refresh_one, no_leak) {
-  setting a, b;
+  DONE(tear_down) setting a, b;
   set_up(&a, kept(&fopo_estimator_snis, 0), 0.2, 0.02, 0);
   set_up(&b, kept(&fopo_estimator_snis, 1), 0.2, 0.02, 0);
   run(&a, 20);
@@ -137,8 +136,6 @@ TEST_WITH(test_refresh_one, no_leak) {
   assert_memory_equal(theta(&a), theta(&b), bytes);
   assert_int_equal(queries(&a), queries(&b));
   assert_int_equal(queries(&b), 3 * N + 2 * BATCH);
-  tear_down(&a);
-  tear_down(&b);
 }
 
 /* Each context is searched at visits 1, n + 1, 2 n + 1 ... */
@@ -147,21 +144,20 @@ TEST_WITH(test_searches, no_leak) {
   static const size_t wanted[][5] = {{1, 1, 2, 2, 3}, {1, 1, 1, 2, 2}, {1, 1, 1, 1, 1}};
   static const fopo_estimator *const kinds[] = {&fopo_estimator_snis, &fopo_estimator_head_tail};
   for (size_t i = 0; i < 6; i++) {
-    setting s;
+    DONE(tear_down) setting s;
     set_up(&s, kept(kinds[i % 2], refresh[i / 2]), 0.2, 0.02, 0);
     assert_int_equal(fopo_gradient_kept_bytes(s.g), 4 * N * (K + 2));
     for (int epoch = 0; epoch < 5; epoch++) {
       run(&s, PER_EPOCH);
       assert_int_equal(queries(&s), wanted[i / 2][epoch] * N);
     }
-    tear_down(&s);
   }
 }
 
 /* As long as theta stays, old candidates are the candidates: a first visit and a second one draw
  * the same, and as near as rounding goes what a search would give. */
 TEST_WITH(test_same_candidates, no_leak) {
-  setting s;
+  DONE(tear_down) setting s;
   float first[L * L], second[L * L], fresh[L * L];
   fopo_gradient_stats stats;
   fopo_draw_key key = {4, 2};
@@ -195,7 +191,6 @@ TEST_WITH(test_same_candidates, no_leak) {
   print_message("old candidates: reward %.5f, exact %.5f\n", mean, reward);
   assert_true(fabs(mean - reward) < 0.02 * reward);
   fopo_free(t);
-  tear_down(&s);
 }
 
 /* A batch in which some sets are there and others are searched: each context has its own, as if all
@@ -226,7 +221,7 @@ TEST_WITH(test_own_candidates, no_leak) {
 /* In a probe, 8 contexts have candidates; the others draw uniformly: of 120 draws of 150
  * items, none is there 15 times, as half the draws would be if they were of candidates. */
 TEST_WITH(test_probe_of_a_few, no_leak) {
-  setting s;
+  DONE(tear_down) setting s;
   fopo_slice slice;
   fopo_gradient_options o = adaptive(0.05, 0.9);
   o.samples = 120;
@@ -245,7 +240,6 @@ TEST_WITH(test_probe_of_a_few, no_leak) {
     if (b >= 8 && most >= 15) fail_msg("context %zu of a probe draws an item %d times", b, most);
   }
   fopo_trainer_abandon(s.t);
-  tear_down(&s);
 }
 
 /* ---- runs that are the same ---- */
@@ -261,11 +255,10 @@ static fopo_gradient_options which(int i) {
 enum { WHICH = 4, STEPS = 63 };
 
 static void whole(float *wanted, int i) {
-  setting s;
+  DONE(tear_down) setting s;
   set_up(&s, which(i), 0.2, 0.02, 0);
   run(&s, STEPS);
   memcpy(wanted, theta(&s), bytes);
-  tear_down(&s);
 }
 
 /* In slices, with the gradient used for something else between them. */
@@ -273,7 +266,7 @@ TEST_WITH(test_slices, no_leak) {
   for (int i = 0; i < WHICH; i++) {
     float wanted[L * L];
     fopo_gradient_stats stats;
-    setting s;
+    DONE(tear_down) setting s;
     whole(wanted, i);
     set_up(&s, which(i), 0.2, 0.02, 0);
     for (int left = STEPS; left > 0; left -= 7) {
@@ -281,7 +274,6 @@ TEST_WITH(test_slices, no_leak) {
       ok(compute_gradient(s.g, (fopo_matrix){0}, &stats, s.w.rows, 5, (fopo_draw_key){1, 1}));
     }
     assert_memory_equal(theta(&s), wanted, bytes);
-    tear_down(&s);
   }
 }
 
@@ -304,7 +296,7 @@ TEST_WITH(test_resume, no_leak) {
     float wanted[L * L];
     whole(wanted, i);
     for (size_t first = 1; first < STEPS; first += 13) {
-      setting a, b;
+      DONE(tear_down) setting a, b;
       set_up(&a, which(i), 0.2, 0.02, 0);
       run(&a, first);
       ok(fopo_trainer_save(a.t, path, NULL, 0));
@@ -318,8 +310,6 @@ TEST_WITH(test_resume, no_leak) {
       assert_memory_equal(theta(&a), wanted, bytes);
       assert_memory_equal(theta(&b), wanted, bytes);
       assert_int_equal(queries(&a) - n_with_candidates, queries(&b) - before);
-      tear_down(&a);
-      tear_down(&b);
     }
     unlink(path);
   }
@@ -330,7 +320,7 @@ TEST_WITH(test_given_up, no_leak) {
   for (int i = 0; i < WHICH; i++) {
     float wanted[L * L];
     fopo_slice slice;
-    setting s;
+    DONE(tear_down) setting s;
     whole(wanted, i);
     set_up(&s, which(i), 0.2, 0.02, 1);
     for (int done = 0; done < STEPS; done += 7) {
@@ -342,7 +332,6 @@ TEST_WITH(test_given_up, no_leak) {
       run(&s, 7);
     }
     assert_memory_equal(theta(&s), wanted, bytes);
-    tear_down(&s);
   }
 }
 
@@ -351,7 +340,7 @@ TEST_WITH(test_given_up, no_leak) {
 /* Near a uniform policy the index is asked by probes alone; where candidates have mass epsilon is
  * its floor, and the share is measured. */
 TEST_WITH(test_adapts, no_leak) {
-  setting s;
+  DONE(tear_down) setting s;
   fopo_gradient_options few = adaptive(0.05, 0.9);
   few.proposal.k = 3;
   set_up(&s, few, 0.0, 1e-9, 0);
@@ -393,7 +382,6 @@ TEST_WITH(test_adapts, no_leak) {
     run(&s, 1);
     assert_true(fabs(epsilon(&s) - 0.4) < 1e-12);
   }
-  tear_down(&s);
 }
 
 /* ---- what is refused ---- */
@@ -444,7 +432,7 @@ TEST_WITH(test_refused, no_leak) {
 /* After the first pass a step takes no memory. */
 TEST_WITH(test_allocates_nothing, no_leak) {
   for (int i = 0; i < WHICH; i++) {
-    setting s;
+    DONE(tear_down) setting s;
     fopo_slice slice;
     set_up(&s, which(i), 0.2, 0.02, 0);
     run(&s, PER_EPOCH);
@@ -452,7 +440,6 @@ TEST_WITH(test_allocates_nothing, no_leak) {
     int status = fopo_trainer_run(s.t, 3 * PER_EPOCH, &slice);
     fopo_memory_fail_after(-1, 0);
     ok(status);
-    tear_down(&s);
   }
 }
 

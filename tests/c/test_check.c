@@ -4,6 +4,9 @@
 #include "judge/reference.h"
 #include "small_world.h"
 
+FREED_BY(fopo_gradient_free, fopo_gradient)
+FREED_BY(fopo_index_free, fopo_index)
+
 enum { P = 700, N = 3, DIM = 4, ENTRIES = DIM * DIM }; /* more items than a tile holds */
 
 static void make(small_world *w) { small_world_init(w, P, N, DIM, 0.1, 0.7, 3); }
@@ -16,12 +19,12 @@ static float *rewards(const small_world *w, size_t n) {
 }
 
 TEST(test_value) {
-  small_world w;
+  DONE(small_world_done) small_world w;
   make(&w);
   double *theta = small_world_theta(&w), *pi = fopo_alloc(P, sizeof *pi), value, log_z;
   for (size_t n = 0; n < N; n++) {
     double wanted = 0.0, f = 0.0;
-    float *r = rewards(&w, n);
+    FREED(fopo_free) float *r = rewards(&w, n);
     fopo_reference_context one = {.x = fopo_matrix_row(w.contexts, n), .r = r};
     ok(fopo_reference_reward(&value, &log_z, &w.pi, theta, 1, &one));
     small_world_policy(pi, &w, theta, n);
@@ -35,17 +38,15 @@ TEST(test_value) {
       }
     }
     assert_true(fabs(f - log_z - log(pi[0])) < 1e-10);
-    fopo_free(r);
   }
   fopo_free(theta);
   fopo_free(pi);
-  small_world_done(&w);
 }
 
 /* One vector at a time or several, 1 thread or 3: the same bits. */
 TEST(test_together) {
   enum { M = 5 };
-  small_world w;
+  DONE(small_world_done) small_world w;
   int kept = fopo_threads();
   make(&w);
   float theta32[M * ENTRIES], *r = rewards(&w, 0);
@@ -63,17 +64,18 @@ TEST(test_together) {
   }
   ok(fopo_threads_set(kept));
   fopo_free(r);
-  small_world_done(&w);
 }
 
 /* Slopes are those of the float gradient, of a linear policy and of a network. */
 static void check_slopes(small_world *w, size_t n_theta, double h) {
   enum { DIRECTIONS = 3 };
-  fopo_gradient *g = NULL;
+  FREED(fopo_gradient_free) fopo_gradient *g = NULL;
   fopo_gradient_options o = {.estimator = &fopo_estimator_exact};
   fopo_gradient_stats stats;
-  float *G = fopo_alloc(n_theta, sizeof *G), *u = fopo_alloc(DIRECTIONS * n_theta, sizeof *u);
-  float *r = rewards(w, 1);
+  FREED(fopo_free)
+  float *G = fopo_alloc(n_theta, sizeof *G),
+        *u = fopo_alloc(DIRECTIONS * n_theta, sizeof *u);
+  FREED(fopo_free) float *r = rewards(w, 1);
   double slope[DIRECTIONS], value, log_z;
   fopo_reference_context one = {.x = fopo_matrix_row(w->contexts, 1), .r = r};
   fopo_fill_normal(u, DIRECTIONS * n_theta, 1.0, 9, FOPO_STREAM_INIT);
@@ -89,14 +91,10 @@ static void check_slopes(small_world *w, size_t n_theta, double h) {
     for (size_t i = 0; i < n_theta; i++) along += (double)G[i] * (double)u[k * n_theta + i];
     assert_true(fabs(along - slope[k]) < 1e-4 * (fabs(slope[k]) + stats.mean.norm));
   }
-  fopo_gradient_free(g);
-  fopo_free(G);
-  fopo_free(u);
-  fopo_free(r);
 }
 
 TEST(test_slopes) {
-  small_world w;
+  DONE(small_world_done) small_world w;
   make(&w);
   check_slopes(&w, ENTRIES, 1e-5);
   const fopo_network tanh_net = {3, {DIM, 6, 5, DIM}, FOPO_TANH};
@@ -109,13 +107,12 @@ TEST(test_slopes) {
     fopo_fill_normal(w.pi.theta.x, n, 0.5, 6, FOPO_STREAM_INIT);
     check_slopes(&w, n, 1e-6);
   }
-  small_world_done(&w);
 }
 
 TEST(test_refused) {
-  small_world w;
+  DONE(small_world_done) small_world w;
   make(&w);
-  float *u = fopo_alloc(40 * ENTRIES, sizeof *u), *r = rewards(&w, 0);
+  FREED(fopo_free) float *u = fopo_alloc(40 * ENTRIES, sizeof *u), *r = rewards(&w, 0);
   double slope[40], value, log_z, *theta = small_world_theta(&w);
   const fopo_policy *pi = &w.pi;
   fopo_reference_context one = {.x = w.contexts.x, .r = r};
@@ -136,10 +133,7 @@ TEST(test_refused) {
     assert_int_equal(fopo_reference_reward(&value, &log_z, pi, theta, 1, &one), FOPO_ERR_MEMORY);
   }
   fopo_memory_fail_after(-1, 0);
-  fopo_free(u);
-  fopo_free(r);
   fopo_free(theta);
-  small_world_done(&w);
 }
 
 /* ---- faults */
@@ -160,7 +154,7 @@ static void run(estimate *e, small_world *w, fopo_index *ix, fopo_fault fault) {
   fopo_gradient_options o = {
       .estimator = &fopo_estimator_snis, .samples = S, .proposal = mixture(ix)};
   const fopo_reward custom = {.kind = &fopo_reward_custom};
-  fopo_gradient *g = NULL;
+  FREED(fopo_gradient_free) fopo_gradient *g = NULL;
   fopo_gradient_stats stats;
   fopo_drawn drawn;
   ok(fopo_gradient_new(&g, &o));
@@ -175,7 +169,6 @@ static void run(estimate *e, small_world *w, fopo_index *ix, fopo_fault fault) {
   ok(fopo_reward_fill(drawn.reward, &w->reward, drawn.ids, drawn.rows, drawn.B, drawn.S));
   ok(fopo_gradient_estimate(g, &drawn));
   ok(fopo_gradient_finish(g, fopo_matrix_view(e->V, DIM, DIM), &stats));
-  fopo_gradient_free(g);
 }
 
 /* The gradient by hand, with weights exp(f + sign log q). */
@@ -206,15 +199,15 @@ static void by_hand(double *G, small_world *w, const uint32_t *ids, const float 
 }
 
 TEST(test_faults) {
-  small_world w;
-  fopo_index *ix = NULL;
+  DONE(small_world_done) small_world w;
+  FREED(fopo_index_free) fopo_index *ix = NULL;
   make(&w);
   ok(fopo_index_norm(&ix, w.items, 0));
   fopo_proposal q = mixture(ix);
   static uint32_t ids[DRAWS];
   static float logq[DRAWS];
   static estimate e[FOPO_FAULTS];
-  fopo_matrix Q;
+  DONE(fopo_matrix_done) fopo_matrix Q;
   ok(fopo_matrix_init(&Q, N, DIM));
   ok(fopo_policy_queries(Q, &w.pi, w.contexts));
   ok(fopo_proposal_sample(ids, logq, &q, &w.pi, Q, w.rows, S, (fopo_draw_key){8, 2}));
@@ -230,15 +223,11 @@ TEST(test_faults) {
       if (f > 0 && i == 0) assert_true(fabs((double)(e[f].V[i] - e[0].V[i])) > 1e-3);
     }
   }
-  fopo_gradient *g = NULL;
+  FREED(fopo_gradient_free) fopo_gradient *g = NULL;
   fopo_gradient_options o = {.estimator = &fopo_estimator_reinforce, .samples = 5};
   ok(fopo_gradient_new(&g, &o));
   refused(fopo_gradient_plant(g, FOPO_FAULT_NO_Q), FOPO_ERR_ARGUMENT,
           "no fault can be planted in a gradient reinforce");
-  fopo_gradient_free(g);
-  fopo_matrix_done(&Q);
-  fopo_index_free(ix);
-  small_world_done(&w);
 }
 
 int main(void) {

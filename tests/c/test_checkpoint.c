@@ -1,6 +1,5 @@
 /* What a trainer refuses to resume from: files of other runs, of other policies, and files in which
  * one member is wrong; after each of them nothing has changed. Runs that learn their items. */
-#include <math.h>
 #include <unistd.h>
 
 #include "core/npz.h"
@@ -37,11 +36,10 @@ static size_t n_theta(const setting *s) { return s->w.pi.theta.rows * s->w.pi.th
 
 /* Saves a run of 5 steps. */
 static void save_run(fopo_optim_kind kind, int train_items, size_t net) {
-  setting s;
+  DONE(tear_down) setting s;
   set_up(&s, kind, train_items, net);
   run(&s, 5);
   ok(fopo_trainer_save(s.t, file_name, NULL, 0));
-  tear_down(&s);
 }
 
 /* Resuming from path is refused, and theta, items and step stay. */
@@ -71,11 +69,10 @@ TEST_WITH(other_runs, no_leak) {
                {0, 0, 1, 2, "its network has other layers"},
                {0, 0, 2, 1, "its network has other layers"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    setting s;
+    DONE(tear_down) setting s;
     save_run(FOPO_OPTIM_ADAM, cases[i].their_items, cases[i].their_net);
     set_up(&s, FOPO_OPTIM_ADAM, cases[i].items, cases[i].net);
     stays(&s, file_name, cases[i].says);
-    tear_down(&s);
   }
 }
 
@@ -97,7 +94,7 @@ TEST_WITH(wrong_members, no_leak) {
   double record[200] = {0};
   float numbers[P * L] = {0};
   uint32_t counts[P] = {0};
-  setting s;
+  DONE(tear_down) setting s;
   save_run(FOPO_OPTIM_ADAM, 1, 0);
   set_up(&s, FOPO_OPTIM_ADAM, 1, 0);
   with_member(&s, fopo_array_text("format", "fopo trainer 10"), "its format is");
@@ -119,24 +116,22 @@ TEST_WITH(wrong_members, no_leak) {
   with_member(&s, fopo_array_of("items_v", FOPO_F32, numbers, 2, P, L), "which no square can be");
   with_member(&s, fopo_array_of("record", FOPO_F64, record, 1, 200, 1),
               "its record has 200 numbers");
-  tear_down(&s);
 }
 
 /* A network of as many layers, and another activation. */
 TEST_WITH(other_activation, no_leak) {
   const uint64_t shape[] = {L, 5, L, FOPO_TANH + 1};
-  setting s;
+  DONE(tear_down) setting s;
   save_run(FOPO_OPTIM_ADAM, 0, 1);
   set_up(&s, FOPO_OPTIM_ADAM, 0, 1);
   with_member(&s, fopo_array_of("network", FOPO_U64, shape, 1, 4, 1), "another activation");
-  tear_down(&s);
 }
 
 /* Numbers that no record has; the reward alone may be negative. */
 TEST_WITH(wrong_records, no_leak) {
   static const double bad[] = {NAN, INFINITY, -INFINITY, -1.0};
-  setting s;
-  fopo_archive file;
+  DONE(tear_down) setting s;
+  DONE(fopo_archive_done) fopo_archive file;
   save_run(FOPO_OPTIM_ADAM, 0, 0);
   set_up(&s, FOPO_OPTIM_ADAM, 0, 0);
   ok(fopo_npz_load(&file, file_name));
@@ -154,17 +149,14 @@ TEST_WITH(wrong_records, no_leak) {
   record[FOPO_STAT_REWARD] = -1.0;
   ok(fopo_npz_save(broken, file.items, file.n, 0));
   ok(fopo_trainer_resume(s.t, broken, NULL));
-  fopo_archive_done(&file);
-  tear_down(&s);
 }
 
 /* A file of the program that is no checkpoint is named by what it is. */
 TEST_WITH(other_files, no_leak) {
-  setting s;
+  DONE(tear_down) setting s;
   set_up(&s, FOPO_OPTIM_ADAM, 0, 0);
   ok(fopo_index_save(s.ix, broken));
   stays(&s, broken, "index");
-  tear_down(&s);
 }
 
 /* An estimator that has no proposal and keeps no candidates goes on with the same bits. */
@@ -172,7 +164,7 @@ TEST_WITH(without_proposal, no_leak) {
   const fopo_optim_options o = optim_of(FOPO_OPTIM_ADAM);
   float theta[2][L * L];
   for (int resumed = 0; resumed < 2; resumed++) {
-    setting s = {0};
+    DONE(tear_down) setting s = {0};
     small_world_init(&s.w, P, N, L, 0.1, 0.1, 3);
     ok(fopo_index_exact(&s.ix, s.w.items));
     make_trainer(&s, (fopo_gradient_options){.estimator = &fopo_estimator_exact}, &o, BATCH, 0);
@@ -185,7 +177,6 @@ TEST_WITH(without_proposal, no_leak) {
     run(&s, 4);
     assert_int_equal(n_theta(&s), L * L);
     memcpy(theta[resumed], s.w.pi.theta.x, sizeof theta[0]);
-    tear_down(&s);
   }
   assert_memory_equal(theta[0], theta[1], sizeof theta[0]);
 }
@@ -243,7 +234,7 @@ TEST_WITH(missing_members, no_leak) {
 
 /* Whatever allocation fails, saving and resuming are refused or done, and the file is whole. */
 TEST_WITH(memory_faults, no_leak) {
-  setting s;
+  DONE(tear_down) setting s;
   save_run(FOPO_OPTIM_ADAM, 1, 0);
   set_up(&s, FOPO_OPTIM_ADAM, 1, 0);
   for (int saves = 1; saves >= 0; saves--) {
@@ -260,7 +251,6 @@ TEST_WITH(memory_faults, no_leak) {
     assert_true(fault > 5);
     ok(fopo_trainer_resume(s.t, file_name, NULL));
   }
-  tear_down(&s);
 }
 
 static int begin(void **unused) {

@@ -4,13 +4,13 @@
 #include <math.h>
 
 #include "checks.h"
-#include "core/memory.h"
 #include "core/progress.h"
 #include "core/rng.h"
-#include "core/status.h"
 #include "core/threads.h"
 #include "device/device.h"
 #include "kernels/kernels.h"
+
+FREED_BY(fopo_device_close, fopo_device)
 
 static fopo_device *d;
 
@@ -63,10 +63,9 @@ static batch batch_new(size_t B, size_t S, size_t P, size_t L, double scale) {
   x.rows = room(B, sizeof(uint32_t));
   for (size_t b = 0; b < B; b++) x.rows[b] = (uint32_t)(3 * b + 1);
   fopo_draw_key key = {7, 1};
-  assert_int_equal(d->ops->draw_uniform(
-                       d, &(fopo_samples){x.ids, x.logq, NULL},
-                       &(fopo_device_batch){.B = B, .S = S, .P = P, .rows = x.rows, .key = key}),
-                   FOPO_OK);
+  ok(d->ops->draw_uniform(
+      d, &(fopo_samples){x.ids, x.logq, NULL},
+      &(fopo_device_batch){.B = B, .S = S, .P = P, .rows = x.rows, .key = key}));
   for (size_t i = 0; i < B * S; i++) {
     x.logq[i] = (float)(-3 + 2 * sin((double)x.ids[i]));
     x.r[i] = x.ids[i] % 5 == 0 ? 1.0f : 0.0f;
@@ -124,15 +123,13 @@ static double score(const batch *x, size_t b, uint32_t id) {
 /* ---- opening, memory ---- */
 
 TEST(test_open) {
-  fopo_device *other = NULL;
-  assert_int_equal(fopo_device_open(&other, "tpu"), FOPO_ERR_ARGUMENT);
-  says("tpu");
+  FREED(fopo_device_close) fopo_device *other = NULL;
+  refused(fopo_device_open(&other, "tpu"), FOPO_ERR_ARGUMENT, "tpu");
   assert_null(other);
-  assert_int_equal(fopo_device_open(&other, "auto"), FOPO_OK);
+  ok(fopo_device_open(&other, "auto"));
   assert_true(strlen(other->note) > 0);
   assert_string_equal(d->ops->kind, "cpu");
   assert_non_null(strstr(d->name, fopo_kernels_get()->name));
-  fopo_device_close(other);
   fopo_device_close(NULL);
 }
 
@@ -149,8 +146,7 @@ TEST(test_no_driver) {
   if (named != NULL) snprintf(saved, sizeof saved, "%s", named);
   unsetenv("FOPO_CUDA");
   fopo_device *other = NULL;
-  assert_int_equal(fopo_device_open(&other, "cuda"), FOPO_ERR_UNAVAILABLE);
-  says("or use device = \"cpu\"");
+  refused(fopo_device_open(&other, "cuda"), FOPO_ERR_UNAVAILABLE, "or use device = \"cpu\"");
   assert_null(other);
   if (named != NULL) setenv("FOPO_CUDA", saved, 1);
   FILE *maps = fopen("/proc/self/maps", "r");
@@ -165,14 +161,14 @@ TEST(test_no_driver) {
 TEST(test_memory) {
   fopo_memory_use before = fopo_memory_in_use();
   fopo_device *own;
-  assert_int_equal(fopo_device_open(&own, "cpu"), FOPO_OK);
+  ok(fopo_device_open(&own, "cpu"));
   void *blocks[40], *shared;
   char host[100] = "there and back", back[100] = "";
-  for (size_t i = 0; i < 40; i++) assert_int_equal(own->ops->alloc(own, &blocks[i], 100), FOPO_OK);
-  assert_int_equal(own->ops->put(own, blocks[3], host, sizeof host), FOPO_OK);
-  assert_int_equal(own->ops->get(own, back, blocks[3], sizeof back), FOPO_OK);
+  for (size_t i = 0; i < 40; i++) ok(own->ops->alloc(own, &blocks[i], 100));
+  ok(own->ops->put(own, blocks[3], host, sizeof host));
+  ok(own->ops->get(own, back, blocks[3], sizeof back));
   assert_string_equal(back, "there and back");
-  assert_int_equal(own->ops->share(own, &shared, host, sizeof host), FOPO_OK);
+  ok(own->ops->share(own, &shared, host, sizeof host));
   assert_ptr_equal(shared, host);
   own->ops->release(own, shared);
   own->ops->release(own, NULL);
@@ -186,20 +182,18 @@ TEST(test_memory) {
 TEST(test_gather_rows) {
   float *contexts = normals(20 * 7, 1, 3), X[3 * 5];
   const uint32_t rows[3] = {19, 0, 4};
-  assert_int_equal(
-      d->ops->gather_rows(d, fopo_matrix_view(X, 3, 5), (fopo_matrix){contexts, 20, 5, 7}, rows),
-      FOPO_OK);
+  ok(d->ops->gather_rows(d, fopo_matrix_view(X, 3, 5), (fopo_matrix){contexts, 20, 5, 7}, rows));
   for (size_t b = 0; b < 3; b++) assert_memory_equal(X + b * 5, contexts + rows[b] * 7, 20);
   free(contexts);
 }
 
 TEST(test_products) {
   enum { B = 6, D = 20, L = 33 };
-  float *X = normals(B * D, 1, 4), *theta = normals(D * L, 1, 5), *V = normals(B * L, 1, 6);
+  FREED(free)
+  float *X = normals(B * D, 1, 4),
+        *theta = normals(D * L, 1, 5), *V = normals(B * L, 1, 6);
   float Q[B * L], G[D * L];
-  assert_int_equal(
-      d->ops->queries(d, fopo_matrix_view(Q, B, L), fopo_matrix_view(X, B, D), theta, 0.5f),
-      FOPO_OK);
+  ok(d->ops->queries(d, fopo_matrix_view(Q, B, L), fopo_matrix_view(X, B, D), theta, 0.5f));
   for (size_t b = 0; b < B; b++) {
     for (size_t j = 0; j < L; j++) {
       double sum = 0;
@@ -208,9 +202,8 @@ TEST(test_products) {
     }
   }
   for (int accumulate = 0; accumulate < 2; accumulate++) {
-    assert_int_equal(d->ops->outer(d, G, fopo_matrix_view(X, B, D), fopo_matrix_view(V, B, L),
-                                   0.25f, accumulate),
-                     FOPO_OK);
+    ok(d->ops->outer(d, G, fopo_matrix_view(X, B, D), fopo_matrix_view(V, B, L), 0.25f,
+                     accumulate));
     for (size_t i = 0; i < D; i++) {
       for (size_t j = 0; j < L; j++) {
         double sum = 0;
@@ -219,19 +212,16 @@ TEST(test_products) {
       }
     }
   }
-  free(X);
-  free(theta);
-  free(V);
 }
 
 TEST(test_scores) {
-  batch x = batch_new(4, 50, 200, 19, 1);
+  DONE(batch_free) batch x = batch_new(4, 50, 200, 19, 1);
   float f[4 * 50];
   uint32_t counts[4] = {50, 0, 7, 60};
   for (int counted = 0; counted < 2; counted++) {
     fopo_candidate_sets sets = {50, x.ids, f, counted ? counts : NULL};
     fopo_device_batch shape = shape_of(&x);
-    assert_int_equal(d->ops->scores(d, &sets, &x.beta, &shape), FOPO_OK);
+    ok(d->ops->scores(d, &sets, &x.beta, &shape));
     for (size_t b = 0; b < 4; b++) {
       for (size_t s = 0; s < 50; s++) {
         float got = f[b * 50 + s];
@@ -243,7 +233,6 @@ TEST(test_scores) {
       }
     }
   }
-  batch_free(&x);
 }
 
 /* ---- estimators ---- */
@@ -283,9 +272,11 @@ static void snis_reference(double *V, double *size, double stats[FOPO_STATS], co
 
 /* The relative tolerance must grow with the scores, whose rounding changes the weights. */
 static void check_snis(const batch *x, float floor, double tolerance) {
-  float *V = room(x->B * x->L, sizeof *V), *stats = room(x->B * FOPO_STATS, sizeof *stats);
-  double *wanted = room(x->L, sizeof *wanted), *size = room(x->L, sizeof *size);
-  float *c = room(x->B * x->S, sizeof *c);
+  FREED(free)
+  float *V = room(x->B * x->L, sizeof *V),
+        *stats = room(x->B * FOPO_STATS, sizeof *stats);
+  FREED(free) double *wanted = room(x->L, sizeof *wanted), *size = room(x->L, sizeof *size);
+  FREED(free) float *c = room(x->B * x->S, sizeof *c);
   double figures[FOPO_STATS];
   int status = run_snis(V, c, stats, x, floor);
   assert_int_equal(status, FOPO_OK);
@@ -304,25 +295,19 @@ static void check_snis(const batch *x, float floor, double tolerance) {
       assert_near((double)stats[b * FOPO_STATS + i], figures[i], tolerance * scale);
     }
   }
-  free(V);
-  free(c);
-  free(stats);
-  free(wanted);
-  free(size);
 }
 
 TEST(test_snis) {
   const size_t shapes[][2] = {{1, 2},    {7, 3},    {10, 64},   {10, 1000}, {16, 65},
                               {17, 999}, {33, 100}, {100, 700}, {1000, 200}}; /* L, S */
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-    batch x = batch_new(3, shapes[i][1], 400, shapes[i][0], 1);
+    DONE(batch_free) batch x = batch_new(3, shapes[i][1], 400, shapes[i][0], 1);
     check_snis(&x, -3.0f, 2e-5);
-    batch_free(&x);
   }
 }
 
 TEST(test_snis_extremes) {
-  batch x = batch_new(3, 1000, 400, 100, 1);
+  DONE(batch_free) batch x = batch_new(3, 1000, 400, 100, 1);
   for (size_t i = 0; i < x.B * x.L; i++) x.Q[i] *= 3000.0f; /* scores of about +-1e4 */
   check_snis(&x, -3.0f, 2e-2);
   batch_free(&x);
@@ -331,40 +316,37 @@ TEST(test_snis_extremes) {
   check_snis(&x, INFINITY, 2e-5);
   for (size_t i = 0; i < x.B * x.S; i++) x.logq[i] = 90.0f; /* only differences count */
   check_snis(&x, -INFINITY, 2e-5);
-  batch_free(&x);
 }
 
 /* If all rewards are equal, the gradient is exactly 0. */
 TEST(test_snis_equal_rewards) {
-  batch x = batch_new(2, 300, 400, 100, 1);
+  DONE(batch_free) batch x = batch_new(2, 300, 400, 100, 1);
   float V[200], stats[2 * FOPO_STATS];
   const float values[] = {0.0f, 1.0f, -0.3f, 1e6f};
   for (size_t v = 0; v < 4; v++) {
     for (size_t i = 0; i < x.B * x.S; i++) x.r[i] = values[v];
-    assert_int_equal(run_snis(V, NULL, stats, &x, INFINITY), FOPO_OK);
+    ok(run_snis(V, NULL, stats, &x, INFINITY));
     for (size_t i = 0; i < 200; i++) assert_true(V[i] == 0);
     assert_true(stats[FOPO_STAT_REWARD] == values[v]);
     assert_true(stats[FOPO_STAT_HEAD_MASS] == 0);
   }
-  batch_free(&x);
 }
 
 /* A NaN among the scores must make the result NaN. */
 TEST(test_snis_nan) {
-  batch x = batch_new(1, 100, 400, 10, 1);
+  DONE(batch_free) batch x = batch_new(1, 100, 400, 10, 1);
   float V[10], stats[FOPO_STATS];
   x.Q[3] = NAN;
-  assert_int_equal(run_snis(V, NULL, stats, &x, INFINITY), FOPO_OK);
+  ok(run_snis(V, NULL, stats, &x, INFINITY));
   for (size_t i = 0; i < 10; i++) assert_true(isnan(V[i]));
   assert_true(isnan(stats[FOPO_STAT_REWARD]));
-  batch_free(&x);
 }
 
 TEST(test_reinforce) {
-  batch x = batch_new(3, 250, 400, 21, 1);
+  DONE(batch_free) batch x = batch_new(3, 250, 400, 21, 1);
   float *mean = normals(3 * 21, 1, 8), V[3 * 21], given[3 * 250], stats[3 * FOPO_STATS];
   for (int baseline = 0; baseline < 2; baseline++) {
-    assert_int_equal(run_reinforce(V, given, stats, &x, baseline ? NULL : mean), FOPO_OK);
+    ok(run_reinforce(V, given, stats, &x, baseline ? NULL : mean));
     for (size_t b = 0; b < 3; b++) {
       double rbar = 0;
       for (size_t s = 0; s < 250; s++) rbar += (double)x.r[b * 250 + s] / 250;
@@ -388,7 +370,6 @@ TEST(test_reinforce) {
     }
   }
   free(mean);
-  batch_free(&x);
 }
 
 /* Rows of 0, 1, 10 and many items; ids in and out of them. */
@@ -396,8 +377,8 @@ TEST(test_reward_hits) {
   enum { P = 30000, S = 3000 };
   const size_t sizes[4] = {0, 1, 10, 6000};
   uint64_t indptr[5] = {0};
-  uint32_t *y = room(P, sizeof *y), *ids = room(4 * S, sizeof *ids);
-  float *r = room(4 * S, sizeof *r);
+  FREED(free) uint32_t *y = room(P, sizeof *y), *ids = room(4 * S, sizeof *ids);
+  FREED(free) float *r = room(4 * S, sizeof *r);
   for (size_t row = 0; row < 4; row++) {
     for (size_t i = 0; i < sizes[row]; i++) {
       y[indptr[row] + i] = (uint32_t)(5 * i + row);
@@ -409,9 +390,8 @@ TEST(test_reward_hits) {
   for (size_t i = 0; i < 4 * S; i++) {
     ids[i] = i % 3 == 0 ? (uint32_t)(i / 3 % 60) : (uint32_t)(i * 7919 % P);
   }
-  assert_int_equal(d->ops->reward_hits(d, &(fopo_samples){ids, NULL, r}, &Y,
-                                       &(fopo_device_batch){.B = 4, .S = S, .rows = rows}),
-                   FOPO_OK);
+  ok(d->ops->reward_hits(d, &(fopo_samples){ids, NULL, r}, &Y,
+                         &(fopo_device_batch){.B = 4, .S = S, .rows = rows}));
   for (size_t b = 0; b < 4; b++) {
     size_t hits = 0;
     for (size_t s = 0; s < S; s++) {
@@ -422,9 +402,6 @@ TEST(test_reward_hits) {
     }
     assert_true((hits > 0) == (sizes[rows[b]] > 0));
   }
-  free(y);
-  free(ids);
-  free(r);
 }
 
 /* ---- draws ---- */
@@ -457,10 +434,9 @@ TEST(test_draw_uniform) {
   float logq[B * S];
   const uint32_t rows[B] = {5, 1000000, 0};
   fopo_draw_key key = {99, 12};
-  assert_int_equal(d->ops->draw_uniform(
-                       d, &(fopo_samples){ids, logq, NULL},
-                       &(fopo_device_batch){.B = B, .S = S, .P = 790000, .rows = rows, .key = key}),
-                   FOPO_OK);
+  ok(d->ops->draw_uniform(
+      d, &(fopo_samples){ids, logq, NULL},
+      &(fopo_device_batch){.B = B, .S = S, .P = 790000, .rows = rows, .key = key}));
   for (size_t b = 0; b < B; b++) {
     fopo_kernels_named("portable")->draw_uniform(wanted, 790000, S, 99, 12, rows[b]);
     assert_memory_equal(ids + b * S, wanted, sizeof wanted);
@@ -510,8 +486,8 @@ static void check_mixture(double epsilon, int stratified) {
   mixture_case c = mixture_of(epsilon);
   fopo_mixture m = {{MIX_K, c.ids, c.scores, c.counts}, epsilon, stratified};
   const uint32_t rows[MIX_B] = {4, 9, 2};
-  uint32_t *ids = room(MIX_B * MIX_S, sizeof *ids);
-  float *logq = room(MIX_B * MIX_S, sizeof *logq);
+  FREED(free) uint32_t *ids = room(MIX_B * MIX_S, sizeof *ids);
+  FREED(free) float *logq = room(MIX_B * MIX_S, sizeof *logq);
   double count[MIX_B][MIX_P] = {{0}};
   for (uint32_t step = 0; step < MIX_STEPS; step++) {
     fopo_draw_key key = {1234, step};
@@ -525,8 +501,6 @@ static void check_mixture(double epsilon, int stratified) {
     }
   }
   for (size_t b = 0; b < MIX_B; b++) assert_frequencies(count[b], c.q[b], MIX_P);
-  free(ids);
-  free(logq);
 }
 
 TEST(test_mixture) {
@@ -582,10 +556,8 @@ static void check_textbook(size_t k, size_t P, double epsilon, int stratified, d
   fopo_mixture m = {
       {k, own, scores, counts}, stratified ? round(epsilon * S) / S : epsilon, stratified};
   fopo_draw_key key = {seed * 0x9e3779b97f4a7c15u, seed};
-  assert_int_equal(
-      d->ops->draw_mixture(d, &(fopo_samples){ids, logq, NULL}, &m,
-                           &(fopo_device_batch){.B = B, .S = S, .P = P, .rows = rows, .key = key}),
-      FOPO_OK);
+  ok(d->ops->draw_mixture(d, &(fopo_samples){ids, logq, NULL}, &m,
+                          &(fopo_device_batch){.B = B, .S = S, .P = P, .rows = rows, .key = key}));
   for (size_t b = 0; b < B; b++) {
     textbook_mixture(wanted, density, &m, b, rows[b], key, S, P);
     assert_memory_equal(ids + b * S, wanted, S * sizeof *ids);
@@ -618,7 +590,7 @@ TEST(test_mixture_nan) {
   fopo_draw_key key = {5, 0};
   c.scores[2] = NAN;
   c.scores[MIX_K + 1] = INFINITY;
-  assert_int_equal(run_mixture(ids, logq, &m, rows, key, 100), FOPO_OK);
+  ok(run_mixture(ids, logq, &m, rows, key, 100));
   for (size_t i = 0; i < MIX_B * 100; i++) assert_in_range(ids[i], 0, MIX_P - 1);
 }
 
@@ -628,18 +600,16 @@ TEST(test_mixture_sums_to_one) {
   fopo_mixture m = {{MIX_K, c.ids, c.scores, c.counts}, 0.8, 0};
   const uint32_t rows[MIX_B] = {0, 1, 2};
   enum { S = 20000 };
-  uint32_t *ids = room(MIX_B * S, sizeof *ids);
-  float *logq = room(MIX_B * S, sizeof *logq);
+  FREED(free) uint32_t *ids = room(MIX_B * S, sizeof *ids);
+  FREED(free) float *logq = room(MIX_B * S, sizeof *logq);
   fopo_draw_key key = {5, 0};
-  assert_int_equal(run_mixture(ids, logq, &m, rows, key, S), FOPO_OK);
+  ok(run_mixture(ids, logq, &m, rows, key, S));
   for (size_t b = 0; b < MIX_B; b++) {
     double q[MIX_P] = {0}, sum = 0;
     for (size_t s = 0; s < S; s++) q[ids[b * S + s]] = exp((double)logq[b * S + s]);
     for (size_t a = 0; a < MIX_P; a++) sum += q[a];
     assert_near(sum, 1, 1e-5);
   }
-  free(ids);
-  free(logq);
 }
 
 /* Stratified: the first round(eps S) draws are uniform, the others are candidates. The density of
@@ -651,7 +621,7 @@ TEST(test_mixture_stratified) {
   uint32_t ids[MIX_B * 101];
   float logq[MIX_B * 101], floor = (float)log(0.8 / MIX_P);
   fopo_draw_key key = {5, 0};
-  assert_int_equal(run_mixture(ids, logq, &m, rows, key, 101), FOPO_OK);
+  ok(run_mixture(ids, logq, &m, rows, key, 101));
   for (size_t b = 0; b < 2; b++) {
     size_t outside = 0;
     for (size_t s = 0; s < 101; s++) {
@@ -718,9 +688,11 @@ TEST(test_tail) {
 /* Tail draws against counting the items one by one, with candidates at both ends and in runs. */
 static void check_ranks(size_t P, size_t K, size_t U, uint32_t seed) {
   size_t S = K + U;
-  uint32_t *head = room(K, sizeof *head), *ids = room(S, sizeof *ids), *x = room(U, sizeof *x);
-  float *logq = room(S, sizeof *logq);
-  char *taken = room(P, 1);
+  FREED(free)
+  uint32_t *head = room(K, sizeof *head),
+           *ids = room(S, sizeof *ids), *x = room(U, sizeof *x);
+  FREED(free) float *logq = room(S, sizeof *logq);
+  FREED(free) char *taken = room(P, 1);
   uint32_t row = seed, count = (uint32_t)K;
   for (size_t i = 0; i < K; i++) {
     size_t id = i < K / 7 ? P - 1 - i : i < 2 * K / 7 ? i - K / 7 : P / K * i;
@@ -734,11 +706,9 @@ static void check_ranks(size_t P, size_t K, size_t U, uint32_t seed) {
     head[i] = head[j], head[j] = swap;
   }
   fopo_draw_key key = {8, seed};
-  assert_int_equal(
-      d->ops->draw_tail(d, &(fopo_samples){ids, logq, NULL},
-                        &(fopo_candidate_sets){K, head, NULL, &count},
-                        &(fopo_device_batch){.B = 1, .S = S, .P = P, .rows = &row, .key = key}),
-      FOPO_OK);
+  ok(d->ops->draw_tail(d, &(fopo_samples){ids, logq, NULL},
+                       &(fopo_candidate_sets){K, head, NULL, &count},
+                       &(fopo_device_batch){.B = 1, .S = S, .P = P, .rows = &row, .key = key}));
   fopo_kernels_named("portable")->draw_uniform(x, (uint32_t)(P - K), U, 8, seed, row);
   uint32_t a = 0;
   uint64_t left = 0; /* items before a that are no candidates */
@@ -747,7 +717,6 @@ static void check_ranks(size_t P, size_t K, size_t U, uint32_t seed) {
     while (taken[a] || left < rank) left += !taken[a++];
     assert_int_equal(ids[K + u], a);
   }
-  free(head), free(ids), free(x), free(logq), free(taken);
 }
 
 TEST(test_tail_ranks) {
@@ -780,7 +749,7 @@ static double policy_reference(double *pi, double *mean, const batch *x, size_t 
  */
 static void check_policy(size_t P, size_t L, double scale) {
   enum { B = 3, S = 4000, STEPS = 5, CLASSES = 50 };
-  batch x = batch_new(B, S, P, L, scale);
+  DONE(batch_free) batch x = batch_new(B, S, P, L, scale);
   float *mean = room(B * L, sizeof *mean), log_z[B];
   double count[B][CLASSES] = {{0}}, *pi = room(P, sizeof *pi), *wanted = room(L, sizeof *wanted);
   for (uint32_t step = 0; step < STEPS; step++) {
@@ -802,7 +771,6 @@ static void check_policy(size_t P, size_t L, double scale) {
   free(mean);
   free(pi);
   free(wanted);
-  batch_free(&x);
 }
 
 TEST(test_policy) {
@@ -848,29 +816,27 @@ TEST(test_policy_blocks) {
   uint32_t *ids = room(B * S, sizeof *ids), rows[B], alone[S];
   for (uint32_t b = 0; b < B; b++) rows[b] = b;
   fopo_draw_key key = {8, 8};
-  assert_int_equal(run_policy(&(batch){.B = B,
-                                       .S = S,
-                                       .P = P,
-                                       .L = 1,
-                                       .ld = 1,
-                                       .items = items,
-                                       .Q = Q,
-                                       .ids = ids,
-                                       .rows = rows},
-                              mean, NULL, key),
-                   FOPO_OK);
+  ok(run_policy(&(batch){.B = B,
+                         .S = S,
+                         .P = P,
+                         .L = 1,
+                         .ld = 1,
+                         .items = items,
+                         .Q = Q,
+                         .ids = ids,
+                         .rows = rows},
+                mean, NULL, key));
   for (size_t b = 0; b < B; b += 13) {
-    assert_int_equal(run_policy(&(batch){.B = 1,
-                                         .S = S,
-                                         .P = P,
-                                         .L = 1,
-                                         .ld = 1,
-                                         .items = items,
-                                         .Q = Q + b,
-                                         .ids = alone,
-                                         .rows = rows + b},
-                                &alone_mean, NULL, key),
-                     FOPO_OK);
+    ok(run_policy(&(batch){.B = 1,
+                           .S = S,
+                           .P = P,
+                           .L = 1,
+                           .ld = 1,
+                           .items = items,
+                           .Q = Q + b,
+                           .ids = alone,
+                           .rows = rows + b},
+                  &alone_mean, NULL, key));
     assert_memory_equal(alone, ids + b * S, sizeof alone);
     assert_near((double)mean[b], (double)alone_mean, 1e-5);
   }
@@ -880,26 +846,25 @@ TEST(test_policy_blocks) {
 }
 
 TEST(test_policy_interrupted) {
-  batch x = batch_new(2, 10, 3000, 5, 1);
+  DONE(batch_free) batch x = batch_new(2, 10, 3000, 5, 1);
   fopo_draw_key key = {1, 1};
   fopo_interrupt_request();
   assert_int_equal(run_policy(&x, NULL, NULL, key), FOPO_ERR_INTERRUPTED);
   fopo_interrupt_clear();
-  assert_int_equal(run_policy(&x, NULL, NULL, key), FOPO_OK);
-  batch_free(&x);
+  ok(run_policy(&x, NULL, NULL, key));
 }
 
 /* ---- optimisers ---- */
 
 TEST(test_adam) {
   enum { N = 37 };
-  float *theta = normals(N, 1, 13), *m = room(N, sizeof *m), *v = room(N, sizeof *v);
+  FREED(free) float *theta = normals(N, 1, 13), *m = room(N, sizeof *m), *v = room(N, sizeof *v);
   double wanted[N], dm[N] = {0}, dv[N] = {0};
   for (size_t i = 0; i < N; i++) wanted[i] = (double)theta[i];
   for (uint64_t t = 1; t <= 20; t++) {
-    float *G = normals(N, 1, 100 + t);
+    FREED(free) float *G = normals(N, 1, 100 + t);
     fopo_adam o = {{.lr = 1e-2, .weight_decay = 0.1}, 0.9, 0.999, 1e-8, t};
-    assert_int_equal(d->ops->adam(d, &(fopo_parameters){theta, m, v, NULL, N}, G, &o), FOPO_OK);
+    ok(d->ops->adam(d, &(fopo_parameters){theta, m, v, NULL, N}, G, &o));
     for (size_t i = 0; i < N; i++) {
       double g = (double)G[i] - 0.1 * wanted[i];
       dm[i] = 0.9 * dm[i] + 0.1 * g;
@@ -908,29 +873,25 @@ TEST(test_adam) {
       wanted[i] += 1e-2 * mhat / (sqrt(vhat) + 1e-8);
       assert_near((double)theta[i], wanted[i], 1e-5);
     }
-    free(G);
   }
-  free(theta);
-  free(m);
-  free(v);
 }
 
 /* Decoupled weight decay (Loshchilov and Hutter 2019, Algorithm 2) of a gradient that is clipped.
  */
 TEST(test_adamw) {
   enum { N = 37 };
-  float *theta = normals(N, 1, 13), *m = room(N, sizeof *m), *v = room(N, sizeof *v);
+  FREED(free) float *theta = normals(N, 1, 13), *m = room(N, sizeof *m), *v = room(N, sizeof *v);
   double x[N], dm[N] = {0}, dv[N] = {0};
   for (size_t i = 0; i < N; i++) x[i] = (double)theta[i];
   for (uint64_t t = 1; t <= 20; t++) {
     double lr = 1e-2 * (double)t, norm;
-    float *G = normals(N, 1, 100 + t);
-    assert_int_equal(d->ops->norm2(d, &norm, G, N), FOPO_OK);
+    FREED(free) float *G = normals(N, 1, 100 + t);
+    ok(d->ops->norm2(d, &norm, G, N));
     norm = sqrt(norm);
     fopo_update u = {.lr = lr, .weight_decay = 0.1, .decoupled = 1, .norm = norm};
     u.clip = t % 2 ? norm / 3 : norm * 3;
     fopo_adam o = {u, 0.9, 0.999, 1e-8, t};
-    assert_int_equal(d->ops->adam(d, &(fopo_parameters){theta, m, v, NULL, N}, G, &o), FOPO_OK);
+    ok(d->ops->adam(d, &(fopo_parameters){theta, m, v, NULL, N}, G, &o));
     for (size_t i = 0; i < N; i++) {
       double g = (double)G[i] / (t % 2 ? 3 : 1);
       dm[i] = 0.9 * dm[i] + 0.1 * g;
@@ -939,26 +900,21 @@ TEST(test_adamw) {
       x[i] -= lr * (0.1 * x[i] - mhat / (sqrt(vhat) + 1e-8));
       assert_near((double)theta[i], x[i], 1e-5);
     }
-    free(G);
   }
-  free(theta);
-  free(m);
-  free(v);
 }
 
 TEST(test_sgd) {
   float theta[2] = {1, 2}, velocity[2] = {0.5f, 0};
   const float G[2] = {3, -1};
   fopo_sgd o = {{.lr = 0.1, .weight_decay = 0.01}, 0.5};
-  assert_int_equal(d->ops->sgd(d, &(fopo_parameters){theta, velocity, NULL, NULL, 2}, G, &o),
-                   FOPO_OK);
+  ok(d->ops->sgd(d, &(fopo_parameters){theta, velocity, NULL, NULL, 2}, G, &o));
   assert_near((double)velocity[0], 0.25 + 3 - 0.01, 1e-6);
   assert_near((double)theta[0], 1 + 0.1 * 3.24, 1e-6);
   assert_near((double)theta[1], 2 + 0.1 * -1.02, 1e-6);
 
   float other[2] = {1, 2}, still[2] = {0};
   o.u = (fopo_update){.lr = 0.1, .weight_decay = 0.5, .decoupled = 1, .clip = 1, .norm = 5};
-  assert_int_equal(d->ops->sgd(d, &(fopo_parameters){other, still, NULL, NULL, 2}, G, &o), FOPO_OK);
+  ok(d->ops->sgd(d, &(fopo_parameters){other, still, NULL, NULL, 2}, G, &o));
   assert_near((double)still[0], 0.6, 1e-6);
   assert_near((double)other[0], 1 - 0.05 + 0.06, 1e-6);
   assert_near((double)other[1], 2 - 0.1 - 0.02, 1e-6);
@@ -1024,30 +980,27 @@ static void whole_step(step_result *out, const batch *x, const mixture_case *mix
 
 TEST(test_threads) {
   int before = fopo_threads();
-  batch x = batch_new(9, 300, 5000, 40, 2);
+  DONE(batch_free) batch x = batch_new(9, 300, 5000, 40, 2);
   mixture_case mix = mixture_of(0.5);
-  step_result *one = room(1, sizeof *one), *many = room(1, sizeof *many);
-  assert_int_equal(fopo_threads_set(1), FOPO_OK);
+  FREED(free) step_result *one = room(1, sizeof *one), *many = room(1, sizeof *many);
+  ok(fopo_threads_set(1));
   whole_step(one, &x, &mix);
   for (int threads = 2; threads <= 4; threads += 2) {
     memset(many, 0, sizeof *many);
-    assert_int_equal(fopo_threads_set(threads), FOPO_OK);
+    ok(fopo_threads_set(threads));
     whole_step(many, &x, &mix);
     assert_memory_equal(many, one, sizeof *one);
   }
   fopo_threads_set(before);
-  free(one);
-  free(many);
-  batch_free(&x);
 }
 
 /* Only the first step allocates; an allocation that fails leaves the device usable. */
 TEST(test_step_allocates_once) {
-  batch x = batch_new(9, 300, 5000, 40, 2);
+  DONE(batch_free) batch x = batch_new(9, 300, 5000, 40, 2);
   mixture_case mix = mixture_of(0.5);
-  step_result *result = room(1, sizeof *result);
+  FREED(free) step_result *result = room(1, sizeof *result);
   fopo_device *saved = d;
-  assert_int_equal(fopo_device_open(&d, "cpu"), FOPO_OK);
+  ok(fopo_device_open(&d, "cpu"));
   float V[9 * 40], stats[9 * FOPO_STATS];
   fopo_memory_fail_after(0, 0);
   assert_int_equal(run_snis(V, NULL, stats, &x, INFINITY), FOPO_ERR_MEMORY);
@@ -1059,8 +1012,6 @@ TEST(test_step_allocates_once) {
   fopo_memory_fail_after(-1, 0);
   fopo_device_close(d);
   d = saved;
-  free(result);
-  batch_free(&x);
 }
 
 TEST(test_tables_agree) {
@@ -1071,7 +1022,7 @@ TEST(test_tables_agree) {
       print_message("%s: skipped, this CPU lacks it\n", name);
       continue;
     }
-    assert_int_equal(fopo_kernels_force(name), FOPO_OK);
+    ok(fopo_kernels_force(name));
     check_snis(&x, -3.0f, 2e-5);
   }
   fopo_kernels_force(before);
@@ -1088,7 +1039,7 @@ TEST(test_contexts_with_candidates) {
   fopo_candidate_sets sets = {.k = 3, .counts = counts};
   fopo_device_batch shape = {.B = B, .with_candidates = 2};
   fopo_statistics sums = {0};
-  assert_int_equal(d->ops->add_stats(d, &sums, stats, &sets, 1, &shape), FOPO_OK);
+  ok(d->ops->add_stats(d, &sums, stats, &sets, 1, &shape));
   assert_true(sums.contexts == 4 && sums.n_with_candidates == 2 && sums.short_rows == 1);
   assert_true(sums.reward == 4 && sums.head_mass == 2);
 }
@@ -1102,7 +1053,7 @@ TEST(test_order_of_draws) {
   fopo_item_gradient g = {rows, touched, 0};
   fopo_samples samples = {.ids = ids};
   fopo_device_batch shape = {.B = 1, .S = 5, .P = 3, .L = 1, .Q = Q};
-  assert_int_equal(d->ops->items_gradient(d, &g, c, &samples, 1.0f, &shape), FOPO_OK);
+  ok(d->ops->items_gradient(d, &g, c, &samples, 1.0f, &shape));
   assert_true(g.n == 2 && touched[0] == 0 && touched[1] == 1);
   assert_true(rows[0] == 5.0f && rows[1] == 0.0f);
 }

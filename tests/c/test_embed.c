@@ -2,9 +2,7 @@
 #include <math.h>
 
 #include "checks.h"
-#include "core/memory.h"
 #include "core/progress.h"
-#include "core/status.h"
 #include "core/threads.h"
 #include "data/embed.h"
 #include "data/world/synthetic.h"
@@ -37,8 +35,8 @@ static int drop_split(void **state) {
 
 static fopo_matrix embed(fopo_scale scale, float *s) {
   fopo_matrix items;
-  assert_int_equal(fopo_matrix_init(&items, P, L), FOPO_OK);
-  assert_int_equal(fopo_embed_svd(items, s, &split.train, scale, &svd), FOPO_OK);
+  ok(fopo_matrix_init(&items, P, L));
+  ok(fopo_embed_svd(items, s, &split.train, scale, &svd));
   return items;
 }
 
@@ -56,7 +54,7 @@ static size_t items_seen(void) {
 /* M V = U S: the columns of M V are orthogonal with norms s, M being X + Y. */
 TEST(columns_are_singular_vectors) {
   float s[L];
-  fopo_matrix V = embed(FOPO_SCALE_NONE, s);
+  DONE(fopo_matrix_done) fopo_matrix V = embed(FOPO_SCALE_NONE, s);
   double gram[L][L] = {{0}}, product[L][L] = {{0}};
   for (size_t a = 0; a < P; a++) {
     for (size_t i = 0; i < L; i++) {
@@ -83,13 +81,14 @@ TEST(columns_are_singular_vectors) {
       assert_true(fabs(product[i][j] - square) < 2e-3 * (double)s[0] * (double)s[0]);
     }
   }
-  fopo_matrix_done(&V);
 }
 
 TEST(scales_are_as_told) {
   float s[L];
-  fopo_matrix V = embed(FOPO_SCALE_NONE, s), root = embed(FOPO_SCALE_SQRT, NULL);
-  fopo_matrix sigma = embed(FOPO_SCALE_SIGMA, NULL);
+  DONE(fopo_matrix_done)
+  fopo_matrix V = embed(FOPO_SCALE_NONE, s),
+              root = embed(FOPO_SCALE_SQRT, NULL);
+  DONE(fopo_matrix_done) fopo_matrix sigma = embed(FOPO_SCALE_SIGMA, NULL);
   double sum = 0, seen = (double)items_seen();
   for (size_t j = 0; j < L; j++) sum += (double)s[j];
   for (size_t a = 0; a < P; a++) {
@@ -100,16 +99,13 @@ TEST(scales_are_as_told) {
     }
   }
   assert_true(fabs(fopo_matrix_norm2(root) / seen - 1) < 1e-3);
-  fopo_matrix_done(&V);
-  fopo_matrix_done(&root);
-  fopo_matrix_done(&sigma);
 }
 
 TEST(contexts_are_means) {
-  fopo_matrix items = embed(FOPO_SCALE_SQRT, NULL), x;
+  DONE(fopo_matrix_done) fopo_matrix items = embed(FOPO_SCALE_SQRT, NULL), x;
   const fopo_csr *X = &split.train.X;
-  assert_int_equal(fopo_matrix_init(&x, X->rows, L), FOPO_OK);
-  assert_int_equal(fopo_contexts(x, &split.train, items, FOPO_CONTEXTS_MEAN), FOPO_OK);
+  ok(fopo_matrix_init(&x, X->rows, L));
+  ok(fopo_contexts(x, &split.train, items, FOPO_CONTEXTS_MEAN));
   for (size_t row = 0; row < X->rows; row++) {
     for (size_t j = 0; j < L; j++) {
       double sum = 0, n = (double)fopo_csr_count(X, row);
@@ -120,9 +116,9 @@ TEST(contexts_are_means) {
     }
   }
   /* the same direction, of length 1 */
-  fopo_matrix unit;
-  assert_int_equal(fopo_matrix_init(&unit, X->rows, L), FOPO_OK);
-  assert_int_equal(fopo_contexts(unit, &split.train, items, FOPO_CONTEXTS_UNIT), FOPO_OK);
+  DONE(fopo_matrix_done) fopo_matrix unit;
+  ok(fopo_matrix_init(&unit, X->rows, L));
+  ok(fopo_contexts(unit, &split.train, items, FOPO_CONTEXTS_UNIT));
   for (size_t row = 0; row < X->rows; row++) {
     const float *a = fopo_matrix_row(x, row), *b = fopo_matrix_row(unit, row);
     double aa = 0, ab = 0, bb = 0;
@@ -133,60 +129,49 @@ TEST(contexts_are_means) {
     }
     assert_true(fabs(bb - 1) < 1e-5 && fabs(ab / sqrt(aa) - 1) < 1e-5);
   }
-  fopo_matrix_done(&unit);
-  fopo_matrix_done(&x);
-  fopo_matrix_done(&items);
 }
 
 TEST(empty_context_is_zero) {
-  fopo_sessions s = {0};
-  fopo_matrix items = embed(FOPO_SCALE_NONE, NULL), x;
-  assert_int_equal(fopo_csr_init(&s.X, 2, P, 1, 0), FOPO_OK);
+  DONE(fopo_sessions_done) fopo_sessions s = {0};
+  DONE(fopo_matrix_done) fopo_matrix items = embed(FOPO_SCALE_NONE, NULL), x;
+  ok(fopo_csr_init(&s.X, 2, P, 1, 0));
   s.X.indptr[2] = 1;
   s.X.ids[0] = 5;
-  assert_int_equal(fopo_matrix_init(&x, 2, L), FOPO_OK);
+  ok(fopo_matrix_init(&x, 2, L));
   for (size_t k = 0; k < 2 * L; k++) x.x[k] = 9;
-  assert_int_equal(fopo_contexts(x, &s, items, FOPO_CONTEXTS_MEAN), FOPO_OK);
+  ok(fopo_contexts(x, &s, items, FOPO_CONTEXTS_MEAN));
   for (size_t j = 0; j < L; j++) assert_true(x.x[j] == 0);
   assert_memory_equal(x.x + L, items.x + 5 * L, L * sizeof *x.x);
-  fopo_matrix_done(&x);
-  fopo_matrix_done(&items);
-  fopo_sessions_done(&s);
 }
 
 TEST(same_for_any_threads) {
   int before = fopo_threads();
   size_t n = split.train.X.rows;
   fopo_threads_set(1);
-  fopo_matrix items = embed(FOPO_SCALE_SQRT, NULL), x, y;
-  assert_int_equal(fopo_matrix_init(&x, n, L), FOPO_OK);
-  assert_int_equal(fopo_matrix_init(&y, n, L), FOPO_OK);
-  assert_int_equal(fopo_contexts(x, &split.train, items, FOPO_CONTEXTS_MEAN), FOPO_OK);
+  DONE(fopo_matrix_done) fopo_matrix items = embed(FOPO_SCALE_SQRT, NULL), x, y;
+  ok(fopo_matrix_init(&x, n, L));
+  ok(fopo_matrix_init(&y, n, L));
+  ok(fopo_contexts(x, &split.train, items, FOPO_CONTEXTS_MEAN));
   for (int threads = 2; threads <= 4; threads += 2) {
     fopo_threads_set(threads);
-    fopo_matrix again = embed(FOPO_SCALE_SQRT, NULL);
+    DONE(fopo_matrix_done) fopo_matrix again = embed(FOPO_SCALE_SQRT, NULL);
     assert_memory_equal(items.x, again.x, (size_t)P * L * sizeof *items.x);
-    assert_int_equal(fopo_contexts(y, &split.train, again, FOPO_CONTEXTS_MEAN), FOPO_OK);
+    ok(fopo_contexts(y, &split.train, again, FOPO_CONTEXTS_MEAN));
     assert_memory_equal(x.x, y.x, n * L * sizeof *x.x);
-    fopo_matrix_done(&again);
   }
   fopo_threads_set(before);
-  fopo_matrix_done(&x);
-  fopo_matrix_done(&y);
-  fopo_matrix_done(&items);
 }
 
 TEST(refusals) {
-  fopo_matrix items = embed(FOPO_SCALE_NONE, NULL), x;
+  DONE(fopo_matrix_done) fopo_matrix items = embed(FOPO_SCALE_NONE, NULL), x;
   fopo_matrix fewer = fopo_matrix_rows(items, 0, P - 1);
   fopo_sessions none = {.X = {.cols = P}};
-  assert_int_equal(fopo_matrix_init(&x, split.train.X.rows, L), FOPO_OK);
-  assert_int_equal(fopo_embed_svd(fewer, NULL, &split.train, FOPO_SCALE_NONE, &svd),
-                   FOPO_ERR_ARGUMENT);
-  says("599 x 6");
+  ok(fopo_matrix_init(&x, split.train.X.rows, L));
+  refused(fopo_embed_svd(fewer, NULL, &split.train, FOPO_SCALE_NONE, &svd), FOPO_ERR_ARGUMENT,
+          "599 x 6");
   assert_int_equal(fopo_embed_svd(items, NULL, &none, FOPO_SCALE_NONE, &svd), FOPO_ERR_ARGUMENT);
-  assert_int_equal(fopo_contexts(x, &split.train, fewer, FOPO_CONTEXTS_MEAN), FOPO_ERR_ARGUMENT);
-  says("599 items");
+  refused(fopo_contexts(x, &split.train, fewer, FOPO_CONTEXTS_MEAN), FOPO_ERR_ARGUMENT,
+          "599 items");
   assert_int_equal(fopo_contexts(x, &split.test, items, FOPO_CONTEXTS_MEAN), FOPO_ERR_ARGUMENT);
 
   fopo_interrupt_request();
@@ -194,14 +179,12 @@ TEST(refusals) {
   assert_int_equal(fopo_embed_svd(items, NULL, &split.train, FOPO_SCALE_NONE, &svd),
                    FOPO_ERR_INTERRUPTED);
   fopo_interrupt_clear();
-  assert_int_equal(fopo_contexts(x, &split.train, items, FOPO_CONTEXTS_MEAN), FOPO_OK);
-  fopo_matrix_done(&x);
-  fopo_matrix_done(&items);
+  ok(fopo_contexts(x, &split.train, items, FOPO_CONTEXTS_MEAN));
 }
 
 TEST(survives_lack_of_memory) {
-  fopo_matrix items;
-  assert_int_equal(fopo_matrix_init(&items, P, L), FOPO_OK);
+  DONE(fopo_matrix_done) fopo_matrix items;
+  ok(fopo_matrix_init(&items, P, L));
   size_t blocks = fopo_memory_in_use().blocks;
   int status = FOPO_ERR_MEMORY;
   for (long n = 0; status != FOPO_OK; n++) {
@@ -211,7 +194,6 @@ TEST(survives_lack_of_memory) {
     assert_true(status == FOPO_OK || status == FOPO_ERR_MEMORY);
     assert_int_equal(fopo_memory_in_use().blocks, blocks);
   }
-  fopo_matrix_done(&items);
 }
 
 int main(void) { return run_all(make_split, drop_split); }

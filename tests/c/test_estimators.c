@@ -6,6 +6,8 @@
  * [L, L] gradient: one number each, with a standard error. */
 #include "small_world.h"
 
+FREED_BY(fopo_index_free, fopo_index)
+
 enum { DIM = 3, ENTRIES = DIM * DIM, DIRECTIONS = 3, COPIES = 64 };
 
 /* All contexts become context 0. */
@@ -109,7 +111,7 @@ static double worst(const deviation *d, const char *name) {
 /* -- unbiased --------------------------------------------------------------------------------- */
 
 TEST(test_reinforce) {
-  small_world w;
+  DONE(small_world_done) small_world w;
   tiny_world(&w, 30, 0.5, 1);
   for (int baseline = 0; baseline < 2; baseline++) {
     /* few samples: unbiased at any S */
@@ -119,7 +121,6 @@ TEST(test_reinforce) {
     assert_true(worst(&d, baseline ? "reinforce, mean, S = 5" : "reinforce, none, S = 5") < 3.0);
     assert_true(fabs(mean_of(&d.reward)) < 3.0 * error_of(&d.reward));
   }
-  small_world_done(&w);
 }
 
 /* -- snis ------------------------------------------------------------------------------------- */
@@ -137,8 +138,8 @@ static const char *const snis_names[] = {"uniform", "mixture, iid", "mixture, st
 
 /* So many samples that the bias is far below the standard error. */
 TEST(test_snis) {
-  small_world w;
-  fopo_index *ix = NULL;
+  DONE(small_world_done) small_world w;
+  FREED(fopo_index_free) fopo_index *ix = NULL;
   tiny_world(&w, 30, 0.5, 2);
   ok(fopo_index_exact(&ix, w.items));
   for (int which = 0; which < 3; which++) {
@@ -146,8 +147,6 @@ TEST(test_snis) {
     assert_true(worst(&d, snis_names[which]) < 3.0);
     assert_true(fabs(mean_of(&d.reward)) < 3.0 * error_of(&d.reward));
   }
-  fopo_index_free(ix);
-  small_world_done(&w);
 }
 
 static fopo_gradient_options head_tail(fopo_index *ix, size_t k, size_t U) {
@@ -159,8 +158,8 @@ static fopo_gradient_options head_tail(fopo_index *ix, size_t k, size_t U) {
 /* Head and tail: no bias to be seen with a long tail, one of order 1 / U (here less: a draw in each
  * strip) with a short one; and with as many rows its variance is below that of SNIS. */
 TEST(test_head_tail) {
-  small_world w;
-  fopo_index *ix = NULL;
+  DONE(small_world_done) small_world w;
+  FREED(fopo_index_free) fopo_index *ix = NULL;
   tiny_world(&w, 400, 0.5, 2);
   ok(fopo_index_exact(&ix, w.items));
   deviation d = measure(&w, head_tail(ix, 40, 300), 100);
@@ -178,8 +177,6 @@ TEST(test_head_tail) {
     assert_true(fabs(mean_of(&many.along[k])) < fabs(mean_of(&few.along[k])) / 4.0 + 3.0 * se);
     assert_true(se < error_of(&few.along[k]) && se < error_of(&mixed.along[k]));
   }
-  fopo_index_free(ix);
-  small_world_done(&w);
 }
 
 static fopo_gradient_options shared(size_t H, size_t U) {
@@ -189,7 +186,7 @@ static fopo_gradient_options shared(size_t H, size_t U) {
 /* The same of a head that all contexts share: no bias with a long tail, and less of it, and less
  * variance, the more of the policy the head holds. */
 TEST(test_shared_head) {
-  small_world w;
+  DONE(small_world_done) small_world w;
   tiny_world(&w, 400, 0.5, 2);
   deviation d = measure(&w, shared(40, 300), 100);
   assert_true(worst(&d, "shared head 40, tail 300") < 3.0);
@@ -206,13 +203,12 @@ TEST(test_shared_head) {
     assert_true(se < error_of(&few.along[k]));
     assert_true(error_of(&large.along[k]) < error_of(&few.along[k]));
   }
-  small_world_done(&w);
 }
 
 /* The share of pi inside the candidates, as estimated and as it is. */
 TEST(test_head_mass) {
-  small_world w;
-  fopo_index *ix = NULL;
+  DONE(small_world_done) small_world w;
+  FREED(fopo_index_free) fopo_index *ix = NULL;
   tiny_world(&w, 30, 0.5, 2);
   ok(fopo_index_exact(&ix, w.items));
   deviation d = measure(&w, snis(1, ix, 4000), 40);
@@ -229,8 +225,6 @@ TEST(test_head_mass) {
                 error_of(&d.head_mass));
   assert_true(fabs(mean_of(&d.head_mass) - mass) < 3.0 * error_of(&d.head_mass));
   fopo_free(theta);
-  fopo_index_free(ix);
-  small_world_done(&w);
 }
 
 /* Along the direction that strays most at the smallest S. A mixture of few candidates and few
@@ -238,8 +232,8 @@ TEST(test_head_mass) {
 TEST(test_bias) {
   static const size_t samples[] = {8, 32, 128};
   static const uint32_t steps[] = {100, 400, 1600};
-  small_world w;
-  fopo_index *ix = NULL;
+  DONE(small_world_done) small_world w;
+  FREED(fopo_index_free) fopo_index *ix = NULL;
   tiny_world(&w, 30, 0.5, 3);
   ok(fopo_index_exact(&ix, w.items));
   for (int which = 0; which < 3; which++) {
@@ -263,8 +257,6 @@ TEST(test_bias) {
     double least = fmin(fmin(scaled[0], scaled[1]), scaled[2]);
     assert_true(fmax(fmax(scaled[0], scaled[1]), scaled[2]) < 1.7 * least);
   }
-  fopo_index_free(ix);
-  small_world_done(&w);
 }
 
 /* -- the test's own teeth --------------------------------------------------------------------- */
@@ -305,15 +297,13 @@ static deviation by_hand(small_world *w, fopo_index *ix, int forget, uint32_t st
 }
 
 TEST(test_teeth) {
-  small_world w;
-  fopo_index *ix = NULL;
+  DONE(small_world_done) small_world w;
+  FREED(fopo_index_free) fopo_index *ix = NULL;
   tiny_world(&w, 30, 0.5, 2);
   ok(fopo_index_exact(&ix, w.items));
   deviation right = by_hand(&w, ix, 0, 40), wrong = by_hand(&w, ix, 1, 40);
   assert_true(worst(&right, "by hand") < 3.0);
   assert_true(worst(&wrong, "by hand, log q forgotten") > 5.0);
-  fopo_index_free(ix);
-  small_world_done(&w);
 }
 
 int main(void) {

@@ -3,6 +3,8 @@
  * items that move. */
 #include "small_world.h"
 
+FREED_BY(fopo_gradient_free, fopo_gradient)
+
 enum { P = 700, N = 45, L = 13 };
 
 /* The gradient [L, L] of the first B contexts. */
@@ -37,7 +39,7 @@ static void set_up(small_world *w) { small_world_init(w, P, N, L, 0.03, 0.25, 5)
 /* One row and whole chunks and one more, half a panel of contexts, a whole one and one more. */
 TEST(test_whole_tail) {
   static const size_t heads[] = {1, 127, 128, 129, 600, P - 1}, batches[] = {1, 16, 17, 32, 33, N};
-  small_world w;
+  DONE(small_world_done) small_world w;
   set_up(&w);
   double *theta = small_world_theta(&w), exact[L * L];
   for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
@@ -54,7 +56,6 @@ TEST(test_whole_tail) {
     assert_true(stats.sum.n_with_candidates == (double)B && stats.sum.short_rows == 0.0);
   }
   fopo_free(theta);
-  small_world_done(&w);
 }
 
 /* Rounds the H items of largest norm to bfloat16. */
@@ -84,7 +85,7 @@ static void round_head(small_world *w, size_t H) {
 TEST(test_rounded) {
   static const size_t heads[] = {1, 129, P - 1};
   for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
-    small_world w;
+    DONE(small_world_done) small_world w;
     set_up(&w);
     double *theta = small_world_theta(&w), exact[L * L];
     float G[L * L], plain[L * L], truth[L * L];
@@ -100,17 +101,16 @@ TEST(test_rounded) {
     assert_true(relative(G, plain) > (i == 0 ? 0.0 : 1e-4) && relative(G, plain) < 0x1p-7);
     assert_true(fabs(stats.mean.reward - reward) < 1e-5 * reward);
     fopo_free(theta);
-    small_world_done(&w);
   }
 }
 
 /* A gradient that is set to other products packs its head anew. */
 TEST(test_products_set) {
-  small_world w;
+  DONE(small_world_done) small_world w;
   set_up(&w);
   float G[2][L * L], wanted[L * L];
   fopo_gradient_options o = {.estimator = &fopo_estimator_head_tail, .samples = 40, .head = 300};
-  fopo_gradient *g;
+  FREED(fopo_gradient_free) fopo_gradient *g = NULL;
   fopo_gradient_stats stats;
   ok(fopo_gradient_new(&g, &o));
   ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
@@ -122,8 +122,6 @@ TEST(test_products_set) {
     assert_memory_equal(G[i], wanted, sizeof wanted);
   }
   assert_true(relative(G[1], G[0]) > 0.0);
-  fopo_gradient_free(g);
-  small_world_done(&w);
 }
 
 static void assert_close(double a, double b) {
@@ -146,16 +144,15 @@ static void compare_with_listed(small_world *w, double most) {
 }
 
 TEST(test_hits) {
-  small_world w;
+  DONE(small_world_done) small_world w;
   set_up(&w);
   compare_with_listed(&w, 1e-5);
-  small_world_done(&w);
 }
 
 /* The credit of a log: one item of a context earns something, in the head or outside, and the
  * reward may be negative. */
 TEST(test_credit) {
-  small_world w;
+  DONE(small_world_done) small_world w;
   uint32_t actions[N];
   float rewards[N], propensities[N];
   set_up(&w);
@@ -170,11 +167,10 @@ TEST(test_credit) {
   ok(fopo_reward_init(&w.reward, &fopo_reward_ips, &source));
   compare_with_listed(&w, 1e-3); /* the listed draws subtract the least reward, which is large */
   fopo_reward_done(&w.reward);
-  small_world_done(&w);
 }
 
 TEST(test_threads) {
-  small_world w;
+  DONE(small_world_done) small_world w;
   float one[L * L], more[L * L];
   int before = fopo_threads();
   set_up(&w);
@@ -186,15 +182,14 @@ TEST(test_threads) {
     assert_memory_equal(one, more, sizeof one);
   }
   fopo_threads_set(before);
-  small_world_done(&w);
 }
 
 /* The head is the order by norm of now, after a refresh. */
 TEST(test_refresh) {
-  small_world w;
+  DONE(small_world_done) small_world w;
   set_up(&w);
   fopo_gradient_options o = {.estimator = &fopo_estimator_head_tail, .samples = 5, .head = 1};
-  fopo_gradient *g;
+  FREED(fopo_gradient_free) fopo_gradient *g = NULL;
   fopo_gradient_stats small, large;
   ok(fopo_gradient_new(&g, &o));
   assert_true(fopo_gradient_orders_items(g));
@@ -207,15 +202,13 @@ TEST(test_refresh) {
   print_message("mass of a head of one: %.3f, then %.3f\n", small.mean.head_mass,
                 large.mean.head_mass);
   assert_true(large.mean.head_mass > small.mean.head_mass + 0.2);
-  fopo_gradient_free(g);
-  small_world_done(&w);
 }
 
 TEST(test_too_large) {
-  small_world w;
+  DONE(small_world_done) small_world w;
   set_up(&w);
   fopo_gradient_options o = {.estimator = &fopo_estimator_head_tail, .samples = 301, .head = 400};
-  fopo_gradient *g;
+  FREED(fopo_gradient_free) fopo_gradient *g = NULL;
   ok(fopo_gradient_new(&g, &o));
   ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
   refused(fopo_gradient_begin(g, NULL, w.rows, N, (fopo_draw_key){1, 1}), FOPO_ERR_ARGUMENT,
@@ -223,8 +216,6 @@ TEST(test_too_large) {
   o.samples = 300;
   ok(fopo_gradient_set(g, &o));
   ok(fopo_gradient_begin(g, NULL, w.rows, N, (fopo_draw_key){1, 1}));
-  fopo_gradient_free(g);
-  small_world_done(&w);
 }
 
 int main(void) { return run_all(NULL, NULL); }

@@ -4,15 +4,15 @@
 #include <unistd.h>
 
 #include "checks.h"
-#include "core/memory.h"
 #include "core/npz.h"
 #include "core/progress.h"
 #include "core/rng.h"
-#include "core/status.h"
 #include "core/threads.h"
 #include "kernels/kernels.h"
 #include "mips/index.h"
 #include "mips/topk.h"
+
+FREED_BY(fopo_index_free, fopo_index)
 
 /* ---- worlds ---- */
 
@@ -20,7 +20,7 @@ typedef enum { GAUSSIAN, HEAVY, SPARSE } shape;
 
 static fopo_matrix normal(size_t rows, size_t cols, uint64_t seed) {
   fopo_matrix m;
-  assert_int_equal(fopo_matrix_init(&m, rows, cols), FOPO_OK);
+  ok(fopo_matrix_init(&m, rows, cols));
   fopo_fill_normal(m.x, rows * cols, 1.0, seed, FOPO_STREAM_INIT);
   return m;
 }
@@ -62,7 +62,7 @@ static void answer_free(answer a) {
 
 static answer ask(fopo_index *ix, fopo_matrix Q, size_t k) {
   answer a = answer_new(Q.rows, k);
-  assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, k), FOPO_OK);
+  ok(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, k));
   return a;
 }
 
@@ -70,7 +70,7 @@ static fopo_index *hnsw_of(fopo_matrix items, size_t M, size_t ef, int determini
   fopo_hnsw_options o = {
       .M = M, .ef_construction = 80, .ef = ef, .seed = 5, .deterministic = deterministic};
   fopo_index *ix;
-  assert_int_equal(fopo_index_hnsw(&ix, items, &o), FOPO_OK);
+  ok(fopo_index_hnsw(&ix, items, &o));
   return ix;
 }
 
@@ -140,11 +140,11 @@ static void assert_sound(answer a, fopo_matrix items, fopo_matrix Q) {
 TEST(exact_kinds_agree_with_plain_search) {
   size_t P = 6000, ks[] = {1, 7, 256, 6000};
   for (int s = GAUSSIAN; s <= SPARSE; s++) {
-    fopo_matrix items = world(P, 19, (shape)s, 11), Q = normal(37, 19, 12);
+    DONE(fopo_matrix_done) fopo_matrix items = world(P, 19, (shape)s, 11), Q = normal(37, 19, 12);
     for (size_t j = 0; j < 19; j++) Q.x[5 * 19 + j] = 0.0f; /* all scores equal */
-    fopo_index *exact, *norm;
-    assert_int_equal(fopo_index_exact(&exact, items), FOPO_OK);
-    assert_int_equal(fopo_index_norm(&norm, items, 0), FOPO_OK);
+    FREED(fopo_index_free) fopo_index *exact = NULL, *norm = NULL;
+    ok(fopo_index_exact(&exact, items));
+    ok(fopo_index_norm(&norm, items, 0));
     for (size_t i = 0; i < 4; i++) {
       answer truth = plain(items, Q, ks[i]);
       answer a = ask(exact, Q, ks[i]), b = ask(norm, Q, ks[i]);
@@ -152,14 +152,12 @@ TEST(exact_kinds_agree_with_plain_search) {
       assert_same(truth, b);
       answer_free(truth), answer_free(a), answer_free(b);
     }
-    fopo_index_free(exact), fopo_index_free(norm);
-    fopo_matrix_done(&items), fopo_matrix_done(&Q);
   }
 }
 
 /* Views with a stride, one item, one dimension, and every batch size around a panel. */
 TEST(sizes_at_the_edges) {
-  fopo_matrix wide = normal(1100, 24, 21), queries = normal(300, 24, 22);
+  DONE(fopo_matrix_done) fopo_matrix wide = normal(1100, 24, 21), queries = normal(300, 24, 22);
   size_t Ps[] = {1, 2, 511, 512, 513, 1100}, Bs[] = {1, 2, 3, 31, 65, 300}, Ls[] = {1, 3, 16, 24};
   for (size_t i = 0; i < 6; i++) {
     for (size_t l = 0; l < 4; l++) {
@@ -167,35 +165,31 @@ TEST(sizes_at_the_edges) {
       items.rows = Ps[i], items.cols = Ls[l];
       Q.rows = Bs[(i + l) % 6], Q.cols = Ls[l];
       size_t k = Ps[i] < 5 ? Ps[i] : 5;
-      fopo_index *norm;
-      assert_int_equal(fopo_index_norm(&norm, items, 0), FOPO_OK);
+      FREED(fopo_index_free) fopo_index *norm = NULL;
+      ok(fopo_index_norm(&norm, items, 0));
       answer truth = plain(items, Q, k), a = ask(norm, Q, k);
       assert_same(truth, a);
       answer_free(truth), answer_free(a);
-      fopo_index_free(norm);
     }
   }
-  fopo_matrix_done(&wide), fopo_matrix_done(&queries);
 }
 
 /* Scores that differ by less than the rounding of a sum: the answer must not depend on how blocks
  * are summed. */
 TEST(nearly_equal_scores_are_ordered_by_their_dots) {
-  fopo_matrix items = normal(5000, 33, 31), Q = normal(40, 33, 32);
+  DONE(fopo_matrix_done) fopo_matrix items = normal(5000, 33, 31), Q = normal(40, 33, 32);
   for (size_t i = 1; i < items.rows; i++) {
     float *row = fopo_matrix_row(items, i);
     memcpy(row, items.x, items.cols * sizeof(float));
     row[i % 33] = nextafterf(row[i % 33], i % 2 ? INFINITY : -INFINITY);
   }
-  fopo_index *exact, *norm;
-  assert_int_equal(fopo_index_exact(&exact, items), FOPO_OK);
-  assert_int_equal(fopo_index_norm(&norm, items, 0), FOPO_OK);
+  FREED(fopo_index_free) fopo_index *exact = NULL, *norm = NULL;
+  ok(fopo_index_exact(&exact, items));
+  ok(fopo_index_norm(&norm, items, 0));
   answer truth = plain(items, Q, 50), a = ask(exact, Q, 50), b = ask(norm, Q, 50);
   assert_same(truth, a);
   assert_same(truth, b);
   answer_free(truth), answer_free(a), answer_free(b);
-  fopo_index_free(exact), fopo_index_free(norm);
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 static double norm_of(fopo_matrix m, size_t i) {
@@ -208,9 +202,9 @@ static double norm_of(fopo_matrix m, size_t i) {
 
 TEST(budget_keeps_to_the_largest_norms) {
   size_t P = 9000, budget = 700, k = 100;
-  fopo_matrix items = world(P, 16, GAUSSIAN, 41), Q = normal(20, 16, 42);
-  fopo_index *ix;
-  assert_int_equal(fopo_index_norm(&ix, items, budget), FOPO_OK);
+  DONE(fopo_matrix_done) fopo_matrix items = world(P, 16, GAUSSIAN, 41), Q = normal(20, 16, 42);
+  FREED(fopo_index_free) fopo_index *ix = NULL;
+  ok(fopo_index_norm(&ix, items, budget));
   answer a = ask(ix, Q, k);
   assert_sound(a, items, Q);
   for (size_t i = 0; i < Q.rows * k; i++) {
@@ -233,42 +227,40 @@ TEST(budget_keeps_to_the_largest_norms) {
   assert_sound(a, items, Q);
   answer_free(a);
   fopo_recall r;
-  assert_int_equal(fopo_index_recall(&r, ix, Q, 1000), FOPO_OK);
+  ok(fopo_index_recall(&r, ix, Q, 1000));
   assert_int_equal(r.short_rows, Q.rows);
   assert_int_equal(r.reachable, budget);
   assert_true(r.recall > 0.0 && r.recall <= 0.7);
-  fopo_index_free(ix);
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 /* With heavy-tailed norms a search scores a small part of the items. */
 TEST(heavy_tails_stop_early) {
-  fopo_matrix items = world(50000, 16, HEAVY, 51), Q = normal(64, 16, 52);
-  fopo_index *ix;
-  assert_int_equal(fopo_index_norm(&ix, items, 0), FOPO_OK);
+  DONE(fopo_matrix_done) fopo_matrix items = world(50000, 16, HEAVY, 51), Q = normal(64, 16, 52);
+  FREED(fopo_index_free) fopo_index *ix = NULL;
+  ok(fopo_index_norm(&ix, items, 0));
   answer_free(ask(ix, Q, 1));
   fopo_index_facts facts = fopo_index_about(ix);
   assert_true(facts.scored < Q.rows * items.rows / 50);
   fopo_recall r;
-  assert_int_equal(fopo_index_recall(&r, ix, Q, 10), FOPO_OK);
+  ok(fopo_index_recall(&r, ix, Q, 10));
   assert_true(r.recall == 1.0 && r.mass == 1.0 && r.recall_at_1 == 1.0);
   assert_int_equal(r.short_rows, 0);
-  fopo_index_free(ix);
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 TEST(same_bits_for_any_number_of_threads) {
   int before = fopo_threads(), counts[] = {1, 2, 4};
   size_t Bs[] = {1, 9, 150};
-  fopo_matrix items = world(20000, 16, HEAVY, 61), queries = normal(150, 16, 62);
+  DONE(fopo_matrix_done)
+  fopo_matrix items = world(20000, 16, HEAVY, 61),
+              queries = normal(150, 16, 62);
   for (size_t b = 0; b < 3; b++) {
     fopo_matrix Q = fopo_matrix_rows(queries, 0, Bs[b]);
     answer first = {0};
     size_t scored = 0;
     for (size_t i = 0; i < 3; i++) {
-      assert_int_equal(fopo_threads_set(counts[i]), FOPO_OK);
-      fopo_index *ix;
-      assert_int_equal(fopo_index_norm(&ix, items, 0), FOPO_OK);
+      ok(fopo_threads_set(counts[i]));
+      FREED(fopo_index_free) fopo_index *ix = NULL;
+      ok(fopo_index_norm(&ix, items, 0));
       answer a = ask(ix, Q, 300);
       if (i == 0) {
         first = a;
@@ -278,20 +270,18 @@ TEST(same_bits_for_any_number_of_threads) {
         assert_int_equal(scored, fopo_index_about(ix).scored);
         answer_free(a);
       }
-      fopo_index_free(ix);
     }
     answer_free(first);
   }
   fopo_threads_set(before);
-  fopo_matrix_done(&items), fopo_matrix_done(&queries);
 }
 
 /* The second search of one shape allocates no memory. */
 TEST(repeated_searches_allocate_nothing) {
-  fopo_matrix items = world(3000, 16, HEAVY, 71), Q = normal(80, 16, 72);
+  DONE(fopo_matrix_done) fopo_matrix items = world(3000, 16, HEAVY, 71), Q = normal(80, 16, 72);
   fopo_index *kinds[3];
-  assert_int_equal(fopo_index_exact(&kinds[0], items), FOPO_OK);
-  assert_int_equal(fopo_index_norm(&kinds[1], items, 0), FOPO_OK);
+  ok(fopo_index_exact(&kinds[0], items));
+  ok(fopo_index_norm(&kinds[1], items, 0));
   kinds[2] = hnsw_of(items, 6, 40, 0);
   for (size_t i = 0; i < 3; i++) {
     answer_free(ask(kinds[i], Q, 20));
@@ -302,29 +292,27 @@ TEST(repeated_searches_allocate_nothing) {
     assert_int_equal(fopo_memory_in_use().bytes, held);
     fopo_index_free(kinds[i]);
   }
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 /* ---- refusals ---- */
 
 TEST(wrong_requests_are_named) {
-  fopo_matrix items = normal(100, 8, 81), Q = normal(4, 8, 82), thin = normal(4, 7, 83);
+  DONE(fopo_matrix_done)
+  fopo_matrix items = normal(100, 8, 81),
+              Q = normal(4, 8, 82), thin = normal(4, 7, 83);
   fopo_index *ix, *none;
-  assert_int_equal(fopo_index_norm(&ix, items, 0), FOPO_OK);
+  ok(fopo_index_norm(&ix, items, 0));
   answer a = answer_new(4, 200);
-  assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 101), FOPO_ERR_ARGUMENT);
-  says("k is 101 but the index holds 100 items");
+  refused(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 101), FOPO_ERR_ARGUMENT,
+          "k is 101 but the index holds 100 items");
   assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 0), FOPO_ERR_ARGUMENT);
-  assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, thin, 5), FOPO_ERR_ARGUMENT);
-  says("4 x 7");
+  refused(fopo_index_search(a.ids, a.scores, a.counts, ix, thin, 5), FOPO_ERR_ARGUMENT, "4 x 7");
   Q.x[2 * 8 + 3] = NAN;
-  assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 5), FOPO_ERR_NUMERIC);
-  says("3");
+  refused(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 5), FOPO_ERR_NUMERIC, "3");
   Q.x[2 * 8 + 3] = 3e38f;
-  assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 5), FOPO_ERR_NUMERIC);
-  says("overflow");
+  refused(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 5), FOPO_ERR_NUMERIC, "overflow");
   fopo_matrix nothing = {items.x, 0, 8, 8};
-  assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, nothing, 5), FOPO_OK);
+  ok(fopo_index_search(a.ids, a.scores, a.counts, ix, nothing, 5));
   assert_int_equal(fopo_index_exact(&none, nothing), FOPO_ERR_ARGUMENT);
   assert_null(none);
   items.x[7 * 8 + 2] = INFINITY;
@@ -332,18 +320,18 @@ TEST(wrong_requests_are_named) {
   assert_null(none);
   assert_int_equal(fopo_index_norm(&none, items, 0), FOPO_ERR_NUMERIC);
   items.x[7 * 8 + 2] = 1e19f;
-  assert_int_equal(fopo_index_norm(&none, items, 0), FOPO_ERR_NUMERIC);
-  says("row 8");
+  refused(fopo_index_norm(&none, items, 0), FOPO_ERR_NUMERIC, "row 8");
   answer_free(a);
   fopo_index_free(ix);
   fopo_index_free(NULL);
-  fopo_matrix_done(&items), fopo_matrix_done(&Q), fopo_matrix_done(&thin);
 }
 
 TEST(interruption_leaves_the_index_usable) {
-  fopo_matrix items = world(20000, 16, GAUSSIAN, 91), Q = normal(300, 16, 92);
-  fopo_index *ix;
-  assert_int_equal(fopo_index_exact(&ix, items), FOPO_OK);
+  DONE(fopo_matrix_done)
+  fopo_matrix items = world(20000, 16, GAUSSIAN, 91),
+              Q = normal(300, 16, 92);
+  FREED(fopo_index_free) fopo_index *ix = NULL;
+  ok(fopo_index_exact(&ix, items));
   answer a = answer_new(Q.rows, 3);
   fopo_interrupt_request();
   int status = fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 3);
@@ -354,8 +342,6 @@ TEST(interruption_leaves_the_index_usable) {
   answer truth = plain(items, few, 3), b = ask(ix, few, 3);
   assert_same(truth, b);
   answer_free(a), answer_free(b), answer_free(truth);
-  fopo_index_free(ix);
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 /* ---- hnsw ---- */
@@ -366,12 +352,14 @@ TEST(hnsw_keeps_its_recall) {
     double least10, least100;
   } floors[] = {{GAUSSIAN, 0.97, 0.9}, {HEAVY, 0.97, 0.85}};
   for (size_t i = 0; i < 2; i++) {
-    fopo_matrix items = world(2000, 16, floors[i].s, 111), Q = normal(100, 16, 112);
-    fopo_index *ix = hnsw_of(items, 16, 150, 0);
+    DONE(fopo_matrix_done)
+    fopo_matrix items = world(2000, 16, floors[i].s, 111),
+                Q = normal(100, 16, 112);
+    FREED(fopo_index_free) fopo_index *ix = hnsw_of(items, 16, 150, 0);
     fopo_recall r;
-    assert_int_equal(fopo_index_recall(&r, ix, Q, 10), FOPO_OK);
+    ok(fopo_index_recall(&r, ix, Q, 10));
     if (r.recall < floors[i].least10) fail_msg("recall at 10 is %.3f", r.recall);
-    assert_int_equal(fopo_index_recall(&r, ix, Q, 100), FOPO_OK);
+    ok(fopo_index_recall(&r, ix, Q, 100));
     if (r.recall < floors[i].least100) fail_msg("recall at 100 is %.3f", r.recall);
     assert_int_equal(r.short_rows, 0);
     answer a = ask(ix, Q, 30);
@@ -383,15 +371,13 @@ TEST(hnsw_keeps_its_recall) {
     assert_int_equal(facts.ef, 150);
     assert_int_equal(facts.queries, 300);
     assert_true(facts.scored > 300 && facts.scored < 300 * items.rows);
-    fopo_index_free(ix);
-    fopo_matrix_done(&items), fopo_matrix_done(&Q);
   }
 }
 
 /* With many equal rows some items cannot be reached: rows are short and say so. */
 TEST(hnsw_says_when_it_found_too_few) {
-  fopo_matrix items = world(900, 8, SPARSE, 121), Q = normal(20, 8, 122);
-  fopo_index *ix = hnsw_of(items, 4, 900, 1);
+  DONE(fopo_matrix_done) fopo_matrix items = world(900, 8, SPARSE, 121), Q = normal(20, 8, 122);
+  FREED(fopo_index_free) fopo_index *ix = hnsw_of(items, 4, 900, 1);
   answer a = ask(ix, Q, 900);
   assert_sound(a, items, Q);
   size_t reachable = fopo_index_about(ix).reachable;
@@ -401,35 +387,31 @@ TEST(hnsw_says_when_it_found_too_few) {
     assert_true(a.counts[b] <= reachable);
   }
   fopo_recall r;
-  assert_int_equal(fopo_index_recall(&r, ix, Q, 900), FOPO_OK);
+  ok(fopo_index_recall(&r, ix, Q, 900));
   assert_int_equal(r.short_rows, Q.rows);
   assert_int_equal(r.reachable, reachable);
   answer_free(a);
-  fopo_index_free(ix);
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 TEST(hnsw_takes_odd_sizes) {
-  fopo_matrix items = normal(40, 3, 131), Q = normal(5, 3, 132);
+  DONE(fopo_matrix_done) fopo_matrix items = normal(40, 3, 131), Q = normal(5, 3, 132);
   for (size_t n = 1; n <= 40; n += n < 4 ? 1 : 9) {
     items.rows = n;
-    fopo_index *ix = hnsw_of(items, 2, 0, 0);
+    FREED(fopo_index_free) fopo_index *ix = hnsw_of(items, 2, 0, 0);
     answer a = ask(ix, Q, n);
     assert_sound(a, items, Q);
     answer_free(a);
-    fopo_index_free(ix);
   }
   items.rows = 40;
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 TEST(hnsw_is_the_same_every_time) {
   int before = fopo_threads(), counts[] = {1, 2, 4};
-  fopo_matrix items = world(1500, 12, HEAVY, 141), Q = normal(50, 12, 142);
+  DONE(fopo_matrix_done) fopo_matrix items = world(1500, 12, HEAVY, 141), Q = normal(50, 12, 142);
   answer first = {0};
   for (size_t i = 0; i < 3; i++) {
-    assert_int_equal(fopo_threads_set(counts[i]), FOPO_OK);
-    fopo_index *ix = hnsw_of(items, 8, 60, 1);
+    ok(fopo_threads_set(counts[i]));
+    FREED(fopo_index_free) fopo_index *ix = hnsw_of(items, 8, 60, 1);
     answer a = ask(ix, Q, 40);
     if (i == 0) {
       first = a;
@@ -437,15 +419,13 @@ TEST(hnsw_is_the_same_every_time) {
       assert_same(first, a);
       answer_free(a);
     }
-    fopo_index_free(ix);
   }
   answer_free(first);
   fopo_threads_set(before);
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 TEST(hnsw_refuses_odd_options) {
-  fopo_matrix items = normal(50, 4, 151);
+  DONE(fopo_matrix_done) fopo_matrix items = normal(50, 4, 151);
   struct {
     fopo_hnsw_options o;
     const char *says;
@@ -462,11 +442,10 @@ TEST(hnsw_refuses_odd_options) {
   items.x[9] = NAN;
   assert_int_equal(fopo_index_hnsw(&ix, items, NULL), FOPO_ERR_NUMERIC);
   assert_null(ix);
-  fopo_matrix_done(&items);
 }
 
 TEST(an_interrupted_build_leaves_nothing) {
-  fopo_matrix items = normal(1000, 8, 161);
+  DONE(fopo_matrix_done) fopo_matrix items = normal(1000, 8, 161);
   size_t blocks = fopo_memory_in_use().blocks;
   fopo_index *ix;
   fopo_interrupt_request();
@@ -474,7 +453,6 @@ TEST(an_interrupted_build_leaves_nothing) {
   fopo_interrupt_clear();
   assert_null(ix);
   assert_int_equal(fopo_memory_in_use().blocks, blocks);
-  fopo_matrix_done(&items);
 }
 
 /* ---- hybrid ---- */
@@ -483,19 +461,21 @@ static fopo_index *hybrid_of(fopo_matrix items, double head, size_t ef, int dete
   fopo_hnsw_options o = {
       .M = 8, .ef_construction = 80, .ef = ef, .seed = 5, .deterministic = deterministic};
   fopo_index *ix;
-  assert_int_equal(fopo_index_hybrid(&ix, items, head, &o), FOPO_OK);
+  ok(fopo_index_hybrid(&ix, items, head, &o));
   return ix;
 }
 
 /* On heavy-tailed norms a hybrid is no worse than the graph alone, and nearly exact. */
 TEST(hybrid_beats_the_graph_on_heavy_tails) {
-  fopo_matrix items = world(4000, 16, HEAVY, 311), Q = normal(100, 16, 312);
-  fopo_index *graph = hnsw_of(items, 8, 150, 1), *ix = hybrid_of(items, 0.05, 150, 1);
+  DONE(fopo_matrix_done) fopo_matrix items = world(4000, 16, HEAVY, 311), Q = normal(100, 16, 312);
+  FREED(fopo_index_free)
+  fopo_index *graph = hnsw_of(items, 8, 150, 1),
+             *ix = hybrid_of(items, 0.05, 150, 1);
   size_t ks[] = {1, 10, 100};
   for (size_t i = 0; i < 3; i++) {
     fopo_recall alone, both;
-    assert_int_equal(fopo_index_recall(&alone, graph, Q, ks[i]), FOPO_OK);
-    assert_int_equal(fopo_index_recall(&both, ix, Q, ks[i]), FOPO_OK);
+    ok(fopo_index_recall(&alone, graph, Q, ks[i]));
+    ok(fopo_index_recall(&both, ix, Q, ks[i]));
     if (both.recall < 0.99 || both.recall < alone.recall) {
       fail_msg("recall at %zu is %.4f, the graph's %.4f", ks[i], both.recall, alone.recall);
     }
@@ -511,35 +491,31 @@ TEST(hybrid_beats_the_graph_on_heavy_tails) {
   assert_int_equal(facts.M, 8);
   assert_true(facts.reachable > 200 && facts.reachable <= 4000);
   assert_true(facts.reachable >= fopo_index_about(graph).reachable);
-  fopo_index_free(graph), fopo_index_free(ix);
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 /* If the answer from the prefix is exact by the bound of norms, the graph is not searched. */
 TEST(an_exact_prefix_needs_no_graph) {
-  fopo_matrix items = normal(3000, 8, 321), Q = normal(60, 8, 322);
+  DONE(fopo_matrix_done) fopo_matrix items = normal(3000, 8, 321), Q = normal(60, 8, 322);
   for (size_t i = 0; i < items.rows; i++) {
     float scale = i % 10 == 3 ? 100.0f : 0.001f; /* 300 of large norm */
     for (size_t j = 0; j < items.cols; j++) fopo_matrix_row(items, i)[j] *= scale;
   }
-  fopo_index *ix = hybrid_of(items, 0.1, 10, 1);
+  FREED(fopo_index_free) fopo_index *ix = hybrid_of(items, 0.1, 10, 1);
   answer truth = plain(items, Q, 20), a = ask(ix, Q, 20);
   assert_same(truth, a);
   assert_true(fopo_index_about(ix).scored <= 300 * Q.rows);
   answer_free(truth), answer_free(a);
-  fopo_index_free(ix);
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 /* Every size of prefix, down to one item in it or one in the graph; k up to all items. */
 TEST(hybrid_takes_odd_sizes) {
-  fopo_matrix items = world(41, 3, SPARSE, 331), Q = normal(5, 3, 332);
+  DONE(fopo_matrix_done) fopo_matrix items = world(41, 3, SPARSE, 331), Q = normal(5, 3, 332);
   for (size_t j = 0; j < 3; j++) Q.x[2 * 3 + j] = 0.0f;
   double heads[] = {0.0, 1e-9, 0.5, 0.999999};
   for (size_t n = 2; n <= 41; n += n < 4 ? 1 : 9) {
     items.rows = n;
     for (size_t h = 0; h < 4; h++) {
-      fopo_index *ix = hybrid_of(items, heads[h], 0, 0);
+      FREED(fopo_index_free) fopo_index *ix = hybrid_of(items, heads[h], 0, 0);
       size_t head = fopo_index_about(ix).prefix;
       assert_true(head >= 1 && head < n);
       for (size_t k = 1; k <= n; k += n - 1) {
@@ -551,20 +527,18 @@ TEST(hybrid_takes_odd_sizes) {
         }
         answer_free(a);
       }
-      fopo_index_free(ix);
     }
   }
   items.rows = 41;
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 TEST(hybrid_is_the_same_every_time) {
   int before = fopo_threads(), counts[] = {1, 2, 4};
-  fopo_matrix items = world(1500, 12, HEAVY, 341), Q = normal(50, 12, 342);
+  DONE(fopo_matrix_done) fopo_matrix items = world(1500, 12, HEAVY, 341), Q = normal(50, 12, 342);
   answer first = {0};
   for (size_t i = 0; i < 3; i++) {
-    assert_int_equal(fopo_threads_set(counts[i]), FOPO_OK);
-    fopo_index *ix = hybrid_of(items, 0.02, 60, 1);
+    ok(fopo_threads_set(counts[i]));
+    FREED(fopo_index_free) fopo_index *ix = hybrid_of(items, 0.02, 60, 1);
     answer a = ask(ix, Q, 40);
     if (i == 0) {
       first = a;
@@ -572,15 +546,13 @@ TEST(hybrid_is_the_same_every_time) {
       assert_same(first, a);
       answer_free(a);
     }
-    fopo_index_free(ix);
   }
   answer_free(first);
   fopo_threads_set(before);
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 TEST(hybrid_refuses_odd_options) {
-  fopo_matrix items = normal(50, 4, 351);
+  DONE(fopo_matrix_done) fopo_matrix items = normal(50, 4, 351);
   fopo_hnsw_options wrong = {.M = 1};
   double heads[] = {-0.1, 1.0, (double)NAN};
   fopo_index *ix;
@@ -589,29 +561,26 @@ TEST(hybrid_refuses_odd_options) {
     assert_null(ix);
     says("head is ");
   }
-  assert_int_equal(fopo_index_hybrid(&ix, items, 0.1, &wrong), FOPO_ERR_ARGUMENT);
-  says("M is 1");
+  refused(fopo_index_hybrid(&ix, items, 0.1, &wrong), FOPO_ERR_ARGUMENT, "M is 1");
   items.rows = 1;
-  assert_int_equal(fopo_index_hybrid(&ix, items, 0.1, NULL), FOPO_ERR_ARGUMENT);
-  says("at least 2 items");
+  refused(fopo_index_hybrid(&ix, items, 0.1, NULL), FOPO_ERR_ARGUMENT, "at least 2 items");
   items.rows = 50;
   fopo_interrupt_request();
   assert_int_equal(fopo_index_hybrid(&ix, items, 0.1, NULL), FOPO_ERR_INTERRUPTED);
   fopo_interrupt_clear();
   assert_null(ix);
-  fopo_matrix_done(&items);
 }
 
 /* ---- options set between searches ---- */
 
 TEST(breadth_and_budget_change_in_place) {
-  fopo_matrix items = world(2000, 16, HEAVY, 361), Q = normal(40, 16, 362);
-  fopo_index *norm, *small, *graph = hnsw_of(items, 8, 10, 1);
-  assert_int_equal(fopo_index_norm(&norm, items, 0), FOPO_OK);
-  assert_int_equal(fopo_index_norm(&small, items, 90), FOPO_OK);
+  DONE(fopo_matrix_done) fopo_matrix items = world(2000, 16, HEAVY, 361), Q = normal(40, 16, 362);
+  FREED(fopo_index_free) fopo_index *norm = NULL, *small = NULL, *graph = hnsw_of(items, 8, 10, 1);
+  ok(fopo_index_norm(&norm, items, 0));
+  ok(fopo_index_norm(&small, items, 90));
   answer all = ask(norm, Q, 30), few = ask(small, Q, 30);
-  assert_int_equal(fopo_index_set_budget(norm, 90), FOPO_OK);
-  assert_int_equal(fopo_index_set_budget(small, 0), FOPO_OK);
+  ok(fopo_index_set_budget(norm, 90));
+  ok(fopo_index_set_budget(small, 0));
   assert_int_equal(fopo_index_about(norm).reachable, 90);
   assert_int_equal(fopo_index_about(small).reachable, 2000);
   answer few_again = ask(norm, Q, 30), all_again = ask(small, Q, 30);
@@ -619,35 +588,30 @@ TEST(breadth_and_budget_change_in_place) {
   assert_same(few, few_again);
 
   fopo_recall narrow, wide;
-  assert_int_equal(fopo_index_recall(&narrow, graph, Q, 5), FOPO_OK);
-  assert_int_equal(fopo_index_set_ef(graph, 400), FOPO_OK);
+  ok(fopo_index_recall(&narrow, graph, Q, 5));
+  ok(fopo_index_set_ef(graph, 400));
   assert_int_equal(fopo_index_about(graph).ef, 400);
-  assert_int_equal(fopo_index_recall(&wide, graph, Q, 5), FOPO_OK);
+  ok(fopo_index_recall(&wide, graph, Q, 5));
   assert_true(wide.recall >= narrow.recall && wide.scored > narrow.scored);
-  assert_int_equal(fopo_index_set_ef(graph, 1 << 20), FOPO_OK);
+  ok(fopo_index_set_ef(graph, 1 << 20));
   assert_int_equal(fopo_index_about(graph).ef, 2000);
 
-  assert_int_equal(fopo_index_set_ef(graph, 0), FOPO_ERR_ARGUMENT);
-  says("ef is 0");
-  assert_int_equal(fopo_index_set_ef(norm, 5), FOPO_ERR_ARGUMENT);
-  says("of kind norm has no ef");
-  assert_int_equal(fopo_index_set_budget(graph, 5), FOPO_ERR_ARGUMENT);
-  says("of kind hnsw has no budget");
+  refused(fopo_index_set_ef(graph, 0), FOPO_ERR_ARGUMENT, "ef is 0");
+  refused(fopo_index_set_ef(norm, 5), FOPO_ERR_ARGUMENT, "of kind norm has no ef");
+  refused(fopo_index_set_budget(graph, 5), FOPO_ERR_ARGUMENT, "of kind hnsw has no budget");
   answer_free(all), answer_free(few), answer_free(all_again), answer_free(few_again);
-  fopo_index_free(norm), fopo_index_free(small), fopo_index_free(graph);
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 /* The recall of a budget is the share of the true answers that are among its largest norms, for any
  * number of queries searched at a time. */
 TEST(a_budget_has_the_recall_of_its_prefix) {
-  fopo_matrix items = world(1000, 8, HEAVY, 371), Q = normal(50, 8, 372);
+  DONE(fopo_matrix_done) fopo_matrix items = world(1000, 8, HEAVY, 371), Q = normal(50, 8, 372);
   size_t k = 20, budgets[] = {1, 19, 20, 100, 400, 999, 1000, 5000};
   fopo_index *norm;
   answer truth = plain(items, Q, k);
   double before = -1.0;
   for (size_t i = 0; i < 8; i++) {
-    assert_int_equal(fopo_index_norm(&norm, items, budgets[i]), FOPO_OK);
+    ok(fopo_index_norm(&norm, items, budgets[i]));
     size_t reachable = budgets[i] < 1000 ? budgets[i] : 1000;
     assert_int_equal(fopo_index_about(norm).reachable, reachable);
     /* The items of the prefix: all that a search for k = budget returns. */
@@ -658,7 +622,7 @@ TEST(a_budget_has_the_recall_of_its_prefix) {
     for (size_t j = 0; j < Q.rows * k; j++) hits += within[truth.ids[j]];
     for (size_t batch = 0; batch <= 64; batch += 16) {
       fopo_recall r;
-      assert_int_equal(fopo_index_measure(&r, norm, Q, k, truth.scores, batch), FOPO_OK);
+      ok(fopo_index_measure(&r, norm, Q, k, truth.scores, batch));
       assert_true(fabs(r.recall - (double)hits / (double)(Q.rows * k)) < 1e-12);
       assert_int_equal(r.short_rows, reachable < k ? Q.rows : 0);
       assert_true(r.scored <= (double)reachable / 1000.0 + 1e-12);
@@ -670,16 +634,15 @@ TEST(a_budget_has_the_recall_of_its_prefix) {
   }
   assert_true(before == 1.0);
   answer_free(truth);
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 /* The mass of an answer against its definition, at two scales of the queries: near 0 any items hold
  * the same mass, however few of them are the best. */
 TEST(the_mass_is_that_of_the_answers) {
-  fopo_matrix items = world(1000, 8, HEAVY, 373), Q = normal(30, 8, 374);
+  DONE(fopo_matrix_done) fopo_matrix items = world(1000, 8, HEAVY, 373), Q = normal(30, 8, 374);
   const size_t k = 20, budget = 60;
-  fopo_index *norm;
-  assert_int_equal(fopo_index_norm(&norm, items, budget), FOPO_OK);
+  FREED(fopo_index_free) fopo_index *norm = NULL;
+  ok(fopo_index_norm(&norm, items, budget));
   float before = 1.0F;
   const float scales[] = {1e-6F, 1.0F, 100.0F};
   for (size_t s = 0; s < 3; s++) {
@@ -698,13 +661,11 @@ TEST(the_mass_is_that_of_the_answers) {
       expected += sum / all / (double)Q.rows;
     }
     fopo_recall r;
-    assert_int_equal(fopo_index_measure(&r, norm, Q, k, truth.scores, 7), FOPO_OK);
+    ok(fopo_index_measure(&r, norm, Q, k, truth.scores, 7));
     if (fabs(r.mass - expected) > 1e-9) fail_msg("mass %.12f, not %.12f", r.mass, expected);
     assert_true(r.recall < 0.9 && (s > 0 || r.mass > 0.9999));
     answer_free(truth), answer_free(held);
   }
-  fopo_index_free(norm);
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 /* The order holds every item once, by descending norm, with its norm; a refresh gives it a new
@@ -712,17 +673,17 @@ TEST(the_mass_is_that_of_the_answers) {
  */
 TEST(the_order_is_by_norm_and_of_its_version) {
   enum { P = 700, L = 9 };
-  fopo_matrix items = world(P, L, HEAVY, 373);
-  fopo_index *norm, *exact;
+  DONE(fopo_matrix_done) fopo_matrix items = world(P, L, HEAVY, 373);
+  FREED(fopo_index_free) fopo_index *norm = NULL, *exact = NULL;
   uint32_t order[P];
   float norms[P];
   uint64_t version, before = 0;
-  assert_int_equal(fopo_index_norm(&norm, items, 30), FOPO_OK);
-  assert_int_equal(fopo_index_exact(&exact, items), FOPO_OK);
+  ok(fopo_index_norm(&norm, items, 30));
+  ok(fopo_index_exact(&exact, items));
   assert_true(fopo_index_about(norm).version != fopo_index_about(exact).version);
   for (int again = 0; again < 2; again++) {
     uint8_t seen[P] = {0};
-    assert_int_equal(fopo_index_order(order, norms, &version, norm), FOPO_OK);
+    ok(fopo_index_order(order, norms, &version, norm));
     assert_true(version != before && version == fopo_index_about(norm).version);
     for (size_t i = 0; i < P; i++) {
       assert_true(order[i] < P && !seen[order[i]]++);
@@ -733,12 +694,10 @@ TEST(the_order_is_by_norm_and_of_its_version) {
     }
     before = version;
     for (size_t j = 0; j < L; j++) fopo_matrix_row(items, order[0])[j] *= 1e-3f;
-    assert_int_equal(fopo_index_refresh(norm), FOPO_OK);
+    ok(fopo_index_refresh(norm));
   }
-  assert_int_equal(fopo_index_order(order, norms, &version, exact), FOPO_ERR_ARGUMENT);
-  says("of kind exact keeps no order");
-  fopo_index_free(norm), fopo_index_free(exact);
-  fopo_matrix_done(&items);
+  refused(fopo_index_order(order, norms, &version, exact), FOPO_ERR_ARGUMENT,
+          "of kind exact keeps no order");
 }
 
 /* ---- files ---- */
@@ -748,18 +707,18 @@ static char path[] = "/tmp/fopo_test_index_XXXXXX";
 static int load(fopo_index **ix, fopo_matrix items) { return fopo_index_load(ix, path, items); }
 
 TEST(files_give_the_same_answers) {
-  fopo_matrix items = world(1200, 10, HEAVY, 171), Q = normal(30, 10, 172);
+  DONE(fopo_matrix_done) fopo_matrix items = world(1200, 10, HEAVY, 171), Q = normal(30, 10, 172);
   fopo_index *kinds[5];
-  assert_int_equal(fopo_index_exact(&kinds[0], items), FOPO_OK);
-  assert_int_equal(fopo_index_norm(&kinds[1], items, 0), FOPO_OK);
-  assert_int_equal(fopo_index_norm(&kinds[2], items, 300), FOPO_OK);
+  ok(fopo_index_exact(&kinds[0], items));
+  ok(fopo_index_norm(&kinds[1], items, 0));
+  ok(fopo_index_norm(&kinds[2], items, 300));
   kinds[3] = hnsw_of(items, 6, 70, 0);
   kinds[4] = hybrid_of(items, 0.03, 70, 0);
   for (size_t i = 0; i < 5; i++) {
     answer a = ask(kinds[i], Q, 25);
-    assert_int_equal(fopo_index_save(kinds[i], path), FOPO_OK);
+    ok(fopo_index_save(kinds[i], path));
     fopo_index *ix;
-    assert_int_equal(load(&ix, items), FOPO_OK);
+    ok(load(&ix, items));
     answer b = ask(ix, Q, 25);
     assert_same(a, b);
     fopo_index_facts was = fopo_index_about(kinds[i]), is = fopo_index_about(ix);
@@ -780,11 +739,9 @@ TEST(files_give_the_same_answers) {
     says("other items");
     items.x[77] -= 1.0f;
     items.rows--;
-    assert_int_equal(load(&ix, items), FOPO_ERR_FORMAT);
-    says("1199 x 10");
+    refused(load(&ix, items), FOPO_ERR_FORMAT, "1199 x 10");
     items.rows++;
   }
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 /* One false value in a file with correct checksums. */
@@ -816,26 +773,25 @@ static void assert_refused(fopo_matrix items, const char *part) {
 }
 
 static void tell(const lie *l, fopo_matrix items) {
-  fopo_archive archive;
-  assert_int_equal(fopo_npz_load(&archive, path), FOPO_OK);
+  DONE(fopo_archive_done) fopo_archive archive;
+  ok(fopo_npz_load(&archive, path));
   fopo_array *a = fopo_archive_find(&archive, l->member);
   assert_non_null(a);
   uint64_t truth = get(a, l->at);
   set(a, l->at, l->value);
-  assert_int_equal(fopo_npz_save(path, archive.items, archive.n, 0), FOPO_OK);
+  ok(fopo_npz_save(path, archive.items, archive.n, 0));
   assert_refused(items, l->says);
   set(a, l->at, truth);
-  assert_int_equal(fopo_npz_save(path, archive.items, archive.n, 0), FOPO_OK);
-  fopo_archive_done(&archive);
+  ok(fopo_npz_save(path, archive.items, archive.n, 0));
 }
 
 TEST(false_values_in_files_are_refused) {
-  fopo_matrix items = world(300, 6, GAUSSIAN, 181);
+  DONE(fopo_matrix_done) fopo_matrix items = world(300, 6, GAUSSIAN, 181);
   fopo_index *ix = hnsw_of(items, 4, 40, 1);
-  assert_int_equal(fopo_index_save(ix, path), FOPO_OK);
+  ok(fopo_index_save(ix, path));
   fopo_index_free(ix);
   fopo_archive archive;
-  assert_int_equal(fopo_npz_load(&archive, path), FOPO_OK);
+  ok(fopo_npz_load(&archive, path));
   const fopo_array *levels = fopo_archive_find(&archive, "levels");
   size_t low = 0, high = 0, below = 0; /* an item of level 0, one above it, items before that */
   for (size_t i = 0; i < 300; i++) {
@@ -876,8 +832,8 @@ TEST(false_values_in_files_are_refused) {
   };
   for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) tell(&lies[i], items);
 
-  assert_int_equal(fopo_index_norm(&ix, items, 50), FOPO_OK);
-  assert_int_equal(fopo_index_save(ix, path), FOPO_OK);
+  ok(fopo_index_norm(&ix, items, 50));
+  ok(fopo_index_save(ix, path));
   fopo_index_free(ix);
   lie norm_lies[] = {{"order", 0, 300, "entry 1 of order"},
                      {"order", 299, 0, "of order"},
@@ -888,7 +844,7 @@ TEST(false_values_in_files_are_refused) {
   fopo_matrix sparse = world(900, 8, SPARSE, 121);
   ix = hnsw_of(sparse, 4, 900, 1);
   size_t reached = fopo_index_about(ix).reachable;
-  assert_int_equal(fopo_index_save(ix, path), FOPO_OK);
+  ok(fopo_index_save(ix, path));
   fopo_index_free(ix);
   assert_true(reached > 1 && reached < 900);
   tell(&(lie){"reachable", 0, reached + 1, "can be reached"}, sparse);
@@ -896,9 +852,9 @@ TEST(false_values_in_files_are_refused) {
   fopo_matrix_done(&sparse);
 
   ix = hybrid_of(items, 0.1, 40, 1);
-  assert_int_equal(fopo_index_save(ix, path), FOPO_OK);
+  ok(fopo_index_save(ix, path));
   fopo_index_free(ix);
-  assert_int_equal(fopo_npz_load(&archive, path), FOPO_OK);
+  ok(fopo_npz_load(&archive, path));
   levels = fopo_archive_find(&archive, "levels");
   size_t in = 0, out = 0; /* the last items in the graph and out of it */
   for (size_t i = 0; i < 300; i++) *(get(levels, i) == 255 ? &out : &in) = i;
@@ -915,19 +871,18 @@ TEST(false_values_in_files_are_refused) {
   for (size_t i = 0; i < sizeof hybrid_lies / sizeof *hybrid_lies; i++) {
     tell(&hybrid_lies[i], items);
   }
-  fopo_matrix_done(&items);
 }
 
 /* The levels of a graph as its file has them; *without: lists above layer 0 that have no link,
  * though their layer holds several items. */
 static void levels_of_seed(uint8_t levels[400], size_t *without, fopo_matrix items, uint64_t seed) {
   fopo_index *ix;
-  fopo_archive archive;
+  DONE(fopo_archive_done) fopo_archive archive;
   fopo_hnsw_options o = {.M = 4, .ef_construction = 40, .ef = 20, .seed = seed, .deterministic = 1};
-  assert_int_equal(fopo_index_hnsw(&ix, items, &o), FOPO_OK);
-  assert_int_equal(fopo_index_save(ix, path), FOPO_OK);
+  ok(fopo_index_hnsw(&ix, items, &o));
+  ok(fopo_index_save(ix, path));
   fopo_index_free(ix);
-  assert_int_equal(fopo_npz_load(&archive, path), FOPO_OK);
+  ok(fopo_npz_load(&archive, path));
   const fopo_array *all = fopo_archive_find(&archive, "levels");
   const fopo_array *upper = fopo_archive_find(&archive, "upper");
   size_t on[64] = {0}, row = 0;
@@ -942,13 +897,12 @@ static void levels_of_seed(uint8_t levels[400], size_t *without, fopo_matrix ite
     }
   }
   assert_int_equal(row, upper->shape[0]);
-  fopo_archive_done(&archive);
 }
 
 /* Another seed gives other levels, and the same seed the same; on every layer that holds several
  * items each of them has a link. */
 TEST(levels_follow_from_the_seed) {
-  fopo_matrix items = normal(400, 6, 183);
+  DONE(fopo_matrix_done) fopo_matrix items = normal(400, 6, 183);
   uint8_t one[400], again[400], other[400];
   size_t without;
   levels_of_seed(one, &without, items, 1);
@@ -958,23 +912,20 @@ TEST(levels_follow_from_the_seed) {
   assert_int_equal(without, 0);
   assert_memory_equal(one, again, sizeof one);
   assert_memory_not_equal(one, other, sizeof one);
-  fopo_matrix_done(&items);
 }
 
 /* A set has the items of an answer, in ascending order of their ids. */
 TEST(sets_ascend) {
   enum { K = 20 };
-  fopo_matrix items = normal(500, 6, 184), Q = normal(30, 6, 185);
+  DONE(fopo_matrix_done) fopo_matrix items = normal(500, 6, 184), Q = normal(30, 6, 185);
   fopo_index *kinds[4];
-  assert_int_equal(fopo_index_exact(&kinds[0], items), FOPO_OK);
-  assert_int_equal(fopo_index_norm(&kinds[1], items, 0), FOPO_OK);
+  ok(fopo_index_exact(&kinds[0], items));
+  ok(fopo_index_norm(&kinds[1], items, 0));
   kinds[2] = hnsw_of(items, 6, 60, 1);
   kinds[3] = hybrid_of(items, 0.1, 60, 1);
   for (int i = 0; i < 4; i++) {
     answer a = ask(kinds[i], Q, K), ordered = answer_new(Q.rows, K);
-    assert_int_equal(
-        fopo_index_search_set(ordered.ids, ordered.scores, ordered.counts, kinds[i], Q, K),
-        FOPO_OK);
+    ok(fopo_index_search_set(ordered.ids, ordered.scores, ordered.counts, kinds[i], Q, K));
     for (size_t b = 0; b < Q.rows; b++) {
       const uint32_t *ids = ordered.ids + b * K, *answered = a.ids + b * K;
       assert_int_equal(ordered.counts[b], a.counts[b]);
@@ -987,7 +938,6 @@ TEST(sets_ascend) {
     answer_free(a), answer_free(ordered);
     fopo_index_free(kinds[i]);
   }
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 /* The first score came with a larger error than the second, which does not make it surer: its item
@@ -1022,32 +972,30 @@ TEST(keys_order_like_scores) {
 }
 
 TEST(missing_members_are_named) {
-  fopo_matrix items = world(100, 6, GAUSSIAN, 191);
+  DONE(fopo_matrix_done) fopo_matrix items = world(100, 6, GAUSSIAN, 191);
   fopo_index *ix = hnsw_of(items, 4, 40, 1);
-  assert_int_equal(fopo_index_save(ix, path), FOPO_OK);
+  ok(fopo_index_save(ix, path));
   fopo_index_free(ix);
-  fopo_archive archive;
-  assert_int_equal(fopo_npz_load(&archive, path), FOPO_OK);
+  DONE(fopo_archive_done) fopo_archive archive;
+  ok(fopo_npz_load(&archive, path));
   for (size_t i = 0; i < archive.n; i++) {
     fopo_array kept = archive.items[i], last = archive.items[archive.n - 1];
     archive.items[i] = last;
-    assert_int_equal(fopo_npz_save(path, archive.items, archive.n - 1, 0), FOPO_OK);
+    ok(fopo_npz_save(path, archive.items, archive.n - 1, 0));
     if (strcmp(kept.name, "seed") != 0) assert_refused(items, kept.name);
     archive.items[i] = kept;
   }
-  fopo_archive_done(&archive);
-  fopo_matrix_done(&items);
 }
 
 /* Random words written into the structure, with correct checksums: the file is refused, or its
  * graph is sound. */
 TEST(random_damage_is_survived) {
-  fopo_matrix items = world(80, 5, GAUSSIAN, 201), Q = normal(6, 5, 202);
+  DONE(fopo_matrix_done) fopo_matrix items = world(80, 5, GAUSSIAN, 201), Q = normal(6, 5, 202);
   fopo_index *ix = hnsw_of(items, 3, 20, 1);
-  assert_int_equal(fopo_index_save(ix, path), FOPO_OK);
+  ok(fopo_index_save(ix, path));
   fopo_index_free(ix);
-  fopo_archive archive;
-  assert_int_equal(fopo_npz_load(&archive, path), FOPO_OK);
+  DONE(fopo_archive_done) fopo_archive archive;
+  ok(fopo_npz_load(&archive, path));
   const char *members[] = {"links", "upper", "levels", "entry"};
   size_t refused = 0, rounds = 200;
   for (uint32_t i = 0; i < rounds; i++) {
@@ -1056,7 +1004,7 @@ TEST(random_damage_is_survived) {
     size_t at = w.v[1] % fopo_array_count(a);
     uint64_t truth = get(a, at);
     set(a, at, w.v[2] % 2 ? w.v[3] % 90 : truth ^ (1u << w.v[3] % 32));
-    assert_int_equal(fopo_npz_save(path, archive.items, archive.n, 0), FOPO_OK);
+    ok(fopo_npz_save(path, archive.items, archive.n, 0));
     set(a, at, truth);
     int status = load(&ix, items);
     if (status == FOPO_OK) {
@@ -1070,8 +1018,6 @@ TEST(random_damage_is_survived) {
     fopo_index_free(ix);
   }
   assert_true(refused > rounds / 4);
-  fopo_archive_done(&archive);
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 /* ---- faults ---- */
@@ -1093,7 +1039,7 @@ static int make_hybrid(fopo_index **ix, fopo_matrix items) {
 /* Builds and searches with the n-th allocation failing, for n = 0, 1 .. until nothing fails: a
  * status, no leak. */
 static void survives_faults(maker *make, int forever) {
-  fopo_matrix items = world(100, 6, GAUSSIAN, 211), Q = normal(70, 6, 212);
+  DONE(fopo_matrix_done) fopo_matrix items = world(100, 6, GAUSSIAN, 211), Q = normal(70, 6, 212);
   answer a = answer_new(70, 9);
   size_t blocks = fopo_memory_in_use().blocks;
   long n = 0;
@@ -1109,7 +1055,7 @@ static void survives_faults(maker *make, int forever) {
       assert_int_equal(status, FOPO_ERR_MEMORY);
       says("memory");
       if (ix != NULL) { /* the search failed: the index is still usable */
-        assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 9), FOPO_OK);
+        ok(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 9));
         assert_sound(a, items, Q);
       }
     }
@@ -1118,23 +1064,21 @@ static void survives_faults(maker *make, int forever) {
   }
   assert_true(n > 5);
   answer_free(a);
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 TEST(memory_faults_lose_nothing) {
-  fopo_matrix items = world(100, 6, GAUSSIAN, 211);
+  DONE(fopo_matrix_done) fopo_matrix items = world(100, 6, GAUSSIAN, 211);
   maker *makers[] = {fopo_index_exact, make_norm, make_hnsw, make_hybrid};
   for (int forever = 0; forever <= 1; forever++) {
     for (size_t i = 0; i < 4; i++) survives_faults(makers[i], forever);
     for (size_t i = 1; i < 4; i++) {
       fopo_index *ix;
-      assert_int_equal(makers[i](&ix, items), FOPO_OK);
-      assert_int_equal(fopo_index_save(ix, path), FOPO_OK);
+      ok(makers[i](&ix, items));
+      ok(fopo_index_save(ix, path));
       fopo_index_free(ix);
       survives_faults(load, forever);
     }
   }
-  fopo_matrix_done(&items);
 }
 
 int main(void) {

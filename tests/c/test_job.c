@@ -9,6 +9,8 @@
 #include "small_world.h"
 #include "train/job.h"
 
+FREED_BY(fopo_job_free, fopo_job)
+
 enum { P = 120, N = 23, L = 5, BATCH = 4 };
 
 /* A trainer with all that it borrows; items, contexts, hits and index may be another's. */
@@ -131,8 +133,8 @@ TEST(test_the_same_bits) {
   kinds[4].proposal.refresh = 3;
   kinds[5].proposal.kind = FOPO_PROPOSAL_UNIFORM;
   for (int i = 0; i < 6; i++) {
-    setting front, back;
-    fopo_job *job;
+    DONE(tear_down) setting front, back;
+    FREED(fopo_job_free) fopo_job *job = NULL;
     set_up(&front, &world, kinds[i]);
     set_up(&back, &world, kinds[i]);
     foreground(&front, 7);
@@ -166,17 +168,14 @@ TEST(test_the_same_bits) {
       assert_int_equal(isnan(r.epsilon) == 0, kinds[i].estimator == &fopo_estimator_snis);
     }
     assert_int_equal(made, 307);
-    fopo_job_free(job);
-    tear_down(&front);
-    tear_down(&back);
   }
 }
 
 /* What is done while it rests is what it goes on from: another lr and eps, steps in the foreground.
  */
 TEST(test_changed_at_rest) {
-  setting front, back;
-  fopo_job *job;
+  DONE(tear_down) setting front, back;
+  FREED(fopo_job_free) fopo_job *job = NULL;
   set_up(&front, &world, snis(ix));
   set_up(&back, &world, snis(ix));
   ok(fopo_job_start(&job, back.t, &(fopo_run_plan){.steps = 400, .seconds = INFINITY}));
@@ -197,17 +196,14 @@ TEST(test_changed_at_rest) {
   ok(fopo_gradient_set(front.g, &o));
   foreground(&front, fopo_trainer_step(back.t) - rested);
   same(&front, &back);
-  fopo_job_free(job);
-  tear_down(&front);
-  tear_down(&back);
 }
 
 /* What is shown of a job while it trains is theta after one of its steps, all of it. */
 TEST(test_shown_whole) {
   enum { STEPS = 3000, N_THETA = L * L };
   static float made[STEPS + 1][N_THETA];
-  setting front, back;
-  fopo_job *job;
+  DONE(tear_down) setting front, back;
+  FREED(fopo_job_free) fopo_job *job = NULL;
   set_up(&front, &world, snis(ix));
   set_up(&back, &world, snis(ix));
   for (size_t step = 0; step <= STEPS; step++) {
@@ -228,9 +224,6 @@ TEST(test_shown_whole) {
   assert_true(different > 0);
   finish(job);
   same(&front, &back);
-  fopo_job_free(job);
-  tear_down(&front);
-  tear_down(&back);
 }
 
 /* The ids of this process's threads that block SIGINT and SIGTERM; SIGSEGV may not be blocked. */
@@ -256,8 +249,8 @@ static size_t threads_without_signals(void) {
 
 /* Signals are the program's: no thread of a job takes one. */
 TEST(test_signals) {
-  setting s;
-  fopo_job *job;
+  DONE(tear_down) setting s;
+  FREED(fopo_job_free) fopo_job *job = NULL;
   set_up(&s, &world, snis(ix));
   size_t before = threads_without_signals();
   fopo_run_plan plan = steps(1000000);
@@ -265,15 +258,13 @@ TEST(test_signals) {
   until(job, 1);
   assert_true(threads_without_signals() > before);
   ok(fopo_job_stop(job));
-  fopo_job_free(job);
-  tear_down(&s);
 }
 
 /* Ctrl-C at the prompt is not for it, however often; waits in vain end with it and the job goes on.
  */
 TEST(test_interruptions_pass_by) {
-  setting front, back;
-  fopo_job *job;
+  DONE(tear_down) setting front, back;
+  FREED(fopo_job_free) fopo_job *job = NULL;
   set_up(&front, &world, snis(ix));
   set_up(&back, &world, snis(ix));
   foreground(&front, 2000);
@@ -299,15 +290,12 @@ TEST(test_interruptions_pass_by) {
     assert_true(r.valid.reward >= 0.0 && r.valid.reward == r.valid.index);
   }
   assert_int_equal(records, 20);
-  fopo_job_free(job);
-  tear_down(&front);
-  tear_down(&back);
 }
 
 /* Two jobs and the program itself share the items, the contexts, the rewards and the index. */
 TEST(test_two_at_once) {
-  setting one, two, three;
-  fopo_job *a, *b;
+  DONE(tear_down) setting one, two, three;
+  FREED(fopo_job_free) fopo_job *a = NULL, *b = NULL;
   uint32_t ids[N], counts[N], first[N];
   float scores[N];
   set_up(&one, &world, snis(ix));
@@ -333,16 +321,11 @@ TEST(test_two_at_once) {
   finish(b);
   same(&one, &two);
   same(&one, &three);
-  fopo_job_free(a);
-  fopo_job_free(b);
-  tear_down(&one);
-  tear_down(&two);
-  tear_down(&three);
 }
 
 TEST(test_validation) {
-  setting s, t;
-  fopo_job *job;
+  DONE(tear_down) setting s, t;
+  FREED(fopo_job_free) fopo_job *job = NULL;
   set_up_with(&s, &world, snis(ix), &world.reward, 0.3);
   set_up_with(&t, &world, snis(ix), &world.reward, 0.3);
   fopo_run_plan plan = {
@@ -376,15 +359,12 @@ TEST(test_validation) {
   fopo_evaluation e;
   ok(fopo_evaluate(&e, &s.pi, world.contexts, &sessions, exact, NULL));
   assert_true(e.reward == best);
-  fopo_job_free(job);
-  tear_down(&s);
-  tear_down(&t);
 }
 
 /* A job that cannot go on says why, and the trainer is as after its last whole step. */
 TEST(test_failure) {
-  setting s;
-  fopo_job *job;
+  DONE(tear_down) setting s;
+  FREED(fopo_job_free) fopo_job *job = NULL;
   set_up_with(&s, &world, snis(ix), &world.reward, 1e38);
   fopo_run_plan plan = steps(100000);
   ok(fopo_job_start(&job, s.t, &plan));
@@ -395,12 +375,10 @@ TEST(test_failure) {
   ok(fopo_job_stop(job));
   assert_int_equal(fopo_trainer_step(s.t), status.step);
   assert_int_equal(fopo_jobs_running(), 0);
-  fopo_job_free(job);
-  tear_down(&s);
 }
 
 TEST(test_refusals) {
-  setting s;
+  DONE(tear_down) setting s;
   fopo_job *job = (fopo_job *)1;
   fopo_run_plan plan = steps(10);
   fopo_reward custom = {.kind = &fopo_reward_custom};
@@ -414,14 +392,13 @@ TEST(test_refusals) {
   s.pi.train_items = 0;
   plan.valid.sessions = &sessions;
   refused(fopo_job_start(&job, s.t, &plan), FOPO_ERR_ARGUMENT, "true argmax");
-  tear_down(&s);
 }
 
 /* Memory that runs out at any allocation of the start leaves the trainer as it was; at one of the
  * thread's, as after the last whole step. */
 TEST(test_no_memory) {
-  setting s, t;
-  fopo_job *job = NULL;
+  DONE(tear_down) setting s, t;
+  FREED(fopo_job_free) fopo_job *job = NULL;
   fopo_gradient_options o = snis(ix);
   o.proposal.refresh = 3;
   set_up(&s, &world, o);
@@ -446,15 +423,12 @@ TEST(test_no_memory) {
   foreground(&s, 40);
   foreground(&t, 51 - fopo_trainer_step(t.t));
   same(&s, &t);
-  fopo_job_free(job);
-  tear_down(&s);
-  tear_down(&t);
 }
 
 /* Stopped, or let go without a word: at work, at rest, before the first step. */
 TEST(test_endings) {
   for (int how = 0; how < 6; how++) {
-    setting s, front;
+    DONE(tear_down) setting s, front;
     fopo_job *job;
     set_up(&s, &world, snis(ix));
     set_up(&front, &world, snis(ix));
@@ -482,23 +456,19 @@ TEST(test_endings) {
     fopo_job_free(job);
     assert_int_equal(fopo_jobs_running(), 0);
     fopo_job_free(NULL);
-    tear_down(&s);
-    tear_down(&front);
   }
-  setting s;
-  fopo_job *job;
+  DONE(tear_down) setting s;
+  FREED(fopo_job_free) fopo_job *job = NULL;
   set_up(&s, &world, snis(ix));
   ok(fopo_job_start(&job, s.t, &(fopo_run_plan){.steps = UINT64_MAX, .seconds = 0.1}));
   finish(job);
   assert_true(look(job).seconds >= 0.1);
-  fopo_job_free(job);
-  tear_down(&s);
 }
 
 /* A trainer put back while its job rests does not make the job believe that it is at its end. */
 TEST(test_set_back_at_rest) {
-  setting s, start;
-  fopo_job *job;
+  DONE(tear_down) setting s, start;
+  FREED(fopo_job_free) fopo_job *job = NULL;
   set_up(&s, &world, snis(ix));
   set_up(&start, &world, snis(ix));
   foreground(&s, 20);
@@ -514,9 +484,6 @@ TEST(test_set_back_at_rest) {
   if (fopo_trainer_step(s.t) > 0) assert_int_equal(fopo_trainer_step(s.t), 3020);
   foreground(&start, fopo_trainer_step(s.t));
   same(&s, &start);
-  fopo_job_free(job);
-  tear_down(&s);
-  tear_down(&start);
 }
 
 int main(void) { return run_all(begin, end); }

@@ -8,7 +8,6 @@
 
 #include "checks.h"
 #include "core/rng.h"
-#include "core/status.h"
 #include "kernels/bloom.h"
 #include "kernels/kernels.h"
 
@@ -94,18 +93,17 @@ TEST(test_choice) {
     int lacks = fopo_kernels_named(name) == NULL;
     assert_true(chooses(name, lacks ? best : name, lacks));
     if (!lacks) continue;
-    assert_int_equal(fopo_kernels_force(name), FOPO_ERR_UNAVAILABLE);
-    says("this CPU has no");
+    refused(fopo_kernels_force(name), FOPO_ERR_UNAVAILABLE, "this CPU has no");
     says(best);
   }
   assert_true(chooses("", best, 0));
   assert_true(chooses("mmx", best, 1));
   assert_null(fopo_kernels_named("mmx"));
-  assert_int_equal(fopo_kernels_force("mmx"), FOPO_ERR_UNAVAILABLE);
-  says("no kernels are named mmx; use one of portable");
-  assert_int_equal(fopo_kernels_force("portable"), FOPO_OK);
+  refused(fopo_kernels_force("mmx"), FOPO_ERR_UNAVAILABLE,
+          "no kernels are named mmx; use one of portable");
+  ok(fopo_kernels_force("portable"));
   assert_string_equal(fopo_kernels_get()->name, "portable");
-  assert_int_equal(fopo_kernels_force(best), FOPO_OK);
+  ok(fopo_kernels_force(best));
 }
 
 /* ---- sums ---- */

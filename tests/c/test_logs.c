@@ -1,17 +1,17 @@
 /* Bandit logs: a small text for each quirk, the counts of real files, parts, saving; the synthetic
  * world against plain sums; every allocation failing in turn. */
 #include <math.h>
-#include <unistd.h>
 
 #include "checks.h"
-#include "core/memory.h"
 #include "core/rng.h"
-#include "core/status.h"
 #include "core/threads.h"
 #include "data/logs/events.h"
 #include "data/logs/hashed.h"
 #include "data/world/synthetic_logs.h"
 #include "real_data.h"
+
+FREED_BY(fopo_log_world_free, fopo_log_world)
+FREED_BY(fopo_logs_free, fopo_logs)
 
 static char path[] = "/tmp/fopo-test-logs-XXXXXX";
 static char other[64];
@@ -85,6 +85,7 @@ TEST(test_table_of_readers) {
 }
 
 TEST(test_csv) {
+  FREED(fopo_logs_free)
   fopo_logs *logs = READ("age,land,action,reward,propensity\r\n"
                          "31,fr,7,1,0.5\r\n\r\n25.5,\"be\",9,-2,0.25\r\n 4 ,ch,7,0,1");
   assert_string_equal(logs->format, "csv");
@@ -121,7 +122,6 @@ TEST(test_csv) {
   /* A few numbers among texts are texts too, and so are empty cells. */
   logs = READ("x,action,reward,p\nhigh,1,1,.5\n7,1,1,.5\nlow,1,1,.5\n,1,0,.5\n");
   assert_int_equal(logs->contexts.cols, 4);
-  fopo_logs_free(logs);
 }
 
 TEST(test_csv_refused) {
@@ -224,6 +224,7 @@ static void hashed(float *row, size_t bits, const char *space, const char *name,
 }
 
 TEST(test_vw) {
+  FREED(fopo_logs_free)
   fopo_logs *logs = READ("1:2:0.4 | a c\n"
                          "3 2:0.5:0.25 'tag |n:2 x:3 |m y:-1\n\n"
                          "3:-1.5:1 tag| \n"
@@ -257,10 +258,10 @@ TEST(test_vw) {
   logs = READ_AS(" \n\t\n2:1:0.5 |n a | b |\r\n2:1:0.5 ||\tc\n1:1:0.5 |\n", .n_actions = 3);
   assert_true(logs->n == 3 && logs->n_actions == 3);
   assert_string_equal(logs->format, "vw");
-  fopo_logs_free(logs);
 }
 
 TEST(test_adf) {
+  FREED(fopo_logs_free)
   fopo_logs *logs = READ_AS("shared | s_1\n| a b\n0:1.0:0.5 | c d:2 \n\n"
                             "shared | s_2\n0:0:0.25 | c d:2\n| a b\n\n"
                             "| c d:2\n| a b\n",
@@ -290,7 +291,6 @@ TEST(test_adf) {
   assert_int_equal(logs->n_actions, 2);
   assert_int_equal(logs->skipped, 2);
   assert_string_equal(name_of(&logs->names, logs->actions[1]), " a");
-  fopo_logs_free(logs);
 }
 
 /* ---- dsjson ---- */
@@ -403,7 +403,7 @@ TEST(test_dsjson_events) {
   memset(name, 'n', 300);
   name[300] = '\0';
   snprintf(more, sizeof more, "\"%s\":\"%s\",%s", name, name, ACTIONS);
-  fopo_logs *logs = READ(event_of(LABEL, more));
+  FREED(fopo_logs_free) fopo_logs *logs = READ(event_of(LABEL, more));
   assert_int_equal(logs->n, 1);
   fopo_logs_free(logs);
   snprintf(more, sizeof more, "\"%s\":{\"%s\":{\"%s\":1}},%s", name, name, name, ACTIONS);
@@ -446,7 +446,6 @@ TEST(test_dsjson_events) {
   logs = READ("\n  \n" EVENT(LABEL, ACTIONS) " \n");
   assert_string_equal(logs->format, "dsjson");
   assert_int_equal(logs->n, 1);
-  fopo_logs_free(logs);
 }
 
 /* What is taken for which format, by its first line; "": none, and CSV refuses it. */
@@ -465,11 +464,10 @@ TEST(test_formats) {
                {" \n", ""},
                {"", ""}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    fopo_logs *logs;
+    FREED(fopo_logs_free) fopo_logs *logs = NULL;
     int status = fopo_logs_read(&logs, write_file(path, cases[i].text), NULL);
     assert_int_equal(status, *cases[i].format != '\0' ? FOPO_OK : FOPO_ERR_FORMAT);
     if (status == FOPO_OK) assert_string_equal(logs->format, cases[i].format);
-    fopo_logs_free(logs);
   }
 }
 
@@ -546,7 +544,7 @@ TEST(test_memory) {
                                       EVENT(LABEL, ACTIONS), "x,action,reward,p\na,b,1,1\n"};
   for (size_t t = 0; t < 4; t++) {
     write_file(path, texts[t]);
-    fopo_logs *logs = NULL;
+    FREED(fopo_logs_free) fopo_logs *logs = NULL;
     size_t before = fopo_memory_in_use().blocks;
     int status = FOPO_ERR_MEMORY;
     for (long n = 0; status != FOPO_OK && n < 500; n++) {
@@ -556,7 +554,6 @@ TEST(test_memory) {
       if (status != FOPO_OK) assert_int_equal(fopo_memory_in_use().blocks, before);
     }
     assert_int_equal(status, FOPO_OK);
-    fopo_logs_free(logs);
   }
 }
 
@@ -634,8 +631,8 @@ static double rho(const fopo_log_world *w, size_t n, uint32_t a) {
 
 /* Values of a policy, of the best one and of the logging one, all by plain loops. */
 TEST(test_world_values) {
-  fopo_log_world *w;
-  fopo_logs *logs;
+  FREED(fopo_log_world_free) fopo_log_world *w = NULL;
+  FREED(fopo_logs_free) fopo_logs *logs = NULL;
   ok(fopo_log_world_new(&w, &logs, &small));
   fopo_matrix X = fopo_matrix_rows(w->contexts, 0, 100), Q = {0};
   ok(fopo_matrix_init(&Q, 100, 4));
@@ -680,8 +677,6 @@ TEST(test_world_values) {
     square += v * v / 4000;
   }
   close_to(inverse, 50.0, 4 * sqrt((square - inverse * inverse) / 4000));
-  fopo_log_world_free(w);
-  fopo_logs_free(logs);
 }
 
 /* A catalogue larger than a segment and a tile: the number of threads changes no bit. */
@@ -692,15 +687,13 @@ TEST(test_world_threads) {
   double value[2][3];
   int threads = fopo_threads();
   for (int i = 0; i < 2; i++) {
-    fopo_log_world *w;
-    fopo_logs *logs;
+    FREED(fopo_log_world_free) fopo_log_world *w = NULL;
+    FREED(fopo_logs_free) fopo_logs *logs = NULL;
     ok(fopo_threads_set(1 + 2 * i));
     ok(fopo_log_world_new(&w, &logs, &o));
     ok(fopo_log_world_value(&value[i][0], w, w->contexts, w->contexts, w->items, 0));
     ok(fopo_log_world_best(&value[i][1], w, w->contexts));
     ok(fopo_log_world_logging(&value[i][2], w, w->contexts));
-    fopo_log_world_free(w);
-    fopo_logs_free(logs);
   }
   ok(fopo_threads_set(threads));
   assert_memory_equal(value[0], value[1], sizeof value[0]);

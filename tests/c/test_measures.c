@@ -1,6 +1,5 @@
 /* Measures of lists by numbers worked out by hand and by their definitions; lists without items
  * that were seen before by sorting all scores. */
-#include <math.h>
 
 #include "core/progress.h"
 #include "judge/evaluate.h"
@@ -39,7 +38,7 @@ static void hand_sessions(fopo_sessions *s) {
 }
 
 TEST(test_by_hand) {
-  fopo_sessions s;
+  DONE(fopo_sessions_done) fopo_sessions s;
   fopo_measures m[3] = {{.k = 1}, {.k = 3}, {.k = 2}};
   hand_sessions(&s);
   ok(fopo_measure_lists(m, 3, listed[0], 3, &s));
@@ -67,7 +66,6 @@ TEST(test_by_hand) {
   near(m[2].recall.value, (0.5 + 0.25) / 4);
   near(m[2].ndcg.value, (1.0 / (1.0 + second) + second / (1.0 + second)) / 4);
   near(m[2].seen.value, (0.5 + 0.5 + 0 + 0.5) / 4);
-  fopo_sessions_done(&s);
 }
 
 /* Wilson's interval for hit, mean -+ 1.96 s / sqrt(n) for the others, both within 0 .. 1. */
@@ -99,7 +97,7 @@ TEST(test_intervals) {
 }
 
 TEST(test_refusals) {
-  fopo_sessions s;
+  DONE(fopo_sessions_done) fopo_sessions s;
   hand_sessions(&s);
   uint32_t ids[4] = {1, 2, 3, 10};
   refused(fopo_measure_lists(&(fopo_measures){.k = 4}, 1, listed[0], 3, &s), FOPO_ERR_ARGUMENT,
@@ -112,7 +110,6 @@ TEST(test_refusals) {
   assert_int_equal(fopo_measure_lists(&(fopo_measures){.k = 1}, 1, listed[0], 3, &s),
                    FOPO_ERR_MEMORY);
   fopo_memory_fail_after(-1, 0);
-  fopo_sessions_done(&s);
 }
 
 /* ---- what was seen is left out ---- */
@@ -123,7 +120,9 @@ enum { P = 700, N = 300, L = 6, K = 5 };
  * density that is small but for context 7, which has seen all but 3 of them, and context 8, all. */
 static void seen(fopo_csr *X, fopo_csr *Y) {
   size_t n = 0, y = 0, repeats;
-  uint32_t *row = fopo_alloc(2 * N * P, sizeof *row), *col = fopo_alloc(2 * N * P, sizeof *col);
+  FREED(fopo_free)
+  uint32_t *row = fopo_alloc(2 * N * P, sizeof *row),
+           *col = fopo_alloc(2 * N * P, sizeof *col);
   uint32_t *yrow = row + N * P, *ycol = col + N * P;
   for (uint32_t i = 0; i < N; i++) {
     for (uint32_t a = 0; a < P; a++) {
@@ -140,8 +139,6 @@ static void seen(fopo_csr *X, fopo_csr *Y) {
   }
   ok(fopo_csr_from_pairs(X, row, col, NULL, n, N, P, &repeats));
   ok(fopo_csr_from_pairs(Y, yrow, ycol, NULL, y, N, P, &repeats));
-  fopo_free(row);
-  fopo_free(col);
 }
 
 /* The k best of context n by picking the largest score again and again. */

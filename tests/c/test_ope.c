@@ -4,6 +4,9 @@
 #include "judge/ope.h"
 #include "small_world.h"
 
+FREED_BY(fopo_index_free, fopo_index)
+FREED_BY(fopo_ope_free, fopo_ope)
+
 /* A log over the contexts of a small world, its model r_M(a, x_i) = cos(a + i). */
 typedef struct {
   small_world w;
@@ -52,7 +55,7 @@ static int run(fopo_ope *o) {
 /* pi(. | x_i) in double. */
 static void softmax(double *p, const small_world *w, size_t i) {
   double largest = -INFINITY, sum = 0.0;
-  double *Q = calloc(w->L, sizeof *Q);
+  FREED(free) double *Q = calloc(w->L, sizeof *Q);
   const float *x = fopo_matrix_row(w->contexts, i);
   for (size_t j = 0; j < w->L; j++) {
     for (size_t k = 0; k < w->L; k++) {
@@ -66,7 +69,6 @@ static void softmax(double *p, const small_world *w, size_t i) {
   }
   for (size_t a = 0; a < w->P; a++) sum += p[a] = exp(p[a] - largest);
   for (size_t a = 0; a < w->P; a++) p[a] /= sum;
-  free(Q);
 }
 
 /* ---- by hand ---- */
@@ -77,7 +79,7 @@ TEST(test_by_hand) {
   uint32_t actions[] = {0, 1, 2, 2};
   float rewards[] = {1, 0, 1, 1}, propensities[] = {0.5f, 0.25f, 0.25f, 0.5f};
   const float r_m[] = {0.5f, 0.2f, 0.7f};
-  fopo_policy pi;
+  DONE(fopo_policy_done) fopo_policy pi;
   ok(fopo_policy_init_linear(&pi, fopo_matrix_view(beta, 3, 1), 1, FOPO_THETA_IDENTITY, 1.0f, 1));
   fopo_logs logs = {.n = 4,
                     .n_actions = 3,
@@ -86,7 +88,7 @@ TEST(test_by_hand) {
                     .rewards = rewards,
                     .propensities = propensities};
   fopo_ope_options options = {.pi = &pi, .logs = &logs, .model = &outside};
-  fopo_ope *o;
+  FREED(fopo_ope_free) fopo_ope *o = NULL;
   fopo_drawn d;
   ok(fopo_ope_new(&o, &options));
   int status;
@@ -125,8 +127,6 @@ TEST(test_by_hand) {
   assert_true(isnan(r.by[FOPO_OPE_SNIPS].bernstein[0]));
   assert_true(isnan(e.bootstrap[0]));
   near(r.by[FOPO_OPE_DM].se, 0.0, 1e-6);
-  fopo_ope_free(o);
-  fopo_policy_done(&pi);
 }
 
 TEST(test_normal_point) {
@@ -139,13 +139,13 @@ TEST(test_normal_point) {
 
 /* Two blocks of contexts, three tiles of items, scores far apart. */
 TEST(test_exact) {
-  logged_world g;
+  DONE(logged_done) logged_world g;
   logged_init(&g, 9000, 300, 5, 1.5);
-  fopo_ope *o;
+  FREED(fopo_ope_free) fopo_ope *o = NULL;
   ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = &outside}));
   ok(run(o));
   fopo_ope_terms t = fopo_ope_result(o);
-  double *p = calloc(g.w.P, sizeof *p);
+  FREED(free) double *p = calloc(g.w.P, sizeof *p);
   for (size_t i = 0; i < g.w.N; i += 7) {
     softmax(p, &g.w, i);
     double expected = 0.0, chance = p[g.logs.actions[i]];
@@ -154,21 +154,18 @@ TEST(test_exact) {
     near(t.expected[i], expected, 2e-5);
     near(t.logged[i], model(g.logs.actions[i], i), 1e-6);
   }
-  free(p);
-  fopo_ope_free(o);
-  logged_done(&g);
 }
 
 /* A model of low rank: the same by the pass itself and handed out draw by draw. */
 TEST(test_low_rank) {
   enum { RANK = 3, PEAK = 4 };
-  logged_world g;
+  DONE(logged_done) logged_world g;
   logged_init(&g, 6000, 270, 4, 0.7);
-  float *users = fopo_alloc(270 * RANK, sizeof *users);
-  float *items = fopo_alloc(6000 * RANK, sizeof *items);
+  FREED(fopo_free) float *users = fopo_alloc(270 * RANK, sizeof *users);
+  FREED(fopo_free) float *items = fopo_alloc(6000 * RANK, sizeof *items);
   fopo_fill_normal(users, 270 * RANK, PEAK, 3, FOPO_STREAM_WORLD);
   fopo_fill_normal(items, 6000 * RANK, PEAK, 4, FOPO_STREAM_WORLD);
-  fopo_index *ix;
+  FREED(fopo_index_free) fopo_index *ix = NULL;
   ok(fopo_index_norm(&ix, g.w.items, 0));
   for (int kind = 0; kind < 6; kind++) {
     fopo_low_rank m = {.users = users, .items = items, .rank = RANK, .logistic = kind % 2};
@@ -176,8 +173,8 @@ TEST(test_low_rank) {
                                 .logs = &g.logs,
                                 .samples = kind / 2 == 1 ? 100 : 0,
                                 .index = kind / 2 == 2 ? ix : NULL};
-    fopo_reward direct;
-    fopo_ope *inside, *n_with_candidates;
+    DONE(fopo_reward_done) fopo_reward direct;
+    FREED(fopo_ope_free) fopo_ope *inside = NULL, *n_with_candidates = NULL;
     fopo_drawn d;
     int status;
     ok(fopo_reward_init(&direct, &fopo_reward_direct,
@@ -196,27 +193,19 @@ TEST(test_low_rank) {
       near(a.expected[i], b.expected[i], 1e-5 * (1.0 + fabs(b.expected[i])));
       near(a.logged[i], b.logged[i], 1e-12);
     }
-    fopo_ope_free(inside);
-    fopo_ope_free(n_with_candidates);
-    fopo_reward_done(&direct);
   }
-  fopo_reward ips;
+  DONE(fopo_reward_done) fopo_reward ips;
   ok(fopo_reward_init(&ips, &fopo_reward_ips, &(fopo_reward_source){.logs = &g.logs, .clip = 0.0}));
   fopo_ope *o;
   fopo_ope_options options = {.pi = &g.w.pi, .logs = &g.logs, .model = &ips};
   refused(fopo_ope_new(&o, &options), FOPO_ERR_ARGUMENT, "no model of other actions");
-  fopo_reward_done(&ips);
-  fopo_index_free(ix);
-  fopo_free(users);
-  fopo_free(items);
-  logged_done(&g);
 }
 
 /* Sampled normalisers scatter around the exact ones as their standard errors say. */
 TEST(test_sampled) {
-  logged_world g;
+  DONE(logged_done) logged_world g;
   logged_init(&g, 500, 400, 4, 0.5);
-  fopo_index *ix;
+  FREED(fopo_index_free) fopo_index *ix = NULL;
   ok(fopo_index_norm(&ix, g.w.items, 0));
   const fopo_proposal proposals[] = {
       {.kind = FOPO_PROPOSAL_UNIFORM, .epsilon = 1.0},
@@ -246,16 +235,14 @@ TEST(test_sampled) {
     fopo_ope_free(o);
   }
   fopo_ope_free(exact);
-  fopo_index_free(ix);
-  logged_done(&g);
 }
 
 TEST(test_argmax) {
-  logged_world g;
+  DONE(logged_done) logged_world g;
   logged_init(&g, 40, 300, 4, 1.0);
-  fopo_index *ix;
+  FREED(fopo_index_free) fopo_index *ix = NULL;
   ok(fopo_index_norm(&ix, g.w.items, 0));
-  fopo_ope *o;
+  FREED(fopo_ope_free) fopo_ope *o = NULL;
   ok(fopo_ope_new(
       &o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .index = ix, .model = &outside}));
   ok(run(o));
@@ -270,17 +257,14 @@ TEST(test_argmax) {
     sum += t.chance[i];
   }
   assert_true(sum > 0.0);
-  fopo_ope_free(o);
-  fopo_index_free(ix);
-  logged_done(&g);
 }
 
 /* 200,000 actions: an n x P matrix would take 240 MB. */
 TEST(test_memory) {
-  logged_world g;
+  DONE(logged_done) logged_world g;
   logged_init(&g, 200000, 300, 4, 0.3);
   size_t before = fopo_memory_in_use().bytes;
-  fopo_ope *o;
+  FREED(fopo_ope_free) fopo_ope *o = NULL;
   ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = &outside}));
   size_t held = fopo_memory_in_use().bytes - before;
   fopo_drawn d;
@@ -296,16 +280,14 @@ TEST(test_memory) {
   assert_true(fopo_memory_in_use().bytes - before == held);
   fopo_ope_terms t = fopo_ope_result(o);
   for (size_t i = 0; i < t.n; i++) near(t.expected[i], 0.25, 1e-6);
-  fopo_ope_free(o);
-  logged_done(&g);
 }
 
 /* ---- intervals ---- */
 
 TEST(test_bootstrap) {
-  logged_world g;
+  DONE(logged_done) logged_world g;
   logged_init(&g, 30, 600, 3, 0.4);
-  fopo_ope *o;
+  FREED(fopo_ope_free) fopo_ope *o = NULL;
   ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = &outside}));
   ok(run(o));
   fopo_ope_terms t = fopo_ope_result(o);
@@ -326,8 +308,6 @@ TEST(test_bootstrap) {
     assert_true(fabs(width / normal - 1.0) < 0.12);
     assert_true(e.bootstrap[0] < e.value && e.value < e.bootstrap[1]);
   }
-  fopo_ope_free(o);
-  logged_done(&g);
 }
 
 /* No overlap at all: a log whose actions the policy never takes. */
@@ -351,7 +331,7 @@ TEST(test_no_overlap) {
 /* ---- threads, refusals, memory that fails ---- */
 
 TEST(test_threads) {
-  logged_world g;
+  DONE(logged_done) logged_world g;
   logged_init(&g, 5000, 280, 6, 1.0);
   int kept = fopo_threads();
   fopo_ope *o[2];
@@ -366,11 +346,10 @@ TEST(test_threads) {
   assert_memory_equal(a.expected, b.expected, a.n * sizeof *a.expected);
   fopo_ope_free(o[0]);
   fopo_ope_free(o[1]);
-  logged_done(&g);
 }
 
 TEST(test_refused) {
-  logged_world g;
+  DONE(logged_done) logged_world g;
   logged_init(&g, 20, 6, 3, 0.5);
   fopo_ope_options options = {.pi = &g.w.pi, .logs = &g.logs};
   fopo_ope *o;
@@ -424,7 +403,6 @@ TEST(test_refused) {
   s.reward_low = 0.5;
   s.reward_high = 1;
   refused(fopo_ope_estimate_all(&report, &t, &g.logs, &s), FOPO_ERR_ARGUMENT, "beyond the given");
-  logged_done(&g);
 }
 
 static int whole(const logged_world *g) {
@@ -443,7 +421,7 @@ static int whole(const logged_world *g) {
 }
 
 TEST(test_out_of_memory) {
-  logged_world g;
+  DONE(logged_done) logged_world g;
   logged_init(&g, 20, 6, 3, 0.5);
   size_t blocks = fopo_memory_in_use().blocks;
   int status = FOPO_ERR_MEMORY;
@@ -455,17 +433,15 @@ TEST(test_out_of_memory) {
     assert_int_equal(fopo_memory_in_use().blocks, blocks);
   }
   ok(status);
-  logged_done(&g);
 }
 
 TEST(test_interrupted) {
-  logged_world g;
+  DONE(logged_done) logged_world g;
   logged_init(&g, 20, 6, 3, 0.5);
   fopo_interrupt_request();
   assert_int_equal(whole(&g), FOPO_ERR_INTERRUPTED);
   fopo_interrupt_clear();
   ok(whole(&g));
-  logged_done(&g);
 }
 
 int main(void) {

@@ -1,13 +1,13 @@
 /* Optimisers by hand in double: schedules, clipping, decoupled weight decay, items that are learnt.
  */
 #include <math.h>
-#include <string.h>
 
 #include "checks.h"
-#include "core/status.h"
 #include "device/device.h"
 #include "train/optim.h"
 #include "train/reach.h"
+
+FREED_BY(fopo_device_close, fopo_device)
 
 /* -- schedules -------------------------------------------------------------------------------- */
 
@@ -80,8 +80,8 @@ static void move(number *n, const fopo_optim_options *o, double lr, double g) {
 /* theta [2] and an item of L = 2, whose gradients are clipped together. */
 static void by_hand(fopo_optim_options o) {
   enum { STEPS = 12, L = 2 };
-  fopo_device *d = NULL;
-  fopo_optim optim;
+  FREED(fopo_device_close) fopo_device *d = NULL;
+  DONE(fopo_optim_done) fopo_optim optim;
   float theta[2] = {1, -2}, items[L] = {3, 0.5f};
   number x[4] = {{.x = 1}, {.x = -2}, {.x = 3}, {.x = 0.5}};
   ok(fopo_device_cpu_open(&d));
@@ -106,8 +106,6 @@ static void by_hand(fopo_optim_options o) {
       if (fabs(got - x[i].x) > 1e-5) fail_msg("step %d, %d: %g, not %g", step, i, got, x[i].x);
     }
   }
-  fopo_optim_done(&optim);
-  fopo_device_close(d);
 }
 
 TEST_WITH(test_by_hand, no_leak) {

@@ -3,9 +3,7 @@
 #include <math.h>
 
 #include "checks.h"
-#include "core/memory.h"
 #include "core/rng.h"
-#include "core/status.h"
 #include "core/threads.h"
 #include "mips/order.h"
 
@@ -29,18 +27,17 @@ static float norm_at(size_t i) {
 }
 
 static void check(size_t n, int threads) {
-  pair *expected = calloc(n, sizeof *expected);
-  float *norms = calloc(n, sizeof *norms);
-  uint32_t *order = calloc(n, sizeof *order);
+  FREED(free) pair *expected = calloc(n, sizeof *expected);
+  FREED(free) float *norms = calloc(n, sizeof *norms);
+  FREED(free) uint32_t *order = calloc(n, sizeof *order);
   for (size_t i = 0; i < n; i++) expected[i] = (pair){norms[i] = norm_at(i), (uint32_t)i};
   qsort(expected, n, sizeof *expected, before);
-  assert_int_equal(fopo_threads_set(threads), FOPO_OK);
-  assert_int_equal(fopo_order_descending(order, norms, n), FOPO_OK);
+  ok(fopo_threads_set(threads));
+  ok(fopo_order_descending(order, norms, n));
   for (size_t i = 0; i < n; i++) {
     assert_int_equal(order[i], expected[i].id);
     assert_true(norms[i] == expected[i].norm);
   }
-  free(expected), free(norms), free(order);
 }
 
 TEST(descending_and_stable) {

@@ -6,6 +6,10 @@
 #include "train/optim.h"
 #include "train/trainer.h"
 
+FREED_BY(fopo_gradient_free, fopo_gradient)
+FREED_BY(fopo_index_free, fopo_index)
+FREED_BY(fopo_trainer_free, fopo_trainer)
+
 /* A world whose contexts have D features. */
 typedef struct {
   size_t P, N, D, L;
@@ -20,7 +24,9 @@ typedef struct {
 static void world_init(world *w, size_t P, size_t N, size_t D, size_t L, uint64_t seed) {
   *w = (world){.P = P, .N = N, .D = D, .L = L};
   size_t n = 0, repeats;
-  uint32_t *row = fopo_alloc(N * P, sizeof *row), *col = fopo_alloc(N * P, sizeof *col);
+  FREED(fopo_free)
+  uint32_t *row = fopo_alloc(N * P, sizeof *row),
+           *col = fopo_alloc(N * P, sizeof *col);
   w->rows = fopo_alloc(N, sizeof *w->rows);
   ok(fopo_matrix_init(&w->items, P, L));
   ok(fopo_matrix_init(&w->contexts, N, D));
@@ -37,8 +43,6 @@ static void world_init(world *w, size_t P, size_t N, size_t D, size_t L, uint64_
   ok(fopo_csr_from_pairs(&w->Y, row, col, NULL, n, N, P, &repeats));
   w->reward = (fopo_reward){.kind = &fopo_reward_hits, .Y = &w->Y, .contexts = N};
   ok(fopo_device_cpu_open(&w->device));
-  fopo_free(row);
-  fopo_free(col);
 }
 
 static void world_done(world *w) {
@@ -161,23 +165,21 @@ static float *gradient_of(world *w, fopo_gradient_options options, uint32_t step
 TEST(test_rectangular) {
   const size_t shapes[][2] = {{3, 7}, {9, 4}, {1, 5}, {6, 1}};
   for (size_t i = 0; i < 4; i++) {
-    world w;
+    DONE(world_done) world w;
     world_init(&w, 40, 6, shapes[i][0], shapes[i][1], i + 1);
     ok(fopo_policy_init_linear(&w.pi, w.items, w.D, FOPO_THETA_RANDOM, 0.7f, 1));
     for (size_t k = 0; k < n_theta(&w); k++) w.pi.theta.x[k] *= 60.0f;
-    double *D = differences(&w, 0);
+    FREED(fopo_free) double *D = differences(&w, 0);
+    FREED(fopo_free)
     float *G = gradient_of(&w, (fopo_gradient_options){.estimator = &fopo_estimator_exact}, 0);
     double error = relative(G, D, n_theta(&w));
     print_message("D = %zu, L = %zu: exact against differences %.1e\n", w.D, w.L, error);
     assert_true(error < 1e-5);
-    fopo_free(D);
-    fopo_free(G);
-    world_done(&w);
   }
 }
 
 TEST(test_rectangular_refused) {
-  world w;
+  DONE(world_done) world w;
   world_init(&w, 20, 4, 3, 5, 1);
   refused(fopo_policy_init_linear(&w.pi, w.items, 3, FOPO_THETA_IDENTITY, 1.0f, 1),
           FOPO_ERR_ARGUMENT, "theta is 3 x 5");
@@ -193,7 +195,6 @@ TEST(test_rectangular_refused) {
   float q[5];
   refused(fopo_policy_queries(fopo_matrix_view(q, 1, 5), &w.pi, fopo_matrix_rows(w.items, 0, 1)),
           FOPO_ERR_ARGUMENT, "contexts need 3 columns");
-  world_done(&w);
 }
 
 /* -- networks --------------------------------------------------------------------------------- */
@@ -213,7 +214,7 @@ static void network_world(world *w, const fopo_network *net, size_t P, size_t N,
 
 TEST(test_network) {
   for (size_t i = 0; i < NETWORKS; i++) {
-    world w;
+    DONE(world_done) world w;
     network_world(&w, &networks[i], 40, 6, i + 1);
     double *D = differences(&w, 0), *theta = in_double(w.pi.theta.x, n_theta(&w)), wanted[8];
     float *G = gradient_of(&w, (fopo_gradient_options){.estimator = &fopo_estimator_exact}, 0),
@@ -233,19 +234,18 @@ TEST(test_network) {
     fopo_free(D);
     fopo_free(theta);
     fopo_free(G);
-    world_done(&w);
   }
 }
 
 /* 1,500 contexts x 3,000 items: the exact gradient comes in parts, which must add up. */
 TEST(test_network_parts) {
-  world w;
+  DONE(world_done) world w;
   const fopo_network net = {2, {4, 5, 3}, FOPO_TANH};
   network_world(&w, &net, 3000, 1500, 3);
   fopo_gradient_options o = {.estimator = &fopo_estimator_exact};
-  float *whole = gradient_of(&w, o, 0), *G = fopo_alloc(n_theta(&w), sizeof *G);
-  double *sum = fopo_alloc(n_theta(&w), sizeof *sum);
-  fopo_gradient *g = NULL;
+  FREED(fopo_free) float *whole = gradient_of(&w, o, 0), *G = fopo_alloc(n_theta(&w), sizeof *G);
+  FREED(fopo_free) double *sum = fopo_alloc(n_theta(&w), sizeof *sum);
+  FREED(fopo_gradient_free) fopo_gradient *g = NULL;
   fopo_gradient_stats stats;
   ok(fopo_gradient_new(&g, &o));
   ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
@@ -255,18 +255,13 @@ TEST(test_network_parts) {
     for (size_t i = 0; i < n_theta(&w); i++) sum[i] += (double)G[i] / 3.0;
   }
   assert_true(relative(whole, sum, n_theta(&w)) < 1e-5);
-  fopo_gradient_free(g);
-  fopo_free(whole);
-  fopo_free(G);
-  fopo_free(sum);
-  world_done(&w);
 }
 
 /* Every estimator, 1 thread or 3: the same bits. */
 TEST(test_network_threads) {
-  world w;
+  DONE(world_done) world w;
   const fopo_network net = {3, {8, 16, 12, 6}, FOPO_RELU};
-  fopo_index *ix = NULL;
+  FREED(fopo_index_free) fopo_index *ix = NULL;
   int kept = fopo_threads();
   network_world(&w, &net, 300, 40, 4);
   ok(fopo_index_norm(&ix, w.items, 0));
@@ -278,20 +273,16 @@ TEST(test_network_threads) {
       {.estimator = &fopo_estimator_snis, .samples = 50, .proposal = mixture}};
   for (size_t i = 0; i < 4; i++) {
     ok(fopo_threads_set(1));
-    float *one = gradient_of(&w, all[i], 3);
+    FREED(fopo_free) float *one = gradient_of(&w, all[i], 3);
     ok(fopo_threads_set(3));
-    float *three = gradient_of(&w, all[i], 3);
+    FREED(fopo_free) float *three = gradient_of(&w, all[i], 3);
     assert_memory_equal(one, three, n_theta(&w) * sizeof *one);
-    fopo_free(one);
-    fopo_free(three);
   }
   ok(fopo_threads_set(kept));
-  fopo_index_free(ix);
-  world_done(&w);
 }
 
 TEST(test_network_refused) {
-  world w;
+  DONE(world_done) world w;
   world_init(&w, 20, 4, 5, 3, 1);
   fopo_network net = {2, {5, 7, 4}, FOPO_TANH};
   refused(fopo_policy_init_network(&w.pi, w.items, &net, 1.0f, 1), FOPO_ERR_ARGUMENT,
@@ -302,7 +293,6 @@ TEST(test_network_refused) {
   net = (fopo_network){2, {5, 0, 3}, FOPO_TANH};
   refused(fopo_policy_init_network(&w.pi, w.items, &net, 1.0f, 1), FOPO_ERR_ARGUMENT,
           "layer 1 of the network has 0 units");
-  world_done(&w);
 }
 
 /* -- items ------------------------------------------------------------------------------------ */
@@ -341,7 +331,7 @@ static float *items_gradient_of(world *w, fopo_gradient_options o, size_t *n) {
 
 TEST(test_items_exact) {
   for (int network = 0; network < 2; network++) {
-    world w;
+    DONE(world_done) world w;
     size_t n;
     if (network) {
       network_world(&w, &networks[0], 40, 6, 2);
@@ -350,26 +340,24 @@ TEST(test_items_exact) {
       world_init(&w, 40, 6, 4, 5, 1);
       learn_items(&w, 0.3f);
     }
-    double *D = differences(&w, 1);
+    FREED(fopo_free) double *D = differences(&w, 1);
+    FREED(fopo_free)
     float *G =
         items_gradient_of(&w, (fopo_gradient_options){.estimator = &fopo_estimator_exact}, &n);
     double error = relative(G, D, w.P * w.L);
     print_message("items, exact against differences %.1e\n", error);
     assert_true(error < 1e-5 && n == w.P);
-    fopo_free(D);
-    fopo_free(G);
-    world_done(&w);
   }
 }
 
 /* The norm of a step is that of both gradients, theta's and the items'. */
 TEST(test_norm_of_both) {
-  world w;
-  fopo_gradient *g = NULL;
+  DONE(world_done) world w;
+  FREED(fopo_gradient_free) fopo_gradient *g = NULL;
   fopo_gradient_stats stats;
   world_init(&w, 40, 6, 4, 5, 1);
   learn_items(&w, 0.3f);
-  float *G = fopo_alloc(n_theta(&w), sizeof *G);
+  FREED(fopo_free) float *G = fopo_alloc(n_theta(&w), sizeof *G);
   ok(fopo_gradient_new(&g, &(fopo_gradient_options){.estimator = &fopo_estimator_exact}));
   ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
   ok(compute_gradient(g, fopo_matrix_view(G, w.pi.theta.rows, w.pi.theta.cols), &stats, w.rows, w.N,
@@ -382,14 +370,11 @@ TEST(test_norm_of_both) {
   }
   assert_true(of_theta > 0.0 && of_items > 1e-3 * of_theta);
   assert_true(fabs(stats.sum.norm / sqrt(of_theta + of_items) - 1.0) < 1e-6);
-  fopo_gradient_free(g);
-  fopo_free(G);
-  world_done(&w);
 }
 
 /* A batch in several parts: the items' gradients of its thirds, averaged. */
 TEST(test_items_parts) {
-  world w;
+  DONE(world_done) world w;
   world_init(&w, 3000, 1500, 4, 3, 3);
   learn_items(&w, 0.3f);
   fopo_proposal uniform = {.kind = FOPO_PROPOSAL_UNIFORM};
@@ -397,10 +382,10 @@ TEST(test_items_parts) {
       {.estimator = &fopo_estimator_exact, .proposal = uniform},
       {.estimator = &fopo_estimator_snis, .samples = 3000, .proposal = uniform}};
   for (int i = 0; i < 2; i++) {
-    fopo_gradient *g = NULL;
+    FREED(fopo_gradient_free) fopo_gradient *g = NULL;
     fopo_gradient_stats stats;
     size_t n = w.P * w.L;
-    float *whole = fopo_alloc(n, sizeof *whole), *sum = fopo_alloc(n, sizeof *sum);
+    FREED(fopo_free) float *whole = fopo_alloc(n, sizeof *whole), *sum = fopo_alloc(n, sizeof *sum);
     ok(fopo_gradient_new(&g, &all[i]));
     assert_int_equal(add_items_gradient(whole, &w, g, 1500, 0), w.P);
     for (size_t b = 0; b < 1500; b += 500) {
@@ -415,11 +400,7 @@ TEST(test_items_parts) {
     print_message("items, parts, estimator %d: %.1e\n", i, error);
     assert_true(error < 1e-4);
     fopo_free(wanted);
-    fopo_free(whole);
-    fopo_free(sum);
-    fopo_gradient_free(g);
   }
-  world_done(&w);
 }
 
 /* The mean over many draws against the exact gradient, along random directions, in standard
@@ -458,7 +439,7 @@ static double worst_deviation(world *w, fopo_gradient_options o, const double *e
 TEST(test_items_mean) {
   int kept = fopo_threads();
   ok(fopo_threads_set(1)); /* thousands of tiny batches: the bits are the same */
-  world w;
+  DONE(world_done) world w;
   fopo_index *ix = NULL;
   size_t n;
   world_init(&w, 30, 8, 3, 3, 5);
@@ -499,7 +480,6 @@ TEST(test_items_mean) {
   fopo_free(exact);
   fopo_index_free(ix);
   ok(fopo_threads_set(kept));
-  world_done(&w);
 }
 
 /* -- updates of items ------------------------------------------------------------------------- */
@@ -569,10 +549,10 @@ static fopo_trainer *trainer_of(world *w, fopo_gradient *g, fopo_optim *o, size_
 
 /* The index is built anew before the steps 5, 9, 13 if it is to serve 4. */
 TEST(test_index_served) {
-  world w;
-  fopo_index *ix = NULL;
-  fopo_gradient *g = NULL;
-  fopo_optim o;
+  DONE(world_done) world w;
+  FREED(fopo_index_free) fopo_index *ix = NULL;
+  FREED(fopo_gradient_free) fopo_gradient *g = NULL;
+  DONE(fopo_optim_done) fopo_optim o;
   fopo_slice slice;
   world_init(&w, 300, 40, 3, 4, 8);
   learn_items(&w, 0.3f);
@@ -581,7 +561,7 @@ TEST(test_index_served) {
   ok(fopo_gradient_new(&g, &(fopo_gradient_options){
                                .estimator = &fopo_estimator_snis, .samples = 60, .proposal = q}));
   ok(fopo_optim_init(&o, &(fopo_optim_options){.kind = FOPO_OPTIM_SGD, .lr = 0.01}));
-  fopo_trainer *t = trainer_of(&w, g, &o, 4);
+  FREED(fopo_trainer_free) fopo_trainer *t = trainer_of(&w, g, &o, 4);
   uint64_t version = fopo_index_about(ix).version;
   for (int step = 1; step <= 14; step++) {
     ok(fopo_trainer_run(t, 1, &slice));
@@ -589,11 +569,6 @@ TEST(test_index_served) {
     assert_int_equal(renewed, step == 5 || step == 9 || step == 13);
     version = fopo_index_about(ix).version;
   }
-  fopo_trainer_free(t);
-  fopo_optim_done(&o);
-  fopo_gradient_free(g);
-  fopo_index_free(ix);
-  world_done(&w);
 }
 
 /* which: the estimator. stop > 0: saved after so many steps and taken up by another trainer. */
@@ -660,14 +635,14 @@ TEST(test_items_training) {
 }
 
 TEST(test_items_refused) {
-  world w;
-  fopo_index *ix = NULL;
-  fopo_gradient *g = NULL;
-  fopo_optim o;
-  fopo_trainer *t = NULL;
+  DONE(world_done) world w;
+  FREED(fopo_index_free) fopo_index *ix = NULL;
+  FREED(fopo_gradient_free) fopo_gradient *g = NULL;
+  DONE(fopo_optim_done) fopo_optim o;
+  FREED(fopo_trainer_free) fopo_trainer *t = NULL;
   world_init(&w, 20, 4, 3, 3, 1);
   ok(fopo_policy_init_linear(&w.pi, w.items, 3, FOPO_THETA_RANDOM, 1.0f, 1));
-  float *copy = fopo_alloc(60, sizeof *copy);
+  FREED(fopo_free) float *copy = fopo_alloc(60, sizeof *copy);
   memcpy(copy, w.items.x, 60 * sizeof *copy);
   ok(fopo_index_norm(&ix, fopo_matrix_view(copy, 20, 3), 0));
   fopo_gradient_options snis = {.estimator = &fopo_estimator_snis, .samples = 10};
@@ -693,18 +668,12 @@ TEST(test_items_refused) {
   fopo_slice slice;
   ok(fopo_trainer_run(t, 3, &slice)); /* sgd moves items too */
   assert_memory_not_equal(copy, w.items.x, 60 * sizeof *copy);
-  fopo_trainer_free(t);
-  fopo_optim_done(&o);
-  fopo_gradient_free(g);
-  fopo_index_free(ix);
-  fopo_free(copy);
-  world_done(&w);
 }
 
 static void check_refreshed(fopo_index *ix, world *w) {
   uint32_t ids[3 * 5], truth[3 * 5], counts[3];
   float scores[3 * 5], Q[3 * 4];
-  fopo_index *exact = NULL;
+  FREED(fopo_index_free) fopo_index *exact = NULL;
   fopo_fill_normal(Q, 12, 1.0, 4, FOPO_STREAM_INIT);
   fopo_matrix queries = fopo_matrix_view(Q, 3, 4);
   fopo_fill_normal(w->items.x, w->P * w->L, 1.0, 50, FOPO_STREAM_WORLD);
@@ -717,14 +686,13 @@ static void check_refreshed(fopo_index *ix, world *w) {
     for (size_t i = 0; i < 5; i++) found += ids[5 * b + i] == truth[5 * b + i];
   }
   assert_true(found >= 13);
-  fopo_index_free(exact);
 }
 
 /* After a refresh every kind answers for the items as they are. */
 TEST(test_refresh) {
   for (int kind = 0; kind < 4; kind++) {
-    world w;
-    fopo_index *ix = NULL;
+    DONE(world_done) world w;
+    FREED(fopo_index_free) fopo_index *ix = NULL;
     fopo_hnsw_options hnsw = {.M = 8, .ef_construction = 100, .ef = 200, .deterministic = 1};
     world_init(&w, 500, 4, 4, 4, 6);
     if (kind == 0) ok(fopo_index_exact(&ix, w.items));
@@ -734,8 +702,6 @@ TEST(test_refresh) {
     check_refreshed(ix, &w);
     w.items.x[7] = NAN;
     refused(fopo_index_refresh(ix), FOPO_ERR_NUMERIC, "items");
-    fopo_index_free(ix);
-    world_done(&w);
   }
 }
 

@@ -2,8 +2,6 @@
 #include <math.h>
 
 #include "checks.h"
-#include "core/memory.h"
-#include "core/status.h"
 #include "term/dots.h"
 #include "term/plot.h"
 #include "term/progress.h"
@@ -12,10 +10,9 @@ static const double ramp[5] = {0, 1, 2, 3, 4};
 static const double squares[5] = {0, 1, 4, 9, 16};
 
 static void expect(const fopo_plot *plot, const char *wanted) {
-  char *text = NULL;
-  assert_int_equal(fopo_plot_text(&text, plot), FOPO_OK);
+  FREED(fopo_free) char *text = NULL;
+  ok(fopo_plot_text(&text, plot));
   assert_string_equal(text, wanted);
-  fopo_free(text);
 }
 
 TEST(ascii) {
@@ -66,18 +63,17 @@ TEST(braille) {
 TEST(series_are_told_apart) {
   fopo_series s[2] = {{"a", ramp, ramp, 5}, {"b\033[2J", ramp, squares, 5}};
   fopo_plot plot = {.series = s, .n_series = 2, .width = 40, .height = 8, .utf8 = 1};
-  char *text;
-  assert_int_equal(fopo_plot_text(&text, &plot), FOPO_OK);
+  FREED(fopo_free) char *text = NULL;
+  ok(fopo_plot_text(&text, &plot));
   assert_non_null(strchr(text, '*'));
   assert_non_null(strchr(text, 'o'));
   assert_null(strchr(text, '\033')); /* neither colours nor what stands in a name */
   assert_non_null(strstr(text, "o b?[2J\n"));
   fopo_free(text);
   plot.colour = 1;
-  assert_int_equal(fopo_plot_text(&text, &plot), FOPO_OK);
+  ok(fopo_plot_text(&text, &plot));
   assert_non_null(strstr(text, "\033[36m"));
   assert_non_null(strstr(text, "\033[33m"));
-  fopo_free(text);
 }
 
 TEST(log_scale) {

@@ -5,19 +5,19 @@
 
 #include "checks.h"
 #include "core/rng.h"
-#include "core/status.h"
 #include "core/threads.h"
 #include "kernels/kernels.h"
-#include "kernels/prefilter.h"
 #include "mips/index.h"
 #include "recoded.h"
+
+FREED_BY(fopo_index_free, fopo_index)
 
 static const size_t dims[] = {1, 2, 7, 16, 31, 32, 33, 64, 65, 100, 1000};
 enum { DIMS = sizeof dims / sizeof *dims, ROWS = 70 };
 
 static fopo_matrix normal(size_t rows, size_t cols, double scale, uint64_t seed) {
   fopo_matrix m;
-  assert_int_equal(fopo_matrix_init(&m, rows, cols), FOPO_OK);
+  ok(fopo_matrix_init(&m, rows, cols));
   fopo_fill_normal(m.x, rows * cols, scale, seed, FOPO_STREAM_INIT);
   return m;
 }
@@ -109,15 +109,16 @@ static void check_scores(const fopo_prefilter *s, double scale, double query_sca
   for (size_t j = 0; j < FOPO_PANEL; j++) all[j] = -INFINITY;
   for (size_t d = 0; d < DIMS; d++) {
     size_t dim = dims[d], n = numbers[d % 6], width = n > 16 ? FOPO_PANEL : 16;
-    fopo_matrix rows = normal(ROWS, dim, scale, 1), panel = normal(dim, width, query_scale, 2);
-    fopo_matrix queries = normal(width, dim, 1.0, 2);
+    DONE(fopo_matrix_done)
+    fopo_matrix rows = normal(ROWS, dim, scale, 1),
+                panel = normal(dim, width, query_scale, 2);
+    DONE(fopo_matrix_done) fopo_matrix queries = normal(width, dim, 1.0, 2);
     for (size_t i = 0; i < dim * width; i++) {
       queries.x[i % width * dim + i / width] = panel.x[i];
     }
     passed r = prefilter(s, rows, NULL, ROWS, panel.x, width, n, all);
     check_bounds(s, r, rows, queries, n);
     passed_free(r);
-    fopo_matrix_done(&rows), fopo_matrix_done(&panel), fopo_matrix_done(&queries);
   }
 }
 
@@ -153,7 +154,7 @@ TEST(instruction_sets_keep_the_bound) { each_prefilter(check_all_scales); }
 /* The largest values that a kind has, in the longest rows that a sum of integers is exact for. */
 static void check_longest(const fopo_prefilter *s) {
   size_t dim = s->kind == FOPO_PACKED_INT8 ? s->max_dim : 5000;
-  fopo_matrix rows = normal(1, dim, 1.0, 1), panel = normal(dim, 16, 1.0, 2);
+  DONE(fopo_matrix_done) fopo_matrix rows = normal(1, dim, 1.0, 1), panel = normal(dim, 16, 1.0, 2);
   float all[FOPO_PANEL] = {0};
   for (size_t j = 0; j < FOPO_PANEL; j++) all[j] = -INFINITY;
   for (size_t i = 0; i < dim; i++) rows.x[i] = i % 2 ? 1.0f : -1.0f, panel.x[i * 16] = rows.x[i];
@@ -161,7 +162,6 @@ static void check_longest(const fopo_prefilter *s) {
   assert_int_equal(r.found, 1);
   assert_true(fabs((double)r.scores[0] - (double)dim) <= 0.01 * (double)dim);
   passed_free(r);
-  fopo_matrix_done(&rows), fopo_matrix_done(&panel);
 }
 
 TEST(longest_rows_do_not_overflow) { each_prefilter(check_longest); }
@@ -220,7 +220,7 @@ typedef struct {
 
 static answer ask(fopo_index *ix, fopo_matrix Q, size_t k) {
   answer a = {calloc(Q.rows * k, 4), calloc(Q.rows, 4), calloc(Q.rows * k, 4)};
-  assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, k), FOPO_OK);
+  ok(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, k));
   return a;
 }
 
@@ -234,15 +234,14 @@ static int by_id(const void *a, const void *b) {
 /* The same items when no scores are asked for, by rising id. */
 static void check_set(fopo_index *ix, fopo_matrix Q, size_t k, answer expected) {
   answer a = {calloc(Q.rows * k, 4), calloc(Q.rows, 4), calloc(Q.rows * k, 4)};
-  assert_int_equal(fopo_index_search_set(a.ids, a.scores, a.counts, ix, Q, k), FOPO_OK);
-  uint32_t *ids = malloc(k * sizeof *ids);
+  ok(fopo_index_search_set(a.ids, a.scores, a.counts, ix, Q, k));
+  FREED(free) uint32_t *ids = malloc(k * sizeof *ids);
   for (size_t b = 0; b < Q.rows; b++) {
     memcpy(ids, expected.ids + b * k, k * sizeof *ids);
     qsort(ids, expected.counts[b], sizeof *ids, by_id);
     assert_memory_equal(a.ids + b * k, ids, k * sizeof *ids);
     assert_int_equal(a.counts[b], expected.counts[b]);
   }
-  free(ids);
   answer_free(a);
 }
 
@@ -252,12 +251,12 @@ static void check_index(int (*build)(fopo_index **ix, fopo_matrix items), fopo_m
   int before = fopo_threads(), teams[] = {1, 2, 3};
   fopo_index *plain, *filtered;
   fopo_kernels_use(&without);
-  assert_int_equal(build(&plain, items), FOPO_OK);
+  ok(build(&plain, items));
   answer expected = ask(plain, Q, k);
   fopo_kernels_use(&with);
-  assert_int_equal(build(&filtered, items), FOPO_OK);
+  ok(build(&filtered, items));
   for (size_t t = 0; t < 3; t++) {
-    assert_int_equal(fopo_threads_set(teams[t]), FOPO_OK);
+    ok(fopo_threads_set(teams[t]));
     for (int other = 0; other < 2; other++) { /* also an index that was built without */
       answer a = ask(other ? plain : filtered, Q, k);
       assert_memory_equal(a.ids, expected.ids, Q.rows * k * sizeof *a.ids);
@@ -345,11 +344,12 @@ TEST(answers_are_the_same_bits) { each_kind(same_bits); }
 
 static void many_same_bits(int slow) {
   if (slow) return;
-  fopo_matrix items = world(1500, 1000, HEAVY), Q = normal(33, 1000, 1e-3, 8);
+  DONE(fopo_matrix_done)
+  fopo_matrix items = world(1500, 1000, HEAVY),
+              Q = normal(33, 1000, 1e-3, 8);
   check_index(norm_of, items, Q, 1);
   check_index(norm_of, items, Q, 700);
   check_index(exact_of, items, Q, 1500);
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 TEST(many_dimensions_and_many_answers) { each_kind(many_same_bits); }
@@ -360,7 +360,9 @@ TEST(many_dimensions_and_many_answers) { each_kind(many_same_bits); }
  */
 static void too_high_floors(int slow) {
   (void)slow;
-  fopo_matrix items = normal(9000, 16, 0.01, 10), Q = normal(40, 16, 1.0, 11);
+  DONE(fopo_matrix_done)
+  fopo_matrix items = normal(9000, 16, 0.01, 10),
+              Q = normal(40, 16, 1.0, 11);
   for (size_t i = 0; i < 12; i++) items.x[((i * 4 + 2) * 16 + i) * 16] = 10.0f + (float)i;
   for (size_t b = 0; b < 40; b++) {
     Q.x[b * 16] = b % 2 == 0 ? 5.0f : -5.0f;
@@ -370,7 +372,6 @@ static void too_high_floors(int slow) {
     check_index(exact_of, items, fopo_matrix_rows(Q, 0, B), 20);
     check_index(norm_of, items, fopo_matrix_rows(Q, 0, B), 16);
   }
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 TEST(floors_estimated_too_high_are_repaired) { each_kind(too_high_floors); }
@@ -381,10 +382,12 @@ TEST(floors_estimated_too_high_are_repaired) { each_kind(too_high_floors); }
 static void refuses(int slow) {
   (void)slow;
   fopo_kernels_use(&with);
-  fopo_matrix items = world(5000, 16, HUGE_NORMS), Q = normal(40, 16, 1.0, 9);
+  DONE(fopo_matrix_done)
+  fopo_matrix items = world(5000, 16, HUGE_NORMS),
+              Q = normal(40, 16, 1.0, 9);
   float odd[] = {INFINITY, -INFINITY, NAN, 1e30f};
-  fopo_index *ix;
-  assert_int_equal(fopo_index_norm(&ix, items, 0), FOPO_OK);
+  FREED(fopo_index_free) fopo_index *ix = NULL;
+  ok(fopo_index_norm(&ix, items, 0));
   for (size_t i = 0; i < 4; i++) {
     uint32_t ids[40], counts[40];
     float scores[40], kept = Q.x[100];
@@ -397,8 +400,6 @@ static void refuses(int slow) {
     assert_int_equal(fopo_index_norm(&none, items, 0), FOPO_ERR_NUMERIC);
     items.x[77] = kept;
   }
-  fopo_index_free(ix);
-  fopo_matrix_done(&items), fopo_matrix_done(&Q);
 }
 
 TEST(not_finite_is_refused) { each_kind(refuses); }

@@ -2,7 +2,6 @@
  * fingerprint of a checkpoint; draws that are new in every step and orders in every epoch; a
  * permutation for each user; the number of uniform draws; the ends of a bootstrap interval; SWITCH
  * at its threshold; the bound of a search on catalogues that are made to deceive it. */
-#include <math.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,6 +11,8 @@
 #include "kernels/kernels.h"
 #include "mips/index.h"
 #include "small_trainer.h"
+
+FREED_BY(fopo_index_free, fopo_index)
 
 enum { P = 120, N = 23, L = 5 };
 
@@ -50,7 +51,7 @@ static int equal_draws(const uint32_t *a, const uint32_t *b) {
 TEST(draws_are_new) {
   enum { STEPS = 6 };
   static uint32_t ids[STEPS][N][30];
-  setting s;
+  DONE(tear_down) setting s;
   set_up(&s, N, 1, NULL);
   for (int t = 0; t < STEPS; t++) draws_of_step(ids[t], &s);
   for (int t = 0; t < STEPS; t++) {
@@ -61,14 +62,13 @@ TEST(draws_are_new) {
       }
     }
   }
-  tear_down(&s);
 }
 
 /* Each epoch visits every context once, and in an order of its own. */
 TEST(orders_are_new) {
   enum { EPOCHS = 5 };
   uint32_t rows[EPOCHS][N];
-  setting s;
+  DONE(tear_down) setting s;
   fopo_slice slice;
   set_up(&s, 4, 1, NULL);
   for (size_t at = 0; at < EPOCHS * N;) {
@@ -87,7 +87,6 @@ TEST(orders_are_new) {
       assert_true(equal < 10); /* 1 by chance */
     }
   }
-  tear_down(&s);
 }
 
 /* ---- what a checkpoint belongs to ---- */
@@ -128,14 +127,13 @@ static void belongs(setting *s, void *at, size_t place, const char *what) {
 }
 
 TEST(checkpoints_of_sessions) {
-  setting s;
+  DONE(tear_down) setting s;
   set_up(&s, 4, 0, NULL);
   run(&s, 3);
   belongs(&s, s.w.items.x, (P * L - 1) * sizeof(float), "items");
   belongs(&s, s.w.contexts.x, 0, "contexts");
   belongs(&s, s.w.contexts.x, (N * L - 1) * sizeof(float), "contexts");
   belongs(&s, s.w.Y.ids, (fopo_csr_nnz(&s.w.Y) - 1) * sizeof(uint32_t), "sessions");
-  tear_down(&s);
 }
 
 TEST(checkpoints_of_logs) {
@@ -151,10 +149,10 @@ TEST(checkpoints_of_logs) {
   fopo_logs logs = {
       .n = N, .n_actions = P, .actions = actions, .rewards = rewards, .propensities = propensities};
   fopo_low_rank model = {.users = users, .items = items, .rank = 2};
-  fopo_reward reward;
+  DONE(fopo_reward_done) fopo_reward reward;
   ok(fopo_reward_init(&reward, &fopo_reward_doubly_robust,
                       &(fopo_reward_source){.logs = &logs, .model = &model}));
-  setting s;
+  DONE(tear_down) setting s;
   set_up(&s, 4, 0, &reward);
   run(&s, 3);
   belongs(&s, actions, (N - 1) * sizeof(uint32_t), "actions");
@@ -162,8 +160,6 @@ TEST(checkpoints_of_logs) {
   belongs(&s, reward.owned, (2 * N - 1) * sizeof(float), "rewards");
   belongs(&s, users, (2 * N - 1) * sizeof(float), "models");
   belongs(&s, items, (2 * P - 1) * sizeof(float), "models");
-  tear_down(&s);
-  fopo_reward_done(&reward);
 }
 
 /* ---- splits ---- */
@@ -198,8 +194,8 @@ static void assert_own_sets(const fopo_sessions *s) {
 }
 
 TEST(permutations_of_users) {
-  fopo_dataset d;
-  fopo_split split;
+  DONE(dataset_done) fopo_dataset d;
+  DONE(fopo_split_done) fopo_split split;
   full_dataset(&d);
   ok(fopo_split_by(&split, &d, &(fopo_split_options){2, 0, 0.1, 0.1, 3}, &(fopo_split_plan){0}));
   assert_own_sets(&split.train);
@@ -207,18 +203,16 @@ TEST(permutations_of_users) {
   fopo_split_plan plan = {.kind = FOPO_SPLIT_USERS, .by_time = 1}; /* all times are equal */
   ok(fopo_split_by(&split, &d, &(fopo_split_options){2, 0, 0.1, 0.1, 3}, &plan));
   assert_own_sets(&split.train);
-  fopo_split_done(&split);
-  dataset_done(&d);
 }
 
 /* Which users are in a part depends on the seed, not on their places in the file. */
 TEST(users_are_shuffled) {
   enum { SEEDS = 60 };
   int in_test[USERS] = {0};
-  fopo_dataset d;
+  DONE(dataset_done) fopo_dataset d;
   full_dataset(&d);
   for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-    fopo_split split;
+    DONE(fopo_split_done) fopo_split split;
     size_t ascending = 0;
     ok(fopo_split_by(&split, &d, &(fopo_split_options){2, 0, 0.1, 0.2, seed},
                      &(fopo_split_plan){0}));
@@ -228,11 +222,9 @@ TEST(users_are_shuffled) {
     }
     /* 104 neighbours, of which half ascend: five standard deviations of sqrt(105 / 12) */
     assert_true(fabs((double)ascending - 52.0) < 15.0);
-    fopo_split_done(&split);
   }
   /* 60 draws of probability 0.2: 12 -+ 3.1 */
   for (int u = 0; u < USERS; u++) assert_true(in_test[u] > 0 && in_test[u] < 28);
-  dataset_done(&d);
 }
 
 /* ---- stratified draws ---- */
@@ -335,7 +327,7 @@ TEST(switch_at_its_threshold) {
   fopo_logs logs = {
       .n = 2, .n_actions = 3, .actions = actions, .rewards = rewards, .propensities = propensities};
   fopo_low_rank model = {.users = users, .items = items, .rank = 1};
-  fopo_reward r;
+  DONE(fopo_reward_done) fopo_reward r;
   ok(fopo_reward_init(&r, &fopo_reward_switch,
                       &(fopo_reward_source){.logs = &logs, .model = &model, .threshold = 8.0}));
   uint32_t rows[] = {0, 1};
@@ -343,7 +335,6 @@ TEST(switch_at_its_threshold) {
   ok(fopo_reward_fill(value, &r, actions, rows, 2, 1));
   assert_true(fabsf(value[0] - (0.5f + 8.0f * 0.5f)) < 1e-5f);
   assert_true(fabsf(value[1] - 0.5f) < 1e-6f);
-  fopo_reward_done(&r);
 }
 
 /* ---- searches ---- */
@@ -387,7 +378,7 @@ static void deceive_by_little(void) {
   static const size_t dims[] = {2, 8, 64}, ks[] = {1, 10, 100}, batches[] = {1, WIDE};
   for (size_t d = 0; d < 3; d++) {
     size_t dim = dims[d];
-    fopo_matrix items, Q;
+    DONE(fopo_matrix_done) fopo_matrix items, Q;
     ok(fopo_matrix_init(&items, ALL, dim));
     ok(fopo_matrix_init(&Q, WIDE, dim));
     for (size_t b = 0; b < WIDE; b++) fopo_matrix_row(Q, b)[0] = 1.0f + 0.125f * (float)b;
@@ -400,7 +391,7 @@ static void deceive_by_little(void) {
       row[0] = (float)along;
       row[1 + i % (dim - 1)] = (float)sqrt(fmax(0.0, norm * norm - along * along));
     }
-    fopo_index *ix;
+    FREED(fopo_index_free) fopo_index *ix = NULL;
     ok(fopo_index_norm(&ix, items, 0));
     for (size_t k = 0; k < 3; k++) {
       for (size_t n = 0; n < 2; n++) {
@@ -408,9 +399,6 @@ static void deceive_by_little(void) {
                     "within 1 % of the bound");
       }
     }
-    fopo_index_free(ix);
-    fopo_matrix_done(&items);
-    fopo_matrix_done(&Q);
   }
 }
 
@@ -418,7 +406,7 @@ static void deceive_by_little(void) {
  * must be the norm of the next item and of no later one. */
 static void deceive_by_a_fall(void) {
   enum { ALL = 2200 };
-  fopo_matrix items, Q;
+  DONE(fopo_matrix_done) fopo_matrix items, Q;
   ok(fopo_matrix_init(&items, ALL, 2));
   ok(fopo_matrix_init(&Q, 1, 2));
   Q.x[0] = 1.0f;
@@ -437,8 +425,6 @@ static void deceive_by_a_fall(void) {
     if (id != place) fail_msg("the best item, %zu by norm, is not found", place + 1);
     fopo_index_free(ix);
   }
-  fopo_matrix_done(&items);
-  fopo_matrix_done(&Q);
 }
 
 /* Calls `deceive` with every set of kernels that this CPU has: with a prefilter and without. */
@@ -459,7 +445,7 @@ TEST(bounds_are_of_the_next) { with_all_kernels(deceive_by_a_fall); }
 
 /* A saved index belongs to all of its items, the first and the last too. */
 TEST(indexes_belong) {
-  fopo_matrix items;
+  DONE(fopo_matrix_done) fopo_matrix items;
   fopo_index *ix, *again;
   ok(fopo_matrix_init(&items, 300, 4));
   fopo_fill_normal(items.x, 1200, 1.0, 3, FOPO_STREAM_INIT);
@@ -473,7 +459,6 @@ TEST(indexes_belong) {
   }
   unlink(file_name());
   fopo_index_free(ix);
-  fopo_matrix_done(&items);
 }
 
 /* ---- small things ---- */

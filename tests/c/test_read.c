@@ -1,9 +1,7 @@
 /* Readers: a small file for each quirk, published counts of real files, the cache, and scipy. */
-#include <unistd.h>
 #include <zlib.h>
 
 #include "core/clock.h"
-#include "core/memory.h"
 #include "core/npy.h"
 #include "core/npz.h"
 #include "core/progress.h"
@@ -14,12 +12,14 @@
 #include "folder.h"
 #include "real_data.h"
 
+FREED_BY(fopo_dataset_free, fopo_dataset)
+
 /* Reads with options that are given as fields: READ_AS(path, .user = "2"). */
 static fopo_dataset *must_read(const char *path, const fopo_read_options *options) {
   fopo_dataset *d;
   if (fopo_dataset_read(&d, path, options) != FOPO_OK) fail_msg("%s", fopo_error_sentence());
   const fopo_csr *m = &d->matrix;
-  assert_int_equal(fopo_csr_check(m, fopo_csr_nnz(m), path), FOPO_OK);
+  ok(fopo_csr_check(m, fopo_csr_nnz(m), path));
   assert_int_equal(d->users.n, m->rows);
   assert_int_equal(d->items.n, m->cols);
   return d;
@@ -59,7 +59,7 @@ static int shaped(const fopo_dataset *d, const char *format, size_t users, size_
 /* ---- forms of real files ---- */
 
 TEST(pairs_with_header) {
-  fopo_dataset *d = READ(FIXTURE("hetrec.dat"));
+  FREED(fopo_dataset_free) fopo_dataset *d = READ(FIXTURE("hetrec.dat"));
   assert_true(shaped(d, "pairs", 2, 2, 3) && at(d, "2", "52") == 11690);
   fopo_dataset_free(d);
   d = READ(FIXTURE("caserec.dat"));
@@ -71,19 +71,17 @@ TEST(pairs_with_header) {
   fopo_dataset_free(d);
   d = READ_AS(FIXTURE("retailrocket.csv"), .where = "event = view");
   assert_true(shaped(d, "pairs", 2, 2, 2) && d->skipped == 1 && d->rows_read == 2);
-  fopo_dataset_free(d);
 }
 
 TEST(quoted_latin1) {
-  fopo_dataset *d = READ(FIXTURE("bookcrossing.csv"));
+  FREED(fopo_dataset_free) fopo_dataset *d = READ(FIXTURE("bookcrossing.csv"));
   assert_true(shaped(d, "pairs", 2, 3, 3) && at(d, "11676", "0155061224") == 5);
   assert_true(at(d, "20", "Un \xe9t\xe9; \"po\xe8mes\"") == 10);
   assert_true(at(d, "11676", "034545104X") == 0);
-  fopo_dataset_free(d);
 }
 
 TEST(pairs_without_header) {
-  fopo_dataset *d = READ(FIXTURE("u.data"));
+  FREED(fopo_dataset_free) fopo_dataset *d = READ(FIXTURE("u.data"));
   assert_true(shaped(d, "pairs", 2, 2, 3) && at(d, "5", "902") == 1 && at(d, "31", "7") == 3);
   assert_int_equal(d->users.numbers[0], 5); /* ascending */
   fopo_dataset_free(d);
@@ -96,18 +94,17 @@ TEST(pairs_without_header) {
   REFUSE(FIXTURE("yoochoose.dat"), FOPO_ERR_FORMAT, "second column holds times");
   d = READ_AS(FIXTURE("yoochoose.dat"), .item = "3");
   assert_true(shaped(d, "pairs", 2, 3, 3) && d->matrix.values == NULL);
-  fopo_dataset_free(d);
 }
 
 TEST(missing_ids) {
   REFUSE(FIXTURE("diginetica.csv"), FOPO_ERR_FORMAT,
          "diginetica.csv, line 2, column 2 (user_id): 'NA' is not an id: it is missing");
+  FREED(fopo_dataset_free)
   fopo_dataset *d = READ_AS(FIXTURE("diginetica.csv"), .user = "Session-ID");
   assert_true(shaped(d, "pairs", 2, 3, 3) && at(d, "10", "32118") == 1);
   fopo_dataset_free(d);
   d = READ_AS(FIXTURE("diginetica.csv"), .where = "user_id != NA");
   assert_true(shaped(d, "pairs", 1, 1, 1) && d->skipped == 2);
-  fopo_dataset_free(d);
 }
 
 TEST(goodreads) {
@@ -184,18 +181,16 @@ TEST(table_of_readers) {
 /* Lines of more than a block, in one piece. */
 TEST(long_line) {
   size_t items = 500000, n = 0;
-  char *text = malloc(8 * items + 64);
+  FREED(free) char *text = malloc(8 * items + 64);
   n += (size_t)sprintf(text + n, "0 1\n1");
   for (size_t i = 0; i < items; i++) n += (size_t)sprintf(text + n, " %zu", i);
   n += (size_t)sprintf(text + n, "\n2 7 8 9\n");
-  fopo_dataset *d = READ(write_bytes("long.txt", text, n));
+  FREED(fopo_dataset_free) fopo_dataset *d = READ(write_bytes("long.txt", text, n));
   assert_true(shaped(d, "lists", 3, items, items + 4));
-  fopo_dataset_free(d);
-  free(text);
 }
 
 TEST(ids_of_many_kinds) {
-  fopo_dataset *d = READ(FIXTURE("mixed_ids.csv"));
+  FREED(fopo_dataset_free) fopo_dataset *d = READ(FIXTURE("mixed_ids.csv"));
   assert_true(shaped(d, "pairs", 2, 2, 3) && at(d, "10", "0104257") == 3.5 &&
               at(d, "10", "104257") == 4 && at(d, "11", "0104257") == (double)-0.1f);
   assert_non_null(d->users.numbers);
@@ -220,15 +215,14 @@ TEST(ids_of_many_kinds) {
   fopo_dataset_free(d);
   d = READ(write_text("user,item\n0,1\n1,0\n")); /* ids that are their own index */
   assert_true(d->users.numbers == NULL && d->users.text == NULL && at(d, "1", "0") == 1);
-  fopo_dataset_free(d);
 }
 
 /* So many ids that all tables grow; the result is known by arithmetic. */
 TEST(many_ids) {
   enum { N = 60000 };
   for (int text = 0; text < 2; text++) {
-    fopo_ids ids = {0};
-    fopo_names names;
+    DONE(fopo_ids_done) fopo_ids ids = {0};
+    DONE(fopo_names_done) fopo_names names;
     uint32_t index = 0, *place;
     for (int pass = 0; pass < 2; pass++) {
       for (uint64_t i = 0; i < N; i++) {
@@ -249,14 +243,12 @@ TEST(many_ids) {
       }
     }
     size_t n = ids.n;
-    assert_int_equal(fopo_ids_finish(&names, &place, &ids), FOPO_OK);
+    ok(fopo_ids_finish(&names, &place, &ids));
     assert_int_equal(names.n, n);
     for (size_t i = 1; i < n && names.numbers != NULL; i++) {
       assert_true(names.numbers[i - 1] < names.numbers[i]);
     }
     fopo_free(place);
-    fopo_names_done(&names);
-    fopo_ids_done(&ids);
   }
 }
 
@@ -288,6 +280,7 @@ TEST(numbers_of_every_length) {
     n = strlen(text);
   }
   /* Integers at the limits of 32 bits, and of the words of the bit set. */
+  FREED(fopo_dataset_free)
   fopo_dataset *d =
       READ(write_text("user,item\n4294967295,31\n0,32\n31,63\n32,64\n4294967295,0\n"));
   assert_true(shaped(d, "pairs", 4, 5, 5) && at(d, "4294967295", "0") == 1);
@@ -295,7 +288,6 @@ TEST(numbers_of_every_length) {
   fopo_dataset_free(d);
   d = READ(write_text("user,item\n4294967296,31\n5,32\n"));
   assert_true(shaped(d, "pairs", 2, 2, 2) && at(d, "4294967296", "31") == 1);
-  fopo_dataset_free(d);
 }
 
 /* ---- many rows at once ---- */
@@ -351,7 +343,7 @@ TEST(chunks_change_nothing) {
 /* More text than one read, by one thread and by three; the result is known by arithmetic. */
 TEST(many_blocks) {
   enum { ROWS = 1200000, USERS = 5000, ITEMS = 700 };
-  char *text = malloc(16 * ROWS);
+  FREED(free) char *text = malloc(16 * ROWS);
   size_t n = 0;
   for (size_t i = 0; i < ROWS; i++) {
     n += (size_t)sprintf(text + n, "%zu,%zu\n", 3 * (i * 7919 % USERS), i % ITEMS);
@@ -359,9 +351,9 @@ TEST(many_blocks) {
   const char *path = write_bytes("case.csv", text, n);
   int before = fopo_threads();
   fopo_threads_set(1);
-  fopo_dataset *one = READ(path);
+  FREED(fopo_dataset_free) fopo_dataset *one = READ(path);
   fopo_threads_set(3);
-  fopo_dataset *three = READ(path);
+  FREED(fopo_dataset_free) fopo_dataset *three = READ(path);
   assert_true(same_dataset(one, three) && one->rows_read == ROWS);
   assert_true(shaped(one, "pairs", USERS, ITEMS, 35000) && one->repeats == ROWS - 35000);
   for (size_t e = 0; e < 35000; e++) { /* the pair of i comes again after lcm(USERS, ITEMS) */
@@ -376,9 +368,6 @@ TEST(many_blocks) {
   }
   REFUSE(write_bytes("case.csv", text, n - 1), FOPO_ERR_FORMAT, place);
   fopo_threads_set(before);
-  fopo_dataset_free(one);
-  fopo_dataset_free(three);
-  free(text);
 }
 
 /* ---- quirks of text ---- */
@@ -402,11 +391,10 @@ TEST(line_ends_and_marks) {
       "1;5;4\n2;5;3.5\n",
       ",user-id,item-id,rating,tags\n0,1,5,4.0,\"a,b\"\n1,2,5,+3.50e0,\"two\nlines, \"\"x\"\"\"\n"};
   for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
-    fopo_dataset *d = READ(write_text(same[i]));
+    FREED(fopo_dataset_free) fopo_dataset *d = READ(write_text(same[i]));
     if (!shaped(d, "pairs", 2, 1, 2) || at(d, "1", "5") != 4 || at(d, "2", "5") != 3.5) {
       fail_msg("case %zu: %s", i, same[i]);
     }
-    fopo_dataset_free(d);
   }
 }
 
@@ -478,13 +466,13 @@ TEST(where_and_columns) {
                {"kind=view", 2}, {"kind!=view", 2}, {"user=1", 2}};
   static const char text[] = "user,item,rating,kind\n1,2,3,view\n1,4,2.5,buy\n5,2,4,view\n6,7,9,\n";
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    fopo_dataset *d = READ_AS(write_text(text), .where = cases[i].where);
+    FREED(fopo_dataset_free) fopo_dataset *d = READ_AS(write_text(text), .where = cases[i].where);
     assert_int_equal(d->rows_read, cases[i].rows);
     assert_int_equal(d->skipped, 4 - cases[i].rows);
-    fopo_dataset_free(d);
   }
   REFUSE_AS(write_text(text), FOPO_ERR_FORMAT, "line 2, column 4 (kind): 'view' is not a number",
             .where = "kind>2");
+  FREED(fopo_dataset_free)
   fopo_dataset *d =
       READ_AS(write_text(text), .user = "Kind", .item = "1", .value = "", .where = "kind!=");
   fopo_dataset_free(d);
@@ -499,7 +487,6 @@ TEST(where_and_columns) {
   fopo_dataset_free(d);
   d = READ_AS(write_text("a;b,1\nc;d,2\n"), .separator = ',');
   assert_true(shaped(d, "pairs", 2, 2, 2) && at(d, "c;d", "2") == 1);
-  fopo_dataset_free(d);
 }
 
 TEST(skipped_errors) {
@@ -546,9 +533,8 @@ TEST(gzipped) {
   size_t n = first + gzip(bytes + first, sizeof bytes - first, "5,3.5\n"); /* two members */
   memset(bytes + n, 0, 100);
   for (size_t padding = 0; padding <= 100; padding += 50) {
-    fopo_dataset *d = READ(write_bytes("case.csv.gz", bytes, n + padding));
+    FREED(fopo_dataset_free) fopo_dataset *d = READ(write_bytes("case.csv.gz", bytes, n + padding));
     assert_true(shaped(d, "pairs", 2, 1, 2) && at(d, "2", "5") == 3.5);
-    fopo_dataset_free(d);
   }
   for (size_t cut = 2; cut < n;
        cut++) { /* a cut at `first` leaves one whole member with a short last row */
@@ -572,7 +558,7 @@ TEST(gzipped) {
  */
 TEST(quotes_far_down) {
   enum { ROWS = 90000, QUOTED = 40000 };
-  char *text = malloc(64 * ROWS);
+  FREED(free) char *text = malloc(64 * ROWS);
   size_t n = (size_t)sprintf(text, "user,item,note\n");
   for (size_t i = 0; i < ROWS; i++) {
     n += (size_t)sprintf(text + n,
@@ -580,20 +566,18 @@ TEST(quotes_far_down) {
                                     : "%zu,\"%zu\",\"two\nlines, \"\"%zu\"\"\"\n",
                          i % 1000, i / 1000, i);
   }
-  unsigned char *packed = malloc(n);
+  FREED(free) unsigned char *packed = malloc(n);
   size_t n_packed = gzip(packed, n, text);
   for (int pass = 0; pass < 2; pass++) {
+    FREED(fopo_dataset_free)
     fopo_dataset *d = READ(pass == 0 ? write_bytes("case.csv", text, n)
                                      : write_bytes("case.csv.gz", packed, n_packed));
     assert_true(shaped(d, "pairs", 1000, 90, ROWS) && at(d, "999", "89") == 1);
-    fopo_dataset_free(d);
   }
   char place[32];
   snprintf(place, sizeof place, "line %d: '1,2'", 1 + 2 * ROWS - QUOTED + 1);
   memcpy(text + n, "1,2\n", 5);
   REFUSE(write_bytes("case.csv", text, n + 4), FOPO_ERR_FORMAT, place);
-  free(packed);
-  free(text);
 }
 
 /* ---- MatrixMarket ---- */
@@ -675,9 +659,8 @@ TEST(scipy_by_hand) {
   static const char *const files[] = {FIXTURE("scipy_plain.npz"), FIXTURE("scipy_zip64.npz"),
                                       FIXTURE("scipy_zip64_sizes.npz")};
   for (size_t i = 0; i < 3; i++) {
-    fopo_dataset *d = READ(files[i]);
+    FREED(fopo_dataset_free) fopo_dataset *d = READ(files[i]);
     assert_true(is_the_matrix(d) && d->rows_read == 4);
-    fopo_dataset_free(d);
   }
   fopo_dataset *d = READ_AS(files[0], .value = "");
   assert_true(d->matrix.values == NULL && fopo_csr_nnz(&d->matrix) == 4);
@@ -693,10 +676,10 @@ static fopo_dataset *the_matrix(void) {
 TEST(scipy_agrees) {
   if (!have_numpy()) return;
   fopo_dataset *d = the_matrix();
-  assert_int_equal(fopo_dataset_save(d, in_folder("cache.npz")), FOPO_OK);
+  ok(fopo_dataset_save(d, in_folder("cache.npz")));
   fopo_free(d->matrix.values);
   d->matrix.values = NULL;
-  assert_int_equal(fopo_dataset_save(d, in_folder("cache_ones.npz")), FOPO_OK);
+  ok(fopo_dataset_save(d, in_folder("cache_ones.npz")));
   fopo_dataset_free(d);
   assert_int_equal(oracle("sparse"), 0);
 
@@ -726,12 +709,10 @@ TEST(cache_keeps_everything) {
   static const char *const files[] = {FIXTURE("mixed_ids.csv"), FIXTURE("bookcrossing.csv"),
                                       FIXTURE("goodreads.csv"), FIXTURE("kgat.txt")};
   for (size_t i = 0; i < 4; i++) {
-    fopo_dataset *d = READ(files[i]);
-    assert_int_equal(fopo_dataset_save(d, in_folder("cache.npz")), FOPO_OK);
-    fopo_dataset *again = READ(in_folder("cache.npz"));
+    FREED(fopo_dataset_free) fopo_dataset *d = READ(files[i]);
+    ok(fopo_dataset_save(d, in_folder("cache.npz")));
+    FREED(fopo_dataset_free) fopo_dataset *again = READ(in_folder("cache.npz"));
     assert_true(same_dataset(d, again));
-    fopo_dataset_free(again);
-    fopo_dataset_free(d);
   }
 }
 
@@ -745,7 +726,7 @@ static const char *write_csr(const int64_t *shape, const int64_t *indptr, size_t
                      fopo_array_of("data", FOPO_F32, ones, 1, n, 1),
                      fopo_array_text("format", form)};
   const char *path = in_folder("bad.npz");
-  assert_int_equal(fopo_npz_save(path, a, 5, 0), FOPO_OK);
+  ok(fopo_npz_save(path, a, 5, 0));
   return path;
 }
 
@@ -772,9 +753,9 @@ TEST(bad_sparse_files) {
   REFUSE(write_csr(shape, start, 3, ids, 3, "csr"), FOPO_ERR_FORMAT, "shape is not that of");
   float x = 1;
   fopo_array one = fopo_array_of("x", FOPO_F32, &x, 1, 1, 1);
-  assert_int_equal(fopo_npz_save(in_folder("bad.npz"), &one, 1, 0), FOPO_OK);
+  ok(fopo_npz_save(in_folder("bad.npz"), &one, 1, 0));
   REFUSE(in_folder("bad.npz"), FOPO_ERR_FORMAT, "not a sparse matrix");
-  assert_int_equal(fopo_npy_save(in_folder("bad.npy"), &one), FOPO_OK);
+  ok(fopo_npy_save(in_folder("bad.npy"), &one));
   REFUSE(in_folder("bad.npy"), FOPO_ERR_FORMAT, "one .npy array");
 }
 
@@ -790,7 +771,7 @@ static const char *write_coo(const int32_t *row, size_t n, const int32_t *col, s
   if (row != NULL) a[members++] = fopo_array_of("row", FOPO_I32, row, 1, n, 1);
   if (col != NULL) a[members++] = fopo_array_of("col", FOPO_I32, col, 1, m, 1);
   const char *path = in_folder("coo.npz");
-  assert_int_equal(fopo_npz_save(path, a, members, 0), FOPO_OK);
+  ok(fopo_npz_save(path, a, members, 0));
   return path;
 }
 
@@ -849,15 +830,13 @@ TEST(foreign_files) {
 /* A text far down makes texts of all the integers before it, whatever their number. */
 TEST(late_text) {
   enum { IDS = 5000 };
-  char *text = malloc(16 * IDS);
+  FREED(free) char *text = malloc(16 * IDS);
   size_t n = 0;
   for (int i = 0; i < IDS; i++) n += (size_t)sprintf(text + n, "%d,%d\n", i, i % 7);
   n += (size_t)sprintf(text + n, "late,3\n");
-  fopo_dataset *d = READ(write_bytes("case.txt", text, n));
+  FREED(fopo_dataset_free) fopo_dataset *d = READ(write_bytes("case.txt", text, n));
   assert_true(shaped(d, "pairs", IDS + 1, 7, IDS + 1) && at(d, "late", "3") > 0);
   assert_true(at(d, "4999", "1") > 0 && at(d, "0", "0") > 0);
-  fopo_dataset_free(d);
-  free(text);
 }
 
 TEST(columns_as_they_stand) {
@@ -868,7 +847,7 @@ TEST(columns_as_they_stand) {
 /* A return before the first row is no blank line; a table of JSON without keys has no names. */
 TEST(odd_first_lines) {
   fopo_read_options json = {.format = "json"};
-  fopo_dataset *d;
+  FREED(fopo_dataset_free) fopo_dataset *d = NULL;
   refused(
       fopo_dataset_read(&d, write_text("\r{{\"user\":\"b\",\r\"item\":3,\"\ntime\":1}\n"), &json),
       FOPO_ERR_FORMAT, "is not valid JSON");
@@ -876,12 +855,11 @@ TEST(odd_first_lines) {
           "does not hold JSON lines");
   d = READ(write_text("\r\n\n# a comment\nuser,item\n1,2\n"));
   assert_true(shaped(d, "pairs", 1, 1, 1));
-  fopo_dataset_free(d);
 }
 
 /* Numbers in columns that are more than one blank apart are pairs, however uneven the lines. */
 TEST(aligned_columns) {
-  fopo_dataset *d = READ(write_text("1  1  3\n1  2  4\n2  1  5\n"));
+  FREED(fopo_dataset_free) fopo_dataset *d = READ(write_text("1  1  3\n1  2  4\n2  1  5\n"));
   assert_true(shaped(d, "pairs", 2, 2, 3) && at(d, "2", "1") > 4.5);
   fopo_dataset_free(d);
   d = READ(write_text("  1  12  3  4  5  6\n 22   1  4  5  6  7\n"));
@@ -890,7 +868,6 @@ TEST(aligned_columns) {
   REFUSE(write_text("1  1  3\n1  2\n2  1  5\n"), FOPO_ERR_FORMAT, "has 2 fields where the first");
   d = READ(write_text("1 1 3\n2 2 \n3 1 5 7\n4\n")); /* blanks at the end say nothing */
   assert_true(shaped(d, "lists", 5, 8, 6));
-  fopo_dataset_free(d);
 }
 
 /* ---- interruption, memory ---- */
@@ -940,17 +917,15 @@ TEST(hostile_bytes) {
   size_t blocks = fopo_memory_in_use().blocks;
   for (size_t i = 0; i < 5; i++) {
     size_t n = strlen(texts[i]);
-    char *bytes = malloc(n);
+    FREED(free) char *bytes = malloc(n);
     for (size_t at = 0; at < n; at++) {
       for (size_t c = 0; c <= sizeof changes; c++) {
-        fopo_dataset *d;
+        FREED(fopo_dataset_free) fopo_dataset *d = NULL;
         memcpy(bytes, texts[i], n);
         if (c < sizeof changes) bytes[at] = changes[c];
         fopo_dataset_read(&d, write_bytes("case.csv", bytes, c < sizeof changes ? n : at), NULL);
-        fopo_dataset_free(d);
       }
     }
-    free(bytes);
   }
   assert_int_equal(fopo_memory_in_use().blocks, blocks);
 }
@@ -1005,13 +980,12 @@ TEST(real_interactions) {
     const published *p = &real_files[i];
     const char *path = real_file(p->file);
     if (path == NULL) continue;
-    fopo_dataset *d = READ(path);
+    FREED(fopo_dataset_free) fopo_dataset *d = READ(path);
     if (d->rows_read != p->rows || d->users_seen != p->users || d->items_seen != p->items ||
         d->matrix.cols != p->catalogue || strcmp(d->format, p->format) != 0) {
       fail_msg("%s: %s, %zu rows, %zu users, %zu of %zu items", path, d->format, d->rows_read,
                d->users_seen, d->items_seen, d->matrix.cols);
     }
-    fopo_dataset_free(d);
   }
   const char *path = real_file("movielens-latest-small/ratings_one_bad_timestamp.csv");
   if (path != NULL) {
@@ -1063,7 +1037,7 @@ TEST(cache_is_fast) {
   const char *path = real_file("amazon-book-ngcf/test.txt.gz");
   if (path == NULL) return;
   fopo_dataset *d = READ(path);
-  assert_int_equal(fopo_dataset_save(d, in_folder("cache.npz")), FOPO_OK);
+  ok(fopo_dataset_save(d, in_folder("cache.npz")));
   fopo_dataset *again = READ(in_folder("cache.npz"));
   assert_true(same_dataset(d, again));
   fopo_dataset_free(again);

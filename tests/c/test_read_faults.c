@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <zlib.h>
 
-#include "core/memory.h"
 #include "core/npz.h"
 #include "core/progress.h"
 #include "core/threads.h"
@@ -11,6 +10,8 @@
 #include "data/read/table.h"
 #include "datasets.h"
 #include "folder.h"
+
+FREED_BY(fopo_dataset_free, fopo_dataset)
 
 /* ---- zlib's calls: these stand before the library's ---- */
 
@@ -200,9 +201,8 @@ TEST(packed) {
   /* zeros behind the members are padding, also more of them than one read takes */
   static const size_t zeros[] = {0, 1, 1000, 3 << 20};
   for (size_t i = 0; i < 4; i++) {
-    fopo_dataset *d = READ_AS(write_gzip(texts, 3, zeros[i]), .header = 1);
+    FREED(fopo_dataset_free) fopo_dataset *d = READ_AS(write_gzip(texts, 3, zeros[i]), .header = 1);
     assert_true(fopo_csr_nnz(&d->matrix) == 4 && d->users.n == 4);
-    fopo_dataset_free(d);
   }
 }
 
@@ -211,7 +211,7 @@ TEST(packed) {
 /* The first of two NUL bytes is named, also where two threads read them. */
 TEST(two_nuls) {
   enum { LINES = 150000, WIDTH = 14 };
-  char *text = malloc(LINES * WIDTH);
+  FREED(free) char *text = malloc(LINES * WIDTH);
   for (size_t i = 0; i < LINES; i++) memcpy(text + i * WIDTH, "1234567,12345\n", WIDTH);
   text[700000L / WIDTH * WIDTH + 3] = '\0';
   text[90000L / WIDTH * WIDTH + 3] = '\0';
@@ -219,7 +219,6 @@ TEST(two_nuls) {
   text[90000L / WIDTH * WIDTH + 3] = '1';
   REFUSE(write_bytes("nul.csv", text, LINES * WIDTH), FOPO_ERR_FORMAT,
          "line 50001: there is a NUL");
-  free(text);
 }
 
 /* One column may have two roles, and a table more columns than are cut at once. */
@@ -237,7 +236,7 @@ TEST(columns) {
                 {{.user = "1", .item = "2", .time = "2"}, 3, 4, 1},
                 {{.user = "1", .item = "2", .value = "3", .time = "3"}, 3, 4, 1}};
   for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
-    fopo_dataset *d = read_as(write_text(text), &shared[i].options);
+    FREED(fopo_dataset_free) fopo_dataset *d = read_as(write_text(text), &shared[i].options);
     size_t n = fopo_csr_nnz(&d->matrix);
     assert_int_equal(n, shared[i].n);
     /* user 2, the entry of item 1 if it is there: with both ids of one column, 2 and 2 */
@@ -246,17 +245,16 @@ TEST(columns) {
     assert_true((d->times.first != NULL) == shared[i].timed);
     if (i == 3) assert_true(d->times.first[e] == 2);
     if (i == 5) assert_true(d->times.first[e] == 4);
-    fopo_dataset_free(d);
   }
   char wide[2000], *p = wide;
   for (int line = 0; line < 3; line++) {
     for (int c = 0; c < 70; c++) p += sprintf(p, "%d%c", line * 70 + c, c < 69 ? ',' : '\n');
   }
+  FREED(fopo_dataset_free)
   fopo_dataset *d =
       READ_AS(write_text(wide), .user = "2", .item = "70", .value = "", .time = "", .header = -1);
   assert_true(fopo_csr_nnz(&d->matrix) == 3 && d->users.numbers[0] == 1);
   assert_true(d->items.numbers[2] == 209);
-  fopo_dataset_free(d);
 }
 
 TEST(odd_rows) {
@@ -274,20 +272,19 @@ TEST(odd_rows) {
   REFUSE_AS(write_text("user,item\n1,2\n\"3\"x,4\n"), "has text behind a closing quote",
             .value = "");
   /* times that were recognised, of a table without titles and of one of JSON, are given up */
+  FREED(fopo_dataset_free)
   fopo_dataset *d = READ_AS(write_text("1,2,964982703\n3,4,964982704\n5,6,none\n"), .header = -1);
   assert_true(fopo_csr_nnz(&d->matrix) == 3 && d->times.first == NULL);
-  fopo_dataset_free(d);
 }
 
 /* A quote that is open beyond what a field may have, in a file that goes on. */
 TEST(long_quote) {
   size_t n = 0, size = 12 << 20;
-  char *text = malloc(size);
+  FREED(free) char *text = malloc(size);
   n += (size_t)sprintf(text, "user,item\n1,2\n3,\"4\n");
   while (n + 16 < size) n += (size_t)sprintf(text + n, "7,8\n");
   REFUSE(write_bytes("quote.csv", text, n), FOPO_ERR_FORMAT,
          "line 3: '3,\"4' has a quote that is not closed");
-  free(text);
 }
 
 /* A file that would not fit into memory is refused when its first block is known. (It has a hole,
@@ -400,9 +397,8 @@ TEST(other_counts) {
       REFUSE(in_folder("counts.npz"), FOPO_ERR_FORMAT, "its counts do not fit its matrix");
       continue;
     }
-    fopo_dataset *d = READ_AS(in_folder("counts.npz"), 0);
+    FREED(fopo_dataset_free) fopo_dataset *d = READ_AS(in_folder("counts.npz"), 0);
     assert_true(d->rows_read == 2 && d->skipped == 0);
-    fopo_dataset_free(d);
   }
 }
 

@@ -51,7 +51,7 @@ static void check_files(const char *const *paths, size_t n, const fopo_read_opti
 
 /* Tables with every feature, whose rows the cuts between the ranks meet anywhere. */
 TEST(tables_of_every_kind) {
-  char *text = malloc(1 << 16);
+  FREED(free) char *text = malloc(1 << 16);
   for (int kinds = 0; kinds < KINDS; kinds += 11) {
     const fopo_read_options options = options_of_many(kinds);
     size_t n = many_rows(text, kinds);
@@ -65,12 +65,11 @@ TEST(tables_of_every_kind) {
     }
   }
   fopo_chunks_size(0);
-  free(text);
 }
 
 /* Quoted fields of lines that look like rows: ranks begin inside of them. */
 TEST(rows_inside_of_fields) {
-  char *text = malloc(1 << 18);
+  FREED(free) char *text = malloc(1 << 18);
   for (int rows = 1; rows < 60; rows += 2) {
     size_t n = (size_t)sprintf(text, "user,item,note\n");
     for (int i = 0; i < rows; i++) {
@@ -82,7 +81,6 @@ TEST(rows_inside_of_fields) {
     const char *path = write_for_all("quoted.csv", text, n);
     check_files((const char *const[]){path}, 1, &(fopo_read_options){0}, "rows", rows);
   }
-  free(text);
 }
 
 /* Rows in any order, whole and broken, with the ends of lines that files have. */
@@ -99,7 +97,7 @@ TEST(random_rows) {
                                      "4,1,\"8,8,8\"",
                                      "-6,b,x"};
   enum { CASES = 120, ROWS = sizeof rows / sizeof *rows };
-  char *text = malloc(1 << 16);
+  FREED(free) char *text = malloc(1 << 16);
   uint32_t x = 11;
   for (int c = 0; c < CASES; c++) {
     size_t n = (size_t)sprintf(text, "user,item,note\n");
@@ -114,7 +112,6 @@ TEST(random_rows) {
     check_files((const char *const[]){path}, 1, &(fopo_read_options){.where = NULL}, "random", c);
   }
   fopo_chunks_size(0);
-  free(text);
 }
 
 /* Each user's row, wherever it is. */

@@ -5,6 +5,11 @@
 #include "judge/reward_model.h"
 #include "small_world.h"
 
+FREED_BY(fopo_device_close, fopo_device)
+FREED_BY(fopo_log_world_free, fopo_log_world)
+FREED_BY(fopo_logs_free, fopo_logs)
+FREED_BY(fopo_model_free, fopo_model)
+
 static void close_to(double a, double b, double tolerance) {
   if (!(fabs(a - b) <= tolerance)) fail_msg("%.9g is not %.9g", a, b);
 }
@@ -49,7 +54,7 @@ static void values(double out[N][P], const fopo_reward *reward) {
 
 TEST(test_ips) {
   fopo_logs logs = by_hand();
-  fopo_reward reward;
+  DONE(fopo_reward_done) fopo_reward reward;
   double v[N][P];
   ok(fopo_reward_init(&reward, &fopo_reward_ips,
                       &(fopo_reward_source){.logs = &logs, .clip = 0.0}));
@@ -69,12 +74,11 @@ TEST(test_ips) {
   values(v, &reward);
   close_to(v[0][2], 2.0, 1e-6);
   close_to(v[1][0], -20.0, 1e-5);
-  fopo_reward_done(&reward);
 }
 
 TEST(test_doubly_robust) {
   fopo_logs logs = by_hand();
-  fopo_reward reward;
+  DONE(fopo_reward_done) fopo_reward reward;
   double v[N][P];
   ok(fopo_reward_init(&reward, &fopo_reward_direct,
                       &(fopo_reward_source){.logs = &logs, .model = &model}));
@@ -98,25 +102,23 @@ TEST(test_doubly_robust) {
   values(v, &reward);
   close_to(v[0][2], 1.2 + (1.0 - 1.2) / 0.5, 1e-5);
   close_to(v[1][0], 2.0, 1e-6);
-  fopo_reward_done(&reward);
 }
 
 TEST(test_logistic_link) {
   fopo_logs logs = by_hand();
   fopo_low_rank m = model;
   m.logistic = 1;
-  fopo_reward reward;
+  DONE(fopo_reward_done) fopo_reward reward;
   double v[N][P];
   ok(fopo_reward_init(&reward, &fopo_reward_direct,
                       &(fopo_reward_source){.logs = &logs, .model = &m}));
   values(v, &reward);
   close_to(v[1][3], 1 / (1 + exp(-2.3)), 1e-6);
-  fopo_reward_done(&reward);
 }
 
 TEST(test_refused) {
   fopo_logs logs = by_hand();
-  fopo_reward reward;
+  DONE(fopo_reward_done) fopo_reward reward;
   refused(fopo_reward_init(&reward, &fopo_reward_ips,
                            &(fopo_reward_source){.logs = &logs, .clip = 1.5}),
           FOPO_ERR_ARGUMENT, "clip is 1.5");
@@ -140,7 +142,6 @@ TEST(test_refused) {
   uint32_t id = 4, row = 0;
   float r;
   refused(fopo_reward_fill(&r, &reward, &id, &row, 1, 1), FOPO_ERR_ARGUMENT, "item 5 of 4");
-  fopo_reward_done(&reward);
 }
 
 /* ---- models ---- */
@@ -177,9 +178,9 @@ static double predicted(const fopo_model *m, const fopo_logs *logs, size_t n) {
 
 /* Rewards that are the model's own form are found again. */
 TEST(test_ridge) {
-  fopo_log_world *w;
-  fopo_logs *logs;
-  fopo_model *m;
+  FREED(fopo_log_world_free) fopo_log_world *w = NULL;
+  FREED(fopo_logs_free) fopo_logs *logs = NULL;
+  FREED(fopo_model_free) fopo_model *m = NULL;
   make_world(&w, &logs, 1500, 1);
   fopo_model_options o = {.lambda = 1e-6, .dim = 8, .folds = 1, .seed = 1};
   for (size_t i = 0; i < logs->n; i++) {
@@ -207,16 +208,13 @@ TEST(test_ridge) {
   ok(fopo_model_fit(&m, logs, (fopo_matrix){0}, &o));
   assert_int_equal(m->parameters, 3 + 40 + 1);
   assert_true(m->loss < 1e-4);
-  fopo_model_free(m);
-  fopo_log_world_free(w);
-  fopo_logs_free(logs);
 }
 
 /* The slope of the likelihood along the free constant vanishes: predictions are right in the mean;
  * and they are the rewards' own probabilities, nearly. */
 TEST(test_logistic) {
-  fopo_log_world *w;
-  fopo_logs *logs;
+  FREED(fopo_log_world_free) fopo_log_world *w = NULL;
+  FREED(fopo_logs_free) fopo_logs *logs = NULL;
   fopo_model *m;
   make_world(&w, &logs, 3000, 2);
   fopo_model_options o = {.logistic = 1, .lambda = 0.1, .dim = 8, .folds = 1, .seed = 1};
@@ -241,15 +239,13 @@ TEST(test_logistic) {
   o.lambda = 1;
   logs->rewards[4] = 2.0f;
   refused(fopo_model_fit(&m, logs, logs->items, &o), FOPO_ERR_ARGUMENT, "event 5 has the reward 2");
-  fopo_log_world_free(w);
-  fopo_logs_free(logs);
 }
 
 /* An event's own reward says nothing to the model that is asked about it; threads change no bit. */
 TEST(test_folds) {
-  fopo_log_world *w;
-  fopo_logs *logs;
-  fopo_model *a, *b;
+  FREED(fopo_log_world_free) fopo_log_world *w = NULL;
+  FREED(fopo_logs_free) fopo_logs *logs = NULL;
+  FREED(fopo_model_free) fopo_model *a = NULL, *b = NULL;
   make_world(&w, &logs, 600, 3);
   fopo_model_options o = {.lambda = 1.0, .dim = 8, .folds = 4, .seed = 1};
   int threads = fopo_threads();
@@ -267,10 +263,6 @@ TEST(test_folds) {
                       rank * sizeof(float)) != 0;
   }
   assert_true(changed > 300 && changed < 600);
-  fopo_model_free(a);
-  fopo_model_free(b);
-  fopo_log_world_free(w);
-  fopo_logs_free(logs);
 }
 
 /* ---- gradients ---- */
@@ -306,11 +298,11 @@ static void spread_of(double mean[ENTRIES], double *variance, const fopo_reward 
  * standard errors of the gradient under the true reward, and the doubly robust one, cross-fitted,
  * varies less. */
 TEST(test_variance) {
-  fopo_log_world *w;
-  fopo_logs *logs;
-  fopo_model *m;
-  fopo_device *d;
-  fopo_policy pi;
+  FREED(fopo_log_world_free) fopo_log_world *w = NULL;
+  FREED(fopo_logs_free) fopo_logs *logs = NULL;
+  FREED(fopo_device_close) fopo_device *d = NULL;
+  DONE(fopo_policy_done) fopo_policy pi;
+  FREED(fopo_model_free) fopo_model *m = NULL;
   make_world(&w, &logs, BATCH * BATCHES, 5);
   ok(fopo_device_open(&d, "cpu"));
   ok(fopo_policy_init_linear(&pi, logs->items, logs->items.cols, FOPO_THETA_IDENTITY, 1.0f, 1));
@@ -323,7 +315,7 @@ TEST(test_variance) {
                       &(fopo_reward_source){.logs = logs, .model = &low, .clip = 0.0}));
 
   /* the true reward as a model: sigmoid(x . beta - 0.5) */
-  fopo_matrix X, B;
+  DONE(fopo_matrix_done) fopo_matrix X, B;
   ok(fopo_matrix_init(&X, logs->n, 4));
   ok(fopo_matrix_init(&B, 40, 4));
   for (size_t n = 0; n < logs->n; n++) {
@@ -358,18 +350,11 @@ TEST(test_variance) {
   }
   fopo_reward_done(&ips);
   fopo_reward_done(&dr);
-  fopo_matrix_done(&X);
-  fopo_matrix_done(&B);
-  fopo_model_free(m);
-  fopo_policy_done(&pi);
-  fopo_device_close(d);
-  fopo_log_world_free(w);
-  fopo_logs_free(logs);
 }
 
 TEST(test_memory) {
-  fopo_log_world *w;
-  fopo_logs *logs;
+  FREED(fopo_log_world_free) fopo_log_world *w = NULL;
+  FREED(fopo_logs_free) fopo_logs *logs = NULL;
   make_world(&w, &logs, 64, 6);
   fopo_model_options o = {.logistic = 1, .lambda = 1.0, .dim = 8, .folds = 2, .seed = 1};
   size_t before = fopo_memory_in_use().blocks;
@@ -386,8 +371,6 @@ TEST(test_memory) {
     fopo_model_free(m);
     assert_int_equal(fopo_memory_in_use().blocks, before);
   }
-  fopo_log_world_free(w);
-  fopo_logs_free(logs);
 }
 
 int main(void) {

@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "checks.h"
-#include "core/memory.h"
 #include "core/rng.h"
 #include "core/threads.h"
 
@@ -78,7 +77,7 @@ TEST(below_redraws) {
 
 TEST(normals_have_moments) {
   enum { N = 400001 };
-  float *x = fopo_alloc(N, sizeof *x);
+  FREED(fopo_free) float *x = fopo_alloc(N, sizeof *x);
   fopo_fill_normal(x, N, 2.0, 5, FOPO_STREAM_INIT);
   double mean = 0, square = 0, cube = 0, fourth = 0, product = 0;
   for (int i = 0; i < N; i++) {
@@ -96,7 +95,6 @@ TEST(normals_have_moments) {
   assert_true(fabs(cube) < sqrt(15.0) * unit);
   assert_true(fabs(fourth - 3.0) < sqrt(96.0) * unit);
   assert_true(fabs(product) < unit);
-  fopo_free(x);
 }
 
 TEST(normals_do_not_depend) {

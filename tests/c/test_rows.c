@@ -5,10 +5,11 @@
 
 #include "checks.h"
 #include "core/rng.h"
-#include "core/status.h"
 #include "core/threads.h"
 #include "device/device.h"
 #include "kernels/kernels.h"
+
+FREED_BY(fopo_device_close, fopo_device)
 
 enum { ROWS = 61, COUNT = 130, PAGE = 65536 };
 
@@ -103,7 +104,7 @@ TEST(test_halve) {
   assert_int_equal(fopo_rows_ld(L), 16);
   for (fopo_float type = FOPO_FLOAT16; type <= FOPO_BFLOAT16; type++) {
     memset(half, 0xff, sizeof half);
-    assert_int_equal(fopo_rows_halve(half, items, type), FOPO_OK);
+    ok(fopo_rows_halve(half, items, type));
     for (size_t i = 0; i < (size_t)P * 16; i++) {
       uint16_t expected = 0;
       if (i % 16 < L) {
@@ -123,20 +124,18 @@ TEST(test_halve_refuses) {
   fill(x, P * L, 1, 1);
   x[249 * L + 3] = -70000.0f;
   x[280 * L] = 1e30f;
-  assert_int_equal(fopo_rows_halve(half, items, FOPO_FLOAT16), FOPO_ERR_NUMERIC);
-  says("item 250 has an entry of size 70000");
+  refused(fopo_rows_halve(half, items, FOPO_FLOAT16), FOPO_ERR_NUMERIC,
+          "item 250 has an entry of size 70000");
   says("bfloat16");
-  assert_int_equal(fopo_rows_halve(half, items, FOPO_BFLOAT16), FOPO_OK);
+  ok(fopo_rows_halve(half, items, FOPO_BFLOAT16));
   x[0] = 3.4e38f;
-  assert_int_equal(fopo_rows_halve(half, items, FOPO_BFLOAT16), FOPO_ERR_NUMERIC);
-  says("use float32");
+  refused(fopo_rows_halve(half, items, FOPO_BFLOAT16), FOPO_ERR_NUMERIC, "use float32");
 
   fill(x, P * L, 1e-6, 1);
-  assert_int_equal(fopo_rows_halve(half, items, FOPO_FLOAT16), FOPO_ERR_NUMERIC);
-  says("too small");
-  assert_int_equal(fopo_rows_halve(half, items, FOPO_BFLOAT16), FOPO_OK);
+  refused(fopo_rows_halve(half, items, FOPO_FLOAT16), FOPO_ERR_NUMERIC, "too small");
+  ok(fopo_rows_halve(half, items, FOPO_BFLOAT16));
   x[5] = 1.0f; /* the small ones hardly count then */
-  assert_int_equal(fopo_rows_halve(half, items, FOPO_FLOAT16), FOPO_OK);
+  ok(fopo_rows_halve(half, items, FOPO_FLOAT16));
 }
 
 /* ---- the kernels ---- */
@@ -176,7 +175,7 @@ static void check_sums(const half_kernels *k, fopo_float type, size_t dim, size_
   fill(q, dim, 1, 6);
   fill(v, dim, 1, 8);
   fill(c, count, 1, 9);
-  assert_int_equal(fopo_rows_halve(rows, fopo_matrix_view(x, ROWS, dim), type), FOPO_OK);
+  ok(fopo_rows_halve(rows, fopo_matrix_view(x, ROWS, dim), type));
   for (size_t i = 0; i < dim; i++) expected[i] = (double)v[i], size[i] = fabs((double)v[i]);
   for (size_t s = 0; s < count; s++) {
     ids[s] = (uint32_t)((s * 37 + 60) % ROWS);
@@ -207,8 +206,8 @@ static void check_sums(const half_kernels *k, fopo_float type, size_t dim, size_
 /* Every number there is, alone in a row. */
 static void check_values(const half_kernels *k) {
   enum { ALL = 1 << 16 };
-  uint16_t *rows = calloc(ALL, FOPO_ROWS_PAD * sizeof *rows);
-  uint32_t *ids = calloc(ALL, sizeof *ids);
+  FREED(free) uint16_t *rows = calloc(ALL, FOPO_ROWS_PAD * sizeof *rows);
+  FREED(free) uint32_t *ids = calloc(ALL, sizeof *ids);
   float *f = calloc(ALL, sizeof *f), one = 1.0f;
   assert_true(rows && ids && f);
   for (uint32_t i = 0; i < ALL; i++) {
@@ -222,8 +221,6 @@ static void check_values(const half_kernels *k) {
     k->axpy(&sum, rows, FOPO_ROWS_PAD, ids + i, &one, 1, 0, 1);
     assert_true(isnan(expected) ? isnan(sum) : sum == expected);
   }
-  free(rows);
-  free(ids);
   free(f);
 }
 
@@ -251,8 +248,8 @@ TEST(test_kernels) {
 /* scores and snis over halves are scores and snis over the numbers that the halves stand for. */
 TEST(test_device) {
   enum { B = 5, S = 90, P = 200, L = 37 };
-  fopo_device *d;
-  assert_int_equal(fopo_device_cpu_open(&d), FOPO_OK);
+  FREED(fopo_device_close) fopo_device *d = NULL;
+  ok(fopo_device_cpu_open(&d));
   static float x[P * L], back[P * L], Q[B * L], logq[B * S], r[B * S], f[2][B * S];
   static float V[3][B * L], c[2][B * S], stats[3][B * FOPO_STATS];
   static uint16_t half[P * 40];
@@ -267,18 +264,15 @@ TEST(test_device) {
     r[i] = ids[i] % 5 == 0 ? 1.0f : 0.0f;
   }
   for (fopo_float type = FOPO_FLOAT16; type <= FOPO_BFLOAT16; type++) {
-    assert_int_equal(fopo_rows_halve(half, fopo_matrix_view(x, P, L), type), FOPO_OK);
+    ok(fopo_rows_halve(half, fopo_matrix_view(x, P, L), type));
     fopo_rows rows = {half, 40, type};
     fopo_rows_widen(fopo_matrix_view(back, P, L), &rows);
     fopo_rows floats = fopo_rows_float32(back, L);
     for (int way = 0; way < 2; way++) {
       const fopo_rows *items = way == 0 ? &rows : &floats;
-      assert_int_equal(
-          d->ops->scores(d, &(fopo_candidate_sets){S, ids, f[way], NULL}, items, &batch), FOPO_OK);
-      assert_int_equal(d->ops->snis(d,
-                                    &(fopo_estimate){.V = V[way], .c = c[way], .stats = stats[way]},
-                                    &samples, items, INFINITY, &batch),
-                       FOPO_OK);
+      ok(d->ops->scores(d, &(fopo_candidate_sets){S, ids, f[way], NULL}, items, &batch));
+      ok(d->ops->snis(d, &(fopo_estimate){.V = V[way], .c = c[way], .stats = stats[way]}, &samples,
+                      items, INFINITY, &batch));
     }
     for (size_t i = 0; i < (size_t)B * S; i++) {
       assert_true(fabsf(f[0][i] - f[1][i]) <= 1e-5f);
@@ -290,14 +284,12 @@ TEST(test_device) {
     }
     int threads = fopo_threads();
     fopo_threads_set(threads == 1 ? 3 : 1);
-    assert_int_equal(d->ops->snis(d, &(fopo_estimate){.V = V[2], .stats = stats[2]}, &samples,
-                                  &rows, INFINITY, &batch),
-                     FOPO_OK);
+    ok(d->ops->snis(d, &(fopo_estimate){.V = V[2], .stats = stats[2]}, &samples, &rows, INFINITY,
+                    &batch));
     fopo_threads_set(threads);
     assert_memory_equal(V[2], V[0], sizeof V[0]);
     assert_memory_equal(stats[2], stats[0], sizeof stats[0]);
   }
-  fopo_device_close(d);
 }
 
 int main(void) { return run_all(NULL, NULL); }

@@ -106,7 +106,7 @@ static void same_sums(const double *log_z, const double *squares, const double *
 
 static void test_lookup(void **unused) {
   (void)unused;
-  world x;
+  DONE(world_done) world x;
   world_init(&x);
   fopo_sparse_scores mask = fopo_mask_of(&x.X), s = values_of(&x.X);
   uint32_t rows[] = {ALL, FEW, EMPTY};
@@ -132,13 +132,12 @@ static void test_lookup(void **unused) {
   ok(fopo_score_check_mask(&mask, "this"));
   ok(fopo_score_check_mask(NULL, "this"));
   refused(fopo_score_check_mask(&s, "this"), FOPO_ERR_UNAVAILABLE, "this knows masks alone");
-  world_done(&x);
 }
 
 /* Masks and values, in the rows' order and in another. */
 static void test_sums(void **unused) {
   (void)unused;
-  world x;
+  DONE(world_done) world x;
   world_init(&x);
   static uint32_t rows[N] = {ALL_BUT_ONE, EMPTY, ENDS, ALL, FEW, MANY};
   double log_z[N], squares[N], plain[N], plain_squares[N], alone[N];
@@ -167,7 +166,6 @@ static void test_sums(void **unused) {
   ok(fopo_softmax_sums(log_z, squares, &scores, 0, N));
   x.Q.x[FEW * DIM] = NAN;
   refused(fopo_softmax_sums(log_z, squares, &scores, 0, N), FOPO_ERR_NUMERIC, "context 2");
-  world_done(&x);
 }
 
 /* ---- parts of a catalogue ---- */
@@ -205,7 +203,7 @@ static void test_parts(void **unused) {
   (void)unused;
   static part_of part;
   static uint32_t place[P];
-  world x;
+  DONE(world_done) world x;
   world_init(&x);
   double log_z[N], squares[N], plain[N], plain_squares[N];
   for (size_t a = 0; a < P; a++) place[a] = (uint32_t)(a * 1237 % P);
@@ -222,14 +220,13 @@ static void test_parts(void **unused) {
       fopo_matrix_done(&part.items);
     }
   }
-  world_done(&x);
 }
 
 /* ---- the temperature ---- */
 
 static void test_temperature(void **unused) {
   (void)unused;
-  world x;
+  DONE(world_done) world x;
   world_init(&x);
   fopo_sparse_scores s = fopo_mask_of(&x.X), values = values_of(&x.X);
   double T, found, log_z, squares;
@@ -257,7 +254,6 @@ static void test_temperature(void **unused) {
           "none of 2 contexts scores one item above another and leaves enough of them unmasked");
   all.sparse = &values;
   refused(fopo_softmax_temperature(&T, &all, 40.0), FOPO_ERR_UNAVAILABLE, "masks alone");
-  world_done(&x);
 }
 
 /* ---- the expected reward and the log-likelihood ---- */
@@ -315,9 +311,9 @@ static void same_expected(const world *x, const fopo_policy *pi, const fopo_csr 
 static void test_expected(void **unused) {
   (void)unused;
   static uint32_t rows[N] = {ALL_BUT_ONE, EMPTY, ENDS, ALL, FEW, MANY};
-  world x;
-  fopo_csr Y = {0};
-  fopo_shard shard = {0};
+  DONE(world_done) world x;
+  DONE(fopo_csr_done) fopo_csr Y = {0};
+  DONE(fopo_shard_done) fopo_shard shard = {0};
   world_init(&x);
   make_y(&Y, &x);
   fopo_sparse_scores mask = fopo_mask_of(&x.X), values = values_of(&x.X);
@@ -352,9 +348,6 @@ static void test_expected(void **unused) {
     fopo_memory_fail_after(-1, 0);
     assert_true(fault < 100);
   }
-  fopo_csr_done(&Y);
-  fopo_shard_done(&shard);
-  world_done(&x);
 }
 
 /* ---- recommendations ---- */
@@ -424,7 +417,7 @@ static void plain_slope(double *value, double *slope, double *log_z, const world
 
 static void test_reference(void **unused) {
   (void)unused;
-  world x;
+  DONE(world_done) world x;
   world_init(&x);
   float *r = fopo_alloc(P, sizeof *r), U[DIM * DIM];
   fopo_fill_normal(r, P, 1.0, 4, FOPO_STREAM_WORLD);
@@ -443,7 +436,6 @@ static void test_reference(void **unused) {
     }
   }
   fopo_free(r);
-  world_done(&x);
 }
 
 int main(void) {

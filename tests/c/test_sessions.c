@@ -1,8 +1,6 @@
 /* Sessions: X and Y, the shares of the authors' split, determinism, refusals. */
 
 #include "checks.h"
-#include "core/memory.h"
-#include "core/status.h"
 #include "core/threads.h"
 #include "data/sessions.h"
 
@@ -13,7 +11,7 @@ static void make_dataset(fopo_dataset *d) {
   *d = (fopo_dataset){0};
   size_t nnz = 0;
   for (size_t u = 0; u < USERS; u++) nnz += 2 + u % 40;
-  assert_int_equal(fopo_csr_init(&d->matrix, USERS, ITEMS, nnz, 0), FOPO_OK);
+  ok(fopo_csr_init(&d->matrix, USERS, ITEMS, nnz, 0));
   size_t at = 0;
   for (size_t u = 0; u < USERS; u++) {
     for (size_t k = 0; k < 2 + u % 40; k++) d->matrix.ids[at++] = (uint32_t)(u + 7 * k);
@@ -26,8 +24,8 @@ static const fopo_split_options usual = {20, 0, 0.1, 0.2, 3};
 /* Every session is the user's row cut in two: floor(n / 2) in X, the rest in Y, ascending. */
 static void assert_halves(const fopo_sessions *s, const fopo_dataset *d) {
   size_t nnz_x = fopo_csr_nnz(&s->X), nnz_y = fopo_csr_nnz(&s->Y);
-  assert_int_equal(fopo_csr_check(&s->X, nnz_x, "X"), FOPO_OK);
-  assert_int_equal(fopo_csr_check(&s->Y, nnz_y, "Y"), FOPO_OK);
+  ok(fopo_csr_check(&s->X, nnz_x, "X"));
+  ok(fopo_csr_check(&s->Y, nnz_y, "Y"));
   assert_null(s->X.values);
   assert_null(s->Y.values);
   for (size_t i = 0; i < s->X.rows; i++) {
@@ -47,7 +45,7 @@ TEST(halves_and_shares) {
   fopo_split split;
   uint8_t seen[USERS] = {0};
   make_dataset(&d);
-  assert_int_equal(fopo_split_by(&split, &d, &usual, &(fopo_split_plan){0}), FOPO_OK);
+  ok(fopo_split_by(&split, &d, &usual, &(fopo_split_plan){0}));
 
   size_t enough = 0;
   for (size_t u = 0; u < USERS; u++) enough += 2 + u % 40 >= 20;
@@ -76,7 +74,7 @@ TEST(halves_are_random) {
   size_t first = 0, last = 0, rows = 0;
   for (o.seed = 0; o.seed < 20; o.seed++) {
     fopo_split split;
-    assert_int_equal(fopo_split_by(&split, &d, &o, &(fopo_split_plan){0}), FOPO_OK);
+    ok(fopo_split_by(&split, &d, &o, &(fopo_split_plan){0}));
     for (size_t i = 0; i < split.train.X.rows; i++) {
       uint32_t user = split.train.users[i];
       const uint32_t *ids = fopo_csr_row(&d.matrix, user);
@@ -109,10 +107,10 @@ TEST(same_for_any_threads) {
   int before = fopo_threads();
   make_dataset(&d);
   fopo_threads_set(1);
-  assert_int_equal(fopo_split_by(&reference, &d, &usual, &(fopo_split_plan){0}), FOPO_OK);
+  ok(fopo_split_by(&reference, &d, &usual, &(fopo_split_plan){0}));
   for (int threads = 2; threads <= 4; threads++) {
     fopo_threads_set(threads);
-    assert_int_equal(fopo_split_by(&split, &d, &usual, &(fopo_split_plan){0}), FOPO_OK);
+    ok(fopo_split_by(&split, &d, &usual, &(fopo_split_plan){0}));
     assert_true(same_sessions(&reference.train, &split.train));
     assert_true(same_sessions(&reference.valid, &split.valid));
     assert_true(same_sessions(&reference.test, &split.test));
@@ -121,7 +119,7 @@ TEST(same_for_any_threads) {
   fopo_threads_set(before);
   fopo_split_options other = usual;
   other.seed++;
-  assert_int_equal(fopo_split_by(&split, &d, &other, &(fopo_split_plan){0}), FOPO_OK);
+  ok(fopo_split_by(&split, &d, &other, &(fopo_split_plan){0}));
   assert_false(same_sessions(&reference.train, &split.train));
   fopo_split_done(&split);
   fopo_split_done(&reference);
@@ -134,7 +132,7 @@ TEST(first_users_are_kept) {
   fopo_split split;
   fopo_split_options o = {20, 30, 0, 0, 1};
   make_dataset(&d);
-  assert_int_equal(fopo_split_by(&split, &d, &o, &(fopo_split_plan){0}), FOPO_OK);
+  ok(fopo_split_by(&split, &d, &o, &(fopo_split_plan){0}));
   assert_int_equal(split.kept, 30);
   assert_int_equal(split.train.X.rows, 30);
   assert_int_equal(split.valid.X.rows, 0);
@@ -150,8 +148,7 @@ TEST(first_users_are_kept) {
 
 static void assert_refused(const fopo_dataset *d, fopo_split_options o, const char *part) {
   fopo_split split;
-  assert_int_equal(fopo_split_by(&split, d, &o, &(fopo_split_plan){0}), FOPO_ERR_ARGUMENT);
-  says(part);
+  refused(fopo_split_by(&split, d, &o, &(fopo_split_plan){0}), FOPO_ERR_ARGUMENT, part);
   assert_null(split.train.users);
 }
 

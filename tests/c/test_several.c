@@ -1,12 +1,13 @@
 /* Several files as one dataset: those that a table was cut into, anywhere, are that table. */
 #include <zlib.h>
 
-#include "core/memory.h"
 #include "core/threads.h"
 #include "data/read/table.h"
 #include "datasets.h"
 #include "folder.h"
 #include "ranks/read.h"
+
+FREED_BY(fopo_dataset_free, fopo_dataset)
 
 static const char *write_named(const char *name, const char *text) {
   return write_bytes(name, text, strlen(text));
@@ -110,10 +111,9 @@ TEST(any_cut_of_a_table) {
       }
     }
     /* Only where a row holds a line end need a stretch be told where to begin. */
-    fopo_dataset *d;
+    FREED(fopo_dataset_free) fopo_dataset *d = NULL;
     int reads = fopo_dataset_read(&d, path, &one->options) == FOPO_OK;
     if (reads && (moved > 0) != one->quotes) fail_msg("table %zu: %d moved", c, moved);
-    fopo_dataset_free(d);
   }
   fopo_chunks_size(0);
   fopo_threads_set(threads);
@@ -121,7 +121,7 @@ TEST(any_cut_of_a_table) {
 
 /* Tables with every feature, in blocks and chunks of many sizes. */
 TEST(any_cut_of_many_rows) {
-  char *text = malloc(1 << 16);
+  FREED(free) char *text = malloc(1 << 16);
   int threads = fopo_threads();
   for (int kinds = 0; kinds < KINDS; kinds += 29) {
     const fopo_read_options options = options_of_many(kinds);
@@ -136,26 +136,22 @@ TEST(any_cut_of_many_rows) {
   }
   fopo_chunks_size(0);
   fopo_threads_set(threads);
-  free(text);
 }
 
 /* Lines before a stretch are counted when there is something to refuse, over blocks of text. */
 TEST(lines_of_a_long_file) {
   enum { ROWS = 400000 };
-  char *text = malloc(ROWS * 16);
+  FREED(free) char *text = malloc(ROWS * 16);
   size_t n = (size_t)sprintf(text, "user,item\n");
   for (int i = 0; i < ROWS; i++) {
     n += (size_t)sprintf(text + n, i == 390000 ? "%d,\n" : "%d,%d\n", i % 977, i % 1013);
   }
   const char *path = write_bytes("long.csv", text, n);
-  fopo_several s = {0};
-  assert_int_equal(fopo_several_add(&s, path, n / 3, n / 2, &(fopo_read_options){0}), FOPO_OK);
+  DONE(fopo_several_done) fopo_several s = {0};
+  ok(fopo_several_add(&s, path, n / 3, n / 2, &(fopo_read_options){0}));
   assert_true(s.begin >= n / 3 && s.begin < n / 3 + 16 && s.end >= n / 2 && s.end < n / 2 + 16);
-  assert_int_equal(fopo_several_add(&s, path, s.end, UINT64_MAX, &(fopo_read_options){0}),
-                   FOPO_ERR_FORMAT);
-  says("long.csv, line 390002, column 2 (item): '' is not an id: it is missing");
-  fopo_several_done(&s);
-  free(text);
+  refused(fopo_several_add(&s, path, s.end, UINT64_MAX, &(fopo_read_options){0}), FOPO_ERR_FORMAT,
+          "long.csv, line 390002, column 2 (item): '' is not an id: it is missing");
 }
 
 /* ---- lists of files ---- */
@@ -169,7 +165,7 @@ static fopo_dataset *read_files(const char *const *paths, size_t n, const fopo_r
   assert_true(same_dataset(d, part) && strcmp(d->format, part->format) == 0);
   if (n > 1) assert_string_equal(d->no_times, part->no_times);
   fopo_dataset_free(part);
-  assert_int_equal(fopo_csr_check(&d->matrix, fopo_csr_nnz(&d->matrix), "it"), FOPO_OK);
+  ok(fopo_csr_check(&d->matrix, fopo_csr_nnz(&d->matrix), "it"));
   assert_true(d->users.n == d->matrix.rows && d->items.n == d->matrix.cols);
   assert_int_equal(d->rows_read, fopo_csr_nnz(&d->matrix) + d->repeats);
   return d;
@@ -212,24 +208,22 @@ TEST(files_are_one) {
   const char *head = "user,item,rating,time\n";
   char text[400];
   snprintf(text, sizeof text, "%s%s%s", head, DAY_1, DAY_2);
-  fopo_dataset *whole = READ(write_named("whole.csv", text));
+  FREED(fopo_dataset_free) fopo_dataset *whole = READ(write_named("whole.csv", text));
   snprintf(text, sizeof text, "%s%s", head, DAY_1);
   const char *one = write_named("one.csv", text);
   snprintf(text, sizeof text, "time;rating;item;user\r\n90;.3;3;3\r\n90;.3;3;ann\r\n1;1;y;03");
   const char *two = write_gzip("two.csv.gz", text);
-  fopo_dataset *d = READ(one, two);
+  FREED(fopo_dataset_free) fopo_dataset *d = READ(one, two);
   assert_true(same_dataset(whole, d));
   fopo_dataset_free(d);
   /* The first one as it was saved: its repeat has been summed, with both times. */
   d = READ(one);
   const char *saved = in_folder("one.npz");
-  assert_int_equal(fopo_dataset_save(d, saved), FOPO_OK);
+  ok(fopo_dataset_save(d, saved));
   fopo_dataset_free(d);
   d = READ(saved, two);
   assert_string_equal(d->format, "mixed");
   assert_true(same_dataset(whole, d));
-  fopo_dataset_free(d);
-  fopo_dataset_free(whole);
 }
 
 TEST(names_of_files) {
@@ -237,7 +231,7 @@ TEST(names_of_files) {
   const char *a = write_named("a.csv", "user,item\n9,4\n7,5\n"),
              *b = write_named("b.csv", "user,item\n8,4\n-1,1\n"),
              *c = write_named("c.csv", "item,user\n4,7\n5,x\n");
-  fopo_dataset *d = READ(a, b);
+  FREED(fopo_dataset_free) fopo_dataset *d = READ(a, b);
   static const int64_t users[] = {-1, 7, 8, 9}, items[] = {1, 4, 5};
   assert_memory_equal(d->users.numbers, users, sizeof users);
   assert_memory_equal(d->items.numbers, items, sizeof items);
@@ -256,12 +250,12 @@ TEST(names_of_files) {
   d = READ(m, n);
   assert_true(d->matrix.rows == 4 && d->matrix.cols == 9 && d->matrix.values[0] == 5.0f);
   assert_true(d->users.numbers == NULL && d->items_seen == 1 && d->repeats == 1);
-  fopo_dataset_free(d);
 }
 
 TEST(lines_that_are_users) {
   const char *a = write_named("a.txt", "1 2 3\n4 5\n"),
              *b = write_named("b.txt", "1 2 9 10\n7 7 8\n"), *paths[] = {a, b};
+  FREED(fopo_dataset_free)
   fopo_dataset *d = read_files(paths, 2, &(fopo_read_options){.format = "lists"});
   assert_true(d->matrix.rows == 8 && d->matrix.cols == 11 && d->repeats == 1);
   fopo_dataset_free(d);
@@ -269,7 +263,6 @@ TEST(lines_that_are_users) {
          &(fopo_read_options){.format = "baskets"});
   d = read_files(paths, 1, &(fopo_read_options){.format = "baskets"});
   assert_int_equal(d->matrix.rows, 2);
-  fopo_dataset_free(d);
 }
 
 /* Values and times that not every file has. */
@@ -277,7 +270,7 @@ TEST(values_and_times) {
   const char *plain = write_named("plain.csv", "user,item\n1,1\n1,2\n1,1\n"),
              *rated = write_named("rated.csv", "user,item,rating\n1,1,.5\n2,2,1\n"),
              *timed = write_named("timed.csv", "user,item,time\n1,1,7\n2,2,3\n1,1,5\n");
-  fopo_dataset *d = READ(plain, rated);
+  FREED(fopo_dataset_free) fopo_dataset *d = READ(plain, rated);
   assert_true(d->matrix.values[0] == 2.5f && d->matrix.values[1] == 1.0f && *d->no_times == '\0');
   fopo_dataset_free(d);
   d = READ(rated, plain);
@@ -298,7 +291,6 @@ TEST(values_and_times) {
   if (strstr(d->no_times, "late.csv, line 3, column 3 (time): 'soon'") == NULL) {
     fail_msg("%s", d->no_times);
   }
-  fopo_dataset_free(d);
 }
 
 TEST(files_that_are_wrong) {

@@ -14,6 +14,8 @@
 #include "ranks/shared.h"
 #include "ranks/split.h"
 
+FREED_BY(fopo_dataset_free, fopo_dataset)
+
 enum { USERS = 173, ITEMS = 90, DIM = 6 };
 
 /* Users of clusters, who took least_items or more; times of 0 .. 59, which are often equal, and
@@ -144,7 +146,7 @@ TEST(splits_are_those_of_the_whole) {
   const double early = -3.5, late = 25.0;
   size_t made = 0, refusals = 0;
   for (int repeats = 0; repeats < 2; repeats++) {
-    fopo_dataset *d = make_dataset(USERS, repeats), *part = NULL;
+    FREED(fopo_dataset_free) fopo_dataset *d = make_dataset(USERS, repeats), *part = NULL;
     ok(fopo_dataset_share(&part, d));
     for (int i = 0; i < 96; i++) {
       fopo_split_options o = {.min_items = i % 5 == 4 ? 60 : 2 + (size_t)i % 11,
@@ -161,8 +163,6 @@ TEST(splits_are_those_of_the_whole) {
       made += (size_t)sessions;
       refusals += !sessions;
     }
-    fopo_dataset_free(part);
-    fopo_dataset_free(d);
   }
   assert_true(made > 120 && refusals > 4);
 }
@@ -170,15 +170,13 @@ TEST(splits_are_those_of_the_whole) {
 /* Fewer users than ranks, and ranks without a session. */
 TEST(few_users) {
   for (size_t users = 1; users < 9; users++) {
-    fopo_dataset *d = make_dataset(users, 0), *part = NULL;
+    FREED(fopo_dataset_free) fopo_dataset *d = make_dataset(users, 0), *part = NULL;
     ok(fopo_dataset_share(&part, d));
     for (int kind = 0; kind < 3; kind++) {
       fopo_split_options o = {.min_items = 2, .valid = kind > 0 ? 0.2 : 0, .seed = users};
       fopo_split_plan p = {.kind = (fopo_split_kind)kind, .by_time = kind > 0};
       same_split(d, part, &o, &p);
     }
-    fopo_dataset_free(part);
-    fopo_dataset_free(d);
   }
 }
 
@@ -201,22 +199,20 @@ TEST(a_share_of_a_share_is_refused) {
 /* The train part, whole and shared out. */
 static void make_train(fopo_split *whole, fopo_split *split) {
   const fopo_split_options o = {.min_items = 3, .valid = 0.2, .test = 0.2, .seed = 3};
-  fopo_dataset *d = make_dataset(USERS, 0), *part = NULL;
+  FREED(fopo_dataset_free) fopo_dataset *d = make_dataset(USERS, 0), *part = NULL;
   ok(fopo_dataset_share(&part, d));
   ok(fopo_split_by(whole, d, &o, &(fopo_split_plan){0}));
   ok(fopo_ranks_split(split, part, &o, &(fopo_split_plan){0}));
-  fopo_dataset_free(part);
-  fopo_dataset_free(d);
 }
 
 TEST(gathered_contexts) {
-  fopo_split whole, split;
+  DONE(fopo_split_done) fopo_split whole, split;
   make_train(&whole, &split);
   const fopo_sessions *all = &whole.train;
   size_t counts[] = {1, 2, 7, 50, all->X.rows - 1, all->X.rows, 100000};
   for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
     size_t n = counts[c] < all->X.rows ? counts[c] : all->X.rows;
-    fopo_sessions some, others;
+    DONE(fopo_sessions_done) fopo_sessions some, others;
     ok(fopo_sessions_gather(&some, &split.train, counts[c]));
     ok(fopo_sessions_gather(&others, all, counts[c]));
     assert_true(some.X.rows == n && some.all == 0 && others.X.rows == n);
@@ -229,11 +225,7 @@ TEST(gathered_contexts) {
     }
     same_rows(&some.X, &others.X, 0);
     same_rows(&some.Y, &others.Y, 0);
-    fopo_sessions_done(&some);
-    fopo_sessions_done(&others);
   }
-  fopo_split_done(&whole);
-  fopo_split_done(&split);
 }
 
 static void deal_items(fopo_shard *shard, fopo_matrix items) {
@@ -242,15 +234,15 @@ static void deal_items(fopo_shard *shard, fopo_matrix items) {
 }
 
 TEST(contexts_to_train_on) {
-  fopo_split whole, split;
-  fopo_matrix items;
-  fopo_shard shard;
+  DONE(fopo_split_done) fopo_split whole, split;
+  DONE(fopo_matrix_done) fopo_matrix items;
+  DONE(fopo_shard_done) fopo_shard shard;
   make_train(&whole, &split);
   ok(fopo_matrix_init(&items, ITEMS, DIM));
   fopo_fill_normal(items.x, ITEMS * DIM, 1.0, 3, FOPO_STREAM_INIT);
   deal_items(&shard, items);
   for (int dealt = 0; dealt < 2; dealt++) {
-    fopo_shared all, own;
+    DONE(fopo_shared_done) fopo_shared all, own;
     fopo_shard *from = dealt ? &shard : NULL;
     fopo_matrix given = dealt ? fopo_matrix_view(NULL, 0, DIM) : items;
     ok(fopo_shared_init(&all, &whole.train, given, from, FOPO_CONTEXTS_UNIT));
@@ -259,13 +251,7 @@ TEST(contexts_to_train_on) {
     assert_int_equal(own.x.rows, all.x.rows);
     same_rows(&own.Y, &all.Y, 0);
     assert_memory_equal(own.x.x, all.x.x, own.x.rows * DIM * sizeof(float));
-    fopo_shared_done(&all);
-    fopo_shared_done(&own);
   }
-  fopo_shard_done(&shard);
-  fopo_matrix_done(&items);
-  fopo_split_done(&whole);
-  fopo_split_done(&split);
 }
 
 /* The rows of the whole that this part holds, to a tolerance relative to their largest number. */
@@ -287,8 +273,8 @@ static void same_items(const fopo_shard *s, fopo_matrix items) {
 }
 
 TEST(embeddings) {
-  fopo_split whole, split;
-  fopo_matrix items;
+  DONE(fopo_split_done) fopo_split whole, split;
+  DONE(fopo_matrix_done) fopo_matrix items;
   float singular[DIM], expected[DIM];
   make_train(&whole, &split); /* more users than items; valid: fewer */
   ok(fopo_matrix_init(&items, ITEMS, DIM));
@@ -300,24 +286,20 @@ TEST(embeddings) {
       const fopo_svd_options o = {.dim = DIM, .oversample = 8, .power_iterations = q, .seed = 2};
       ok(fopo_embed_svd(items, expected, all, FOPO_SCALE_SQRT, &o));
       for (int is_shared = 0; is_shared < 2; is_shared++) {
-        fopo_shard s;
+        DONE(fopo_shard_done) fopo_shard s;
         ok(fopo_shard_svd(&s, singular, is_shared ? own : all, FOPO_SCALE_SQRT, &o));
         for (size_t j = 0; j < DIM; j++) {
           assert_true(fabsf(singular[j] / expected[j] - 1) < 1e-5f);
         }
         same_items(&s, items);
-        fopo_shard_done(&s);
       }
     }
   }
-  fopo_matrix_done(&items);
-  fopo_split_done(&whole);
-  fopo_split_done(&split);
 }
 
 /* The products in pieces of any size are the same bits. */
 TEST(embeddings_in_pieces) {
-  fopo_split whole, split;
+  DONE(fopo_split_done) fopo_split whole, split;
   fopo_shard one, other;
   float singular[DIM], again[DIM];
   const fopo_svd_options o = {.dim = DIM, .oversample = 8, .power_iterations = 2, .seed = 2};
@@ -334,8 +316,6 @@ TEST(embeddings_in_pieces) {
   }
   fopo_shard_svd_slab(0);
   fopo_shard_done(&one);
-  fopo_split_done(&whole);
-  fopo_split_done(&split);
 }
 
 /* Ctrl-C on one rank, at the n-th time that it looks whether there was one. */
@@ -356,7 +336,7 @@ static void on_signal(int number) {
 
 /* Wherever one rank is interrupted, all leave with the piece of the work in hand. */
 TEST(interruptions) {
-  fopo_split whole, split;
+  DONE(fopo_split_done) fopo_split whole, split;
   fopo_shard shard;
   float singular[DIM];
   const fopo_svd_options o = {.dim = DIM, .oversample = 8, .power_iterations = 1, .seed = 2};
@@ -382,8 +362,6 @@ TEST(interruptions) {
   fopo_progress_to(NULL, NULL);
   fopo_shard_svd_slab(0);
   sigaction(SIGINT, &before, NULL);
-  fopo_split_done(&whole);
-  fopo_split_done(&split);
 }
 
 /* ---- what goes wrong on one rank ---- */
@@ -421,11 +399,9 @@ static int work_of_place(const void *d, long n) {
 
 /* No rank waits for one that lacks memory. */
 TEST(no_memory) {
-  fopo_dataset *d = make_dataset(60, 1), *part = NULL;
+  FREED(fopo_dataset_free) fopo_dataset *d = make_dataset(60, 1), *part = NULL;
   ok(fopo_dataset_share(&part, d));
   assert_true(fail_each_rank(work_of_place, part) > 50);
-  fopo_dataset_free(part);
-  fopo_dataset_free(d);
 }
 
 int main(int argc, char **argv) {

@@ -69,7 +69,7 @@ TEST(test_temperature_by_threads) {
   static const size_t dims[] = {7, 16, 33, 100};
   int kept = fopo_threads();
   for (size_t i = 0; i < 4; i++) {
-    small_world w;
+    DONE(small_world_done) small_world w;
     double T[3];
     small_world_init(&w, 5000, 16, dims[i], 0.001, 0.7, 3);
     for (int threads = 1; threads <= 3; threads++) {
@@ -79,7 +79,6 @@ TEST(test_temperature_by_threads) {
     }
     assert_memory_equal(&T[0], &T[1], sizeof *T);
     assert_memory_equal(&T[0], &T[2], sizeof *T);
-    small_world_done(&w);
   }
   ok(fopo_threads_set(kept));
   assert_int_equal(fopo_memory_in_use().blocks, 0);
@@ -130,10 +129,9 @@ TEST(test_expected) {
   fopo_expected e;
   double reward[N], sum = 0.0, deviations = 0.0, middle = 0.0;
   for (size_t n = 0; n < N; n++) {
-    double *pi = policy_of(&w, n);
+    FREED(fopo_free) double *pi = policy_of(&w, n);
     reward[n] = expected_of(&w, pi, n);
     sum += reward[n];
-    fopo_free(pi);
   }
   for (size_t n = 0; n < N; n++) deviations += (reward[n] - sum / N) * (reward[n] - sum / N);
   ok(fopo_evaluate_expected(&e, &w.pi, w.contexts, &sessions, NULL, 0));

@@ -3,11 +3,9 @@
 
 #include "checks.h"
 #include "core/csr.h"
-#include "core/memory.h"
 #include "core/progress.h"
 #include "core/qr.h"
 #include "core/rng.h"
-#include "core/status.h"
 #include "core/svd.h"
 #include "core/threads.h"
 
@@ -15,9 +13,9 @@ static double at(fopo_matrix m, size_t i, size_t j) { return (double)m.x[i * m.l
 
 static fopo_matrix orthonormal(size_t rows, size_t cols, uint64_t seed) {
   fopo_matrix m;
-  assert_int_equal(fopo_matrix_init(&m, rows, cols), FOPO_OK);
+  ok(fopo_matrix_init(&m, rows, cols));
   fopo_fill_normal(m.x, rows * cols, 1.0, seed, FOPO_STREAM_INIT);
-  assert_int_equal(fopo_orthonormalise(m), FOPO_OK);
+  ok(fopo_orthonormalise(m));
   return m;
 }
 
@@ -34,8 +32,7 @@ static fopo_csr sparse_of(fopo_matrix A) {
     value[count++] = x;
   }
   fopo_csr m;
-  assert_int_equal(fopo_csr_from_pairs(&m, row, col, value, count, A.rows, A.cols, &repeats),
-                   FOPO_OK);
+  ok(fopo_csr_from_pairs(&m, row, col, value, count, A.rows, A.cols, &repeats));
   fopo_free(row);
   fopo_free(col);
   fopo_free(value);
@@ -45,12 +42,12 @@ static fopo_csr sparse_of(fopo_matrix A) {
 /* M = U diag(s) V^T of the given rank. */
 static fopo_csr constructed(fopo_matrix U, const float *s, fopo_matrix V) {
   fopo_matrix M, scaled;
-  assert_int_equal(fopo_matrix_init(&M, U.rows, V.rows), FOPO_OK);
-  assert_int_equal(fopo_matrix_init(&scaled, U.rows, U.cols), FOPO_OK);
+  ok(fopo_matrix_init(&M, U.rows, V.rows));
+  ok(fopo_matrix_init(&scaled, U.rows, U.cols));
   for (size_t i = 0; i < U.rows; i++) {
     for (size_t j = 0; j < U.cols; j++) scaled.x[i * U.cols + j] = U.x[i * U.ld + j] * s[j];
   }
-  assert_int_equal(fopo_gemm(M, 1, scaled, 0, V, 1, 0), FOPO_OK);
+  ok(fopo_gemm(M, 1, scaled, 0, V, 1, 0));
   fopo_csr m = sparse_of(M);
   fopo_matrix_done(&M);
   fopo_matrix_done(&scaled);
@@ -83,9 +80,9 @@ static void assert_recovers(size_t m, size_t n, size_t dim, size_t rank, float l
   for (size_t j = 0; j < rank; j++) s[j] = 100.0f * powf(least, (float)j / (float)(rank - 1));
   fopo_matrix U = orthonormal(m, rank, 1), V = orthonormal(n, rank, 2), W;
   fopo_csr M = constructed(U, s, V);
-  assert_int_equal(fopo_matrix_init(&W, n, dim), FOPO_OK);
+  ok(fopo_matrix_init(&W, n, dim));
   fopo_svd_options options = {.dim = dim, .power_iterations = 2, .seed = 5};
-  assert_int_equal(fopo_svd_sparse(W, found, &M, &options), FOPO_OK);
+  ok(fopo_svd_sparse(W, found, &M, &options));
   assert_orthonormal(W);
   assert_signs(W);
   for (size_t j = 0; j < dim; j++) {
@@ -129,36 +126,32 @@ TEST(more_than_the_rank) {
 TEST(full_dimension) {
   for (int wide = 0; wide < 2; wide++) {
     size_t m = wide ? 20 : 33, n = wide ? 33 : 20;
-    fopo_matrix A, V;
+    DONE(fopo_matrix_done) fopo_matrix A, V;
     float s[20], expected[20];
-    assert_int_equal(fopo_matrix_init(&A, m, n), FOPO_OK);
-    assert_int_equal(fopo_matrix_init(&V, n, 20), FOPO_OK);
+    ok(fopo_matrix_init(&A, m, n));
+    ok(fopo_matrix_init(&V, n, 20));
     fopo_fill_normal(A.x, m * n, 1.0, 3, FOPO_STREAM_INIT);
-    fopo_csr M = sparse_of(A);
+    DONE(fopo_csr_done) fopo_csr M = sparse_of(A);
     fopo_svd_options options = {.dim = 20, .power_iterations = 1, .seed = 1};
-    assert_int_equal(fopo_svd_sparse(V, s, &M, &options), FOPO_OK);
-    assert_int_equal(fopo_svd_dense((fopo_matrix){0}, expected, (fopo_matrix){0}, A), FOPO_OK);
+    ok(fopo_svd_sparse(V, s, &M, &options));
+    ok(fopo_svd_dense((fopo_matrix){0}, expected, (fopo_matrix){0}, A));
     for (int j = 0; j < 20; j++) assert_true(fabsf(s[j] - expected[j]) < 1e-4f);
     assert_orthonormal(V);
-    fopo_matrix_done(&A);
-    fopo_matrix_done(&V);
-    fopo_csr_done(&M);
   }
 }
 
 TEST(zeros_and_single_entries) {
   float zeros[12] = {0}, one[1] = {-3}, s[3], v[9];
-  fopo_csr M = sparse_of(fopo_matrix_view(zeros, 4, 3));
+  DONE(fopo_csr_done) fopo_csr M = sparse_of(fopo_matrix_view(zeros, 4, 3));
   fopo_svd_options options = {.dim = 3, .power_iterations = 2};
-  assert_int_equal(fopo_svd_sparse(fopo_matrix_view(v, 3, 3), s, &M, &options), FOPO_OK);
+  ok(fopo_svd_sparse(fopo_matrix_view(v, 3, 3), s, &M, &options));
   for (int j = 0; j < 3; j++) assert_true(s[j] == 0.0f);
   assert_orthonormal(fopo_matrix_view(v, 3, 3));
   fopo_csr_done(&M);
   M = sparse_of(fopo_matrix_view(one, 1, 1));
   options.dim = 1;
-  assert_int_equal(fopo_svd_sparse(fopo_matrix_view(v, 1, 1), s, &M, &options), FOPO_OK);
+  ok(fopo_svd_sparse(fopo_matrix_view(v, 1, 1), s, &M, &options));
   assert_true(fabsf(s[0] - 3) < 1e-6f && fabsf(v[0] - 1) < 1e-6f);
-  fopo_csr_done(&M);
 }
 
 /* Ones at random places; large enough for tiles, slices and Cholesky QR. */
@@ -172,7 +165,7 @@ static fopo_csr drawn(size_t rows, size_t cols, size_t n) {
   }
   fopo_csr m;
   size_t repeats;
-  assert_int_equal(fopo_csr_from_pairs(&m, row, col, NULL, n, rows, cols, &repeats), FOPO_OK);
+  ok(fopo_csr_from_pairs(&m, row, col, NULL, n, rows, cols, &repeats));
   fopo_free(row);
   fopo_free(col);
   return m;
@@ -182,42 +175,38 @@ TEST(same_bits_for_any_threads) {
   enum { DIM = 30 };
   for (int wide = 0; wide < 2; wide++) {
     size_t rows = wide ? 12000 : 20000, cols = wide ? 20000 : 12000;
-    fopo_csr M = drawn(rows, cols, 200000);
+    DONE(fopo_csr_done) fopo_csr M = drawn(rows, cols, 200000);
     fopo_svd_options options = {.dim = DIM, .power_iterations = 1, .seed = 9};
-    fopo_matrix one, other;
+    DONE(fopo_matrix_done) fopo_matrix one, other;
     float s_one[DIM], s_other[DIM];
-    assert_int_equal(fopo_matrix_init(&one, cols, DIM), FOPO_OK);
-    assert_int_equal(fopo_matrix_init(&other, cols, DIM), FOPO_OK);
+    ok(fopo_matrix_init(&one, cols, DIM));
+    ok(fopo_matrix_init(&other, cols, DIM));
     fopo_threads_set(1);
-    assert_int_equal(fopo_svd_sparse(one, s_one, &M, &options), FOPO_OK);
+    ok(fopo_svd_sparse(one, s_one, &M, &options));
     for (int threads = 2; threads <= 4; threads += 2) {
       fopo_threads_set(threads);
-      assert_int_equal(fopo_svd_sparse(other, s_other, &M, &options), FOPO_OK);
+      ok(fopo_svd_sparse(other, s_other, &M, &options));
       assert_memory_equal(one.x, other.x, cols * DIM * sizeof(float));
       assert_memory_equal(s_one, s_other, sizeof s_one);
     }
     options.seed = 10;
-    assert_int_equal(fopo_svd_sparse(other, s_other, &M, &options), FOPO_OK);
+    ok(fopo_svd_sparse(other, s_other, &M, &options));
     assert_memory_not_equal(one.x, other.x, cols * DIM * sizeof(float));
-    fopo_matrix_done(&one);
-    fopo_matrix_done(&other);
-    fopo_csr_done(&M);
   }
 }
 
 TEST(refusals) {
   float x[6] = {1, 2, 3, 4, 5, 6}, v[9], s[3];
-  fopo_csr M = sparse_of(fopo_matrix_view(x, 2, 3));
+  DONE(fopo_csr_done) fopo_csr M = sparse_of(fopo_matrix_view(x, 2, 3));
   fopo_svd_options options = {.dim = 3};
-  assert_int_equal(fopo_svd_sparse(fopo_matrix_view(v, 3, 3), s, &M, &options), FOPO_ERR_ARGUMENT);
-  says("use 1 <= dim <= 2");
+  refused(fopo_svd_sparse(fopo_matrix_view(v, 3, 3), s, &M, &options), FOPO_ERR_ARGUMENT,
+          "use 1 <= dim <= 2");
   options.dim = 0;
   assert_int_equal(fopo_svd_sparse(fopo_matrix_view(v, 3, 0), s, &M, &options), FOPO_ERR_ARGUMENT);
   options.dim = 2;
   assert_int_equal(fopo_svd_sparse(fopo_matrix_view(v, 3, 3), s, &M, &options), FOPO_ERR_ARGUMENT);
   M.values[4] = NAN;
   assert_int_equal(fopo_svd_sparse(fopo_matrix_view(v, 3, 2), s, &M, &options), FOPO_ERR_NUMERIC);
-  fopo_csr_done(&M);
 }
 
 /* Progress ends at its total, and asks for the interruption after `stop` calls. */
@@ -239,15 +228,15 @@ static void watch(void *payload, const char *what, double done, double total, in
 TEST(progress_and_interruption) {
   size_t live = fopo_memory_in_use().blocks;
   for (int wide = 0; wide < 2; wide++) {
-    fopo_csr M = drawn(wide ? 300 : 900, wide ? 900 : 300, 5000);
-    fopo_matrix V;
+    DONE(fopo_csr_done) fopo_csr M = drawn(wide ? 300 : 900, wide ? 900 : 300, 5000);
+    DONE(fopo_matrix_done) fopo_matrix V;
     float s[5];
-    assert_int_equal(fopo_matrix_init(&V, M.cols, 5), FOPO_OK);
+    ok(fopo_matrix_init(&V, M.cols, 5));
     for (size_t q = 0; q < 3; q++) {
       fopo_svd_options options = {.dim = 5, .power_iterations = q};
       memset(&seen, 0, sizeof seen);
       fopo_progress_to(watch, NULL);
-      assert_int_equal(fopo_svd_sparse(V, s, &M, &options), FOPO_OK);
+      ok(fopo_svd_sparse(V, s, &M, &options));
       assert_int_equal(seen.closed, 1);
       int calls = seen.calls;
       for (int stop = 1; stop < calls; stop++) {
@@ -258,17 +247,15 @@ TEST(progress_and_interruption) {
       }
       fopo_progress_to(NULL, NULL);
     }
-    fopo_matrix_done(&V);
-    fopo_csr_done(&M);
   }
   assert_int_equal(fopo_memory_in_use().blocks, live);
 }
 
 TEST(faults_leave_nothing) {
-  fopo_csr M = drawn(900, 300, 5000);
-  fopo_matrix V;
+  DONE(fopo_csr_done) fopo_csr M = drawn(900, 300, 5000);
+  DONE(fopo_matrix_done) fopo_matrix V;
   float s[5];
-  assert_int_equal(fopo_matrix_init(&V, 300, 5), FOPO_OK);
+  ok(fopo_matrix_init(&V, 300, 5));
   fopo_svd_options options = {.dim = 5, .power_iterations = 1};
   size_t live = fopo_memory_in_use().blocks;
   int status = FOPO_ERR_MEMORY;
@@ -280,8 +267,6 @@ TEST(faults_leave_nothing) {
     assert_true(status == FOPO_OK || status == FOPO_ERR_MEMORY);
     assert_int_equal(fopo_memory_in_use().blocks, live);
   }
-  fopo_matrix_done(&V);
-  fopo_csr_done(&M);
 }
 
 int main(void) { return run_all(NULL, NULL); }

@@ -2,10 +2,11 @@
 #include <math.h>
 
 #include "checks.h"
-#include "core/memory.h"
-#include "core/status.h"
 #include "core/threads.h"
 #include "data/world/synthetic.h"
+
+FREED_BY(fopo_dataset_free, fopo_dataset)
+FREED_BY(fopo_world_free, fopo_world)
 
 static const fopo_world_options small = {.users = 4000,
                                          .items = 2000,
@@ -16,7 +17,7 @@ static const fopo_world_options small = {.users = 4000,
                                          .seed = 11};
 
 static void make(fopo_world **w, fopo_dataset **d, const fopo_world_options *o) {
-  assert_int_equal(fopo_world_new(w, d, o), FOPO_OK);
+  ok(fopo_world_new(w, d, o));
 }
 
 /* p_u(a) from the fields of the world. */
@@ -31,10 +32,10 @@ static double chance(const fopo_world *w, uint32_t user, uint32_t item) {
 }
 
 TEST(the_catalogue_is_zipf) {
-  fopo_world *w;
-  fopo_dataset *d;
+  FREED(fopo_world_free) fopo_world *w = NULL;
+  FREED(fopo_dataset_free) fopo_dataset *d = NULL;
   make(&w, &d, &small);
-  uint8_t *seen = fopo_alloc(w->items, 1);
+  FREED(fopo_free) uint8_t *seen = fopo_alloc(w->items, 1);
   for (size_t c = 0; c < w->clusters; c++) {
     size_t start = (size_t)w->cluster_start[c], end = (size_t)w->cluster_start[c + 1];
     double sum = 0, top = (double)w->popularity[w->by_cluster[start]];
@@ -50,17 +51,14 @@ TEST(the_catalogue_is_zipf) {
     assert_true(fabs(sum - 1) < 1e-4);
   }
   for (size_t a = 0; a < w->items; a++) assert_int_equal(seen[a], 1);
-  fopo_free(seen);
-  fopo_world_free(w);
-  fopo_dataset_free(d);
 }
 
 TEST(users_are_as_told) {
-  fopo_world *w;
-  fopo_dataset *d;
+  FREED(fopo_world_free) fopo_world *w = NULL;
+  FREED(fopo_dataset_free) fopo_dataset *d = NULL;
   make(&w, &d, &small);
   const fopo_csr *m = &d->matrix;
-  assert_int_equal(fopo_csr_check(m, fopo_csr_nnz(m), "world"), FOPO_OK);
+  ok(fopo_csr_check(m, fopo_csr_nnz(m), "world"));
   assert_string_equal(d->format, "synthetic");
   assert_int_equal(d->users.n, small.users);
   assert_int_equal(d->items.n, small.items);
@@ -88,18 +86,16 @@ TEST(users_are_as_told) {
   assert_int_equal(d->rows_read - fopo_csr_nnz(m), d->repeats);
   /* Noise falls into liked clusters in 3 of 20 cases. */
   assert_true(fabs(liked / met - (1 - w->noise * 17 / 20)) < 0.01);
-  fopo_world_free(w);
-  fopo_dataset_free(d);
 }
 
 /* How often items are in sessions, against 1 - exp(-lambda p), by chi-square over the items.
  * Sessions are so long that drawing short ones again has no visible effect. */
 TEST(items_are_met_independently) {
-  fopo_world *w;
-  fopo_dataset *d;
+  FREED(fopo_world_free) fopo_world *w = NULL;
+  FREED(fopo_dataset_free) fopo_dataset *d = NULL;
   make(&w, &d, &small);
-  double *expected = fopo_alloc(w->items, sizeof *expected);
-  double *variance = fopo_alloc(w->items, sizeof *variance);
+  FREED(fopo_free) double *expected = fopo_alloc(w->items, sizeof *expected);
+  FREED(fopo_free) double *variance = fopo_alloc(w->items, sizeof *variance);
   double *count = fopo_alloc(w->items, sizeof *count), chi2 = 0;
   for (uint32_t u = 0; u < w->users; u++) {
     for (uint32_t a = 0; a < w->items; a++) {
@@ -114,11 +110,7 @@ TEST(items_are_met_independently) {
   }
   double n = (double)w->items;
   assert_true(fabs(chi2 - n) < 5 * sqrt(2 * n));
-  fopo_free(expected);
-  fopo_free(variance);
   fopo_free(count);
-  fopo_world_free(w);
-  fopo_dataset_free(d);
 }
 
 /* ---- the best policy --------------------------------------------------------------------------*/
@@ -148,13 +140,11 @@ TEST(probabilities_are_exact) {
                             .mean_items = 6,
                             .noise = noises[i],
                             .seed = 5};
-    fopo_world *w;
-    fopo_dataset *d;
-    fopo_split split;
+    FREED(fopo_world_free) fopo_world *w = NULL;
+    FREED(fopo_dataset_free) fopo_dataset *d = NULL;
+    DONE(fopo_split_done) fopo_split split;
     make(&w, &d, &o);
-    assert_int_equal(
-        fopo_split_by(&split, d, &(fopo_split_options){2, 0, 0, 0, 1}, &(fopo_split_plan){0}),
-        FOPO_OK);
+    ok(fopo_split_by(&split, d, &(fopo_split_options){2, 0, 0, 0, 1}, &(fopo_split_plan){0}));
     double sum = 0, expected;
     for (size_t row = 0; row < split.train.X.rows; row++) {
       uint32_t mask = 0;
@@ -164,11 +154,8 @@ TEST(probabilities_are_exact) {
       int m = (int)fopo_csr_count(&split.train.Y, row);
       sum += by_enumeration(w, split.train.users[row], mask, m);
     }
-    assert_int_equal(fopo_world_best(&expected, NULL, w, &split.train), FOPO_OK);
+    ok(fopo_world_best(&expected, NULL, w, &split.train));
     assert_true(fabs(expected - sum / (double)split.train.X.rows) < 1e-9);
-    fopo_split_done(&split);
-    fopo_world_free(w);
-    fopo_dataset_free(d);
   }
 }
 
@@ -197,25 +184,20 @@ static double hits_of(int kind, const fopo_world *w, const fopo_sessions *s) {
 }
 
 TEST(nothing_beats_the_bound) {
-  fopo_world *w;
-  fopo_dataset *d;
-  fopo_split split;
+  FREED(fopo_world_free) fopo_world *w = NULL;
+  FREED(fopo_dataset_free) fopo_dataset *d = NULL;
+  DONE(fopo_split_done) fopo_split split;
   double expected, achieved;
   make(&w, &d, &small);
-  assert_int_equal(
-      fopo_split_by(&split, d, &(fopo_split_options){10, 0, 0, 0, 1}, &(fopo_split_plan){0}),
-      FOPO_OK);
+  ok(fopo_split_by(&split, d, &(fopo_split_options){10, 0, 0, 0, 1}, &(fopo_split_plan){0}));
   const fopo_sessions *s = &split.train;
-  assert_int_equal(fopo_world_best(&expected, &achieved, w, s), FOPO_OK);
+  ok(fopo_world_best(&expected, &achieved, w, s));
   double error = 0.5 / sqrt((double)s->X.rows);
   assert_true(expected > 0.5 && expected < 0.95);
   assert_true(fabs(achieved - expected) < 4 * error);
   assert_true(fabs(hits_of(0, w, s) - achieved) < 1e-3);
   assert_true(hits_of(1, w, s) < expected - 4 * error);
   assert_true(hits_of(2, w, s) < expected - 4 * error);
-  fopo_split_done(&split);
-  fopo_world_free(w);
-  fopo_dataset_free(d);
 }
 
 /* Very long sessions and certain items: the tilt keeps the table from underflow. */
@@ -228,20 +210,15 @@ TEST(long_sessions_are_finite) {
                           .zipf = 1.5,
                           .noise = 0.3,
                           .seed = 2};
-  fopo_world *w;
-  fopo_dataset *d;
-  fopo_split split;
+  FREED(fopo_world_free) fopo_world *w = NULL;
+  FREED(fopo_dataset_free) fopo_dataset *d = NULL;
+  DONE(fopo_split_done) fopo_split split;
   double expected, achieved;
   make(&w, &d, &o);
-  assert_int_equal(
-      fopo_split_by(&split, d, &(fopo_split_options){2, 0, 0, 0, 1}, &(fopo_split_plan){0}),
-      FOPO_OK);
-  assert_int_equal(fopo_world_best(&expected, &achieved, w, &split.train), FOPO_OK);
+  ok(fopo_split_by(&split, d, &(fopo_split_options){2, 0, 0, 0, 1}, &(fopo_split_plan){0}));
+  ok(fopo_world_best(&expected, &achieved, w, &split.train));
   assert_true(expected > 0.9 && expected <= 1);
   assert_true(achieved > 0.8);
-  fopo_split_done(&split);
-  fopo_world_free(w);
-  fopo_dataset_free(d);
 }
 
 /* ---- determinism and refusals -----------------------------------------------------------------*/
@@ -249,14 +226,14 @@ TEST(long_sessions_are_finite) {
 TEST(same_for_any_threads) {
   fopo_world *w, *v;
   fopo_dataset *d, *e;
-  fopo_split split;
+  DONE(fopo_split_done) fopo_split split;
   double best[2], again[2];
   int before = fopo_threads();
   fopo_split_options o = {10, 0, 0.1, 0.1, 1};
   fopo_threads_set(1);
   make(&w, &d, &small);
-  assert_int_equal(fopo_split_by(&split, d, &o, &(fopo_split_plan){0}), FOPO_OK);
-  assert_int_equal(fopo_world_best(&best[0], &best[1], w, &split.test), FOPO_OK);
+  ok(fopo_split_by(&split, d, &o, &(fopo_split_plan){0}));
+  ok(fopo_world_best(&best[0], &best[1], w, &split.test));
   size_t nnz = fopo_csr_nnz(&d->matrix);
   for (int threads = 2; threads <= 4; threads += 2) {
     fopo_threads_set(threads);
@@ -265,13 +242,12 @@ TEST(same_for_any_threads) {
     assert_memory_equal(d->matrix.ids, e->matrix.ids, nnz * sizeof *d->matrix.ids);
     assert_memory_equal(d->matrix.values, e->matrix.values, nnz * sizeof *d->matrix.values);
     assert_memory_equal(w->rate, v->rate, w->users * sizeof *w->rate);
-    assert_int_equal(fopo_world_best(&again[0], &again[1], v, &split.test), FOPO_OK);
+    ok(fopo_world_best(&again[0], &again[1], v, &split.test));
     assert_memory_equal(best, again, sizeof best);
     fopo_world_free(v);
     fopo_dataset_free(e);
   }
   fopo_threads_set(before);
-  fopo_split_done(&split);
   fopo_world_free(w);
   fopo_dataset_free(d);
 }
@@ -279,8 +255,7 @@ TEST(same_for_any_threads) {
 static void assert_refused(fopo_world_options o, const char *part) {
   fopo_world *w;
   fopo_dataset *d;
-  assert_int_equal(fopo_world_new(&w, &d, &o), FOPO_ERR_ARGUMENT);
-  says(part);
+  refused(fopo_world_new(&w, &d, &o), FOPO_ERR_ARGUMENT, part);
   assert_null(w);
   assert_null(d);
 }
@@ -297,23 +272,17 @@ TEST(refusals) {
   assert_refused((fopo_world_options){.zipf = -1}, "zipf is -1");
   assert_refused((fopo_world_options){.users = (size_t)1 << 33}, "too large");
 
-  fopo_world *w;
-  fopo_dataset *d, *e;
-  fopo_split split;
+  FREED(fopo_world_free) fopo_world *w = NULL;
+  FREED(fopo_dataset_free) fopo_dataset *d = NULL, *e = NULL;
+  DONE(fopo_split_done) fopo_split split;
   fopo_world_options other = small;
   other.items = 1999;
   make(&w, &d, &small);
   fopo_world_free(w);
   make(&w, &e, &other);
-  assert_int_equal(
-      fopo_split_by(&split, d, &(fopo_split_options){2, 0, 0, 0, 1}, &(fopo_split_plan){0}),
-      FOPO_OK);
+  ok(fopo_split_by(&split, d, &(fopo_split_options){2, 0, 0, 0, 1}, &(fopo_split_plan){0}));
   assert_int_equal(fopo_world_best(NULL, NULL, w, &split.train), FOPO_ERR_ARGUMENT);
   assert_int_equal(fopo_world_best(NULL, NULL, w, &split.test), FOPO_ERR_ARGUMENT);
-  fopo_split_done(&split);
-  fopo_world_free(w);
-  fopo_dataset_free(d);
-  fopo_dataset_free(e);
 }
 
 TEST(survives_lack_of_memory) {

@@ -8,6 +8,8 @@
 #include "data/read/table.h"
 #include "folder.h"
 
+FREED_BY(fopo_dataset_free, fopo_dataset)
+
 static fopo_dataset *must_read(const char *path, const fopo_read_options *options) {
   fopo_dataset *d;
   if (fopo_dataset_read(&d, path, options) != FOPO_OK) fail_msg("%s", fopo_error_sentence());
@@ -219,36 +221,33 @@ static void assert_as_made(const fopo_dataset *d, const made *f) {
 TEST(repeats_keep_first_and_last) {
   static const size_t sizes[] = {0, 40, 150, 700};
   int before = fopo_threads();
-  made *f = malloc(sizeof *f);
+  FREED(free) made *f = malloc(sizeof *f);
   for (int form = 0; form < 8; form++) {
     make_file(f, form & 1, form & 2, form & 4, SIZE_MAX);
     spit(in_folder("case.csv"), f->text, f->n);
     for (int i = 0; i < 4; i++) {
       fopo_threads_set(1 + i);
       fopo_chunks_size(sizes[i]);
+      FREED(fopo_dataset_free)
       fopo_dataset *d = READ_AS(in_folder("case.csv"), .where = i == 3 ? "rating>=0" : NULL);
       assert_true(d->repeats > 50);
       assert_as_made(d, f);
-      fopo_dataset_free(d);
     }
   }
   fopo_chunks_size(0);
   fopo_threads_set(before);
-  free(f);
 }
 
 /* Without repeats there is no second array, and times change nothing else of a dataset. */
 TEST(only_where_needed) {
   const char *path = write_text("user,item,rating,time\n2,5,1.5,9\n1,6,2,8\n1,5,2,7\n");
-  fopo_dataset *d = READ(path), *without = READ_AS(path, .time = "");
+  FREED(fopo_dataset_free) fopo_dataset *d = READ(path), *without = READ_AS(path, .time = "");
   assert_non_null(d->times.first);
   assert_null(d->times.last);
   assert_true(d->times.first[0] == 7 && d->times.first[1] == 8 && d->times.first[2] == 9);
   assert_null(without->times.first);
   assert_memory_equal(d->matrix.ids, without->matrix.ids, 3 * sizeof *d->matrix.ids);
   assert_memory_equal(d->matrix.values, without->matrix.values, 3 * sizeof *d->matrix.values);
-  fopo_dataset_free(d);
-  fopo_dataset_free(without);
 }
 
 /* ---- what is malformed ---- */
@@ -273,34 +272,32 @@ TEST(malformed_times) {
 
 /* Nobody asked for a recognised column: the rows are kept, and the dataset says why. */
 TEST(recognised_times_are_given_up) {
-  made *f = malloc(sizeof *f);
+  FREED(free) made *f = malloc(sizeof *f);
   int before = fopo_threads();
   for (int i = 0; i < 4; i++) {
     make_file(f, i & 1, i & 2, 0, 207);
     spit(in_folder("case.csv"), f->text, f->n);
     fopo_threads_set(1 + i);
     fopo_chunks_size(i == 0 ? 0 : 100);
-    fopo_dataset *d = READ(in_folder("case.csv"));
+    FREED(fopo_dataset_free) fopo_dataset *d = READ(in_folder("case.csv"));
     assert_int_equal(d->rows_read, ROWS);
     assert_int_equal(d->skipped, 0);
     assert_null(d->times.first);
     if (strstr(d->no_times, "line 209, column 2 (time): 'soon' is not a") == NULL) {
       fail_msg("%s", d->no_times);
     }
-    fopo_dataset_free(d);
   }
   fopo_chunks_size(0);
   fopo_threads_set(before);
-  free(f);
 }
 
 /* ---- the cache ---- */
 
 TEST(cache_keeps_times) {
-  made *f = malloc(sizeof *f);
+  FREED(free) made *f = malloc(sizeof *f);
   make_file(f, 0, 0, 0, SIZE_MAX);
   spit(in_folder("case.csv"), f->text, f->n);
-  fopo_dataset *d = READ(in_folder("case.csv"));
+  FREED(fopo_dataset_free) fopo_dataset *d = READ(in_folder("case.csv"));
   ok(fopo_dataset_save(d, in_folder("times.npz")));
   fopo_dataset_free(d);
   d = READ(in_folder("times.npz"));
@@ -309,8 +306,6 @@ TEST(cache_keeps_times) {
   d = READ_AS(in_folder("times.npz"), .time = "");
   assert_null(d->times.first);
   assert_null(d->times.last);
-  fopo_dataset_free(d);
-  free(f);
 }
 
 /* A CSR file of three entries with these times. */

@@ -11,14 +11,13 @@
  *
  * Users are independent, so 4,000 of them on the full catalogue stand for all. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "checks.h"
-#include "core/memory.h"
-#include "core/status.h"
 #include "core/threads.h"
 #include "data/world/synthetic.h"
+
+FREED_BY(fopo_dataset_free, fopo_dataset)
+FREED_BY(fopo_world_free, fopo_world)
 
 enum { USERS = 4000, SOME = 1000, SHARES = 6 };
 
@@ -53,7 +52,7 @@ static const figures published[] = {{"twitch",
 
 static fopo_world_options options_of(const char *name, double fraction) {
   fopo_world_options o;
-  assert_int_equal(fopo_world_twin(&o, name, fraction), FOPO_OK);
+  ok(fopo_world_twin(&o, name, fraction));
   o.seed = 3;
   return o;
 }
@@ -128,14 +127,12 @@ TEST(twins_are_as_published) {
     assert_int_equal(o.users, f->users);
     assert_int_equal(o.items, f->items);
     o.users = USERS;
-    fopo_world *w;
-    fopo_dataset *d;
-    assert_int_equal(fopo_world_new(&w, &d, &o), FOPO_OK);
+    FREED(fopo_world_free) fopo_world *w = NULL;
+    FREED(fopo_dataset_free) fopo_dataset *d = NULL;
+    ok(fopo_world_new(&w, &d, &o));
     lengths_are_as_published(d, f);
     repeats_are_as_published(d, f);
     shares_are_as_published(w, f);
-    fopo_world_free(w);
-    fopo_dataset_free(d);
   }
   assert_null(fopo_world_twin_name(sizeof published / sizeof *published));
 }
@@ -147,75 +144,61 @@ TEST(fractions_scale_sizes) {
   assert_int_equal(o.users, 5000);
   assert_int_equal(o.items, 7900);
   assert_int_equal(o.clusters, 40);
-  fopo_world *w, *v;
-  fopo_dataset *d, *e;
+  FREED(fopo_world_free) fopo_world *w = NULL, *v = NULL;
+  FREED(fopo_dataset_free) fopo_dataset *d = NULL, *e = NULL;
   fopo_threads_set(1);
-  assert_int_equal(fopo_world_new(&w, &d, &o), FOPO_OK);
+  ok(fopo_world_new(&w, &d, &o));
   near_by((double)fopo_csr_nnz(&d->matrix) / 5000, 39.5, 4);
   fopo_threads_set(3);
-  assert_int_equal(fopo_world_new(&v, &e, &o), FOPO_OK);
+  ok(fopo_world_new(&v, &e, &o));
   size_t nnz = fopo_csr_nnz(&d->matrix);
   assert_int_equal(fopo_csr_nnz(&e->matrix), nnz);
   assert_memory_equal(d->matrix.ids, e->matrix.ids, nnz * sizeof *d->matrix.ids);
   assert_memory_equal(d->matrix.values, e->matrix.values, nnz * sizeof *d->matrix.values);
   assert_memory_equal(w->rate, v->rate, w->users * sizeof *w->rate);
   fopo_threads_set(before);
-  fopo_world_free(w);
-  fopo_dataset_free(d);
-  fopo_world_free(v);
-  fopo_dataset_free(e);
 }
 
 /* Replacing users with few items leaves the bound what it is: what the best policy achieves
  * scatters around what is expected of it. */
 TEST(the_bound_holds) {
   fopo_world_options o = options_of("twitch", 0.01);
-  fopo_world *w;
-  fopo_dataset *d;
-  fopo_split split;
+  FREED(fopo_world_free) fopo_world *w = NULL;
+  FREED(fopo_dataset_free) fopo_dataset *d = NULL;
+  DONE(fopo_split_done) fopo_split split;
   double expected, achieved;
-  assert_int_equal(fopo_world_new(&w, &d, &o), FOPO_OK);
-  assert_int_equal(
-      fopo_split_by(&split, d, &(fopo_split_options){20, 0, 0, 0, 1}, &(fopo_split_plan){0}),
-      FOPO_OK);
+  ok(fopo_world_new(&w, &d, &o));
+  ok(fopo_split_by(&split, d, &(fopo_split_options){20, 0, 0, 0, 1}, &(fopo_split_plan){0}));
   assert_int_equal(split.train.X.rows, 5000);
-  assert_int_equal(fopo_world_best(&expected, &achieved, w, &split.train), FOPO_OK);
+  ok(fopo_world_best(&expected, &achieved, w, &split.train));
   near_by(achieved, expected, 4 * 0.5 / sqrt(5000));
-  fopo_split_done(&split);
-  fopo_world_free(w);
-  fopo_dataset_free(d);
 }
 
 /* Clusters of which hardly anybody likes the last: all are liked all the same, in finite time. */
 TEST(all_clusters_can_be_liked) {
   fopo_world_options o = {.users = 20, .items = 100, .clusters = 10, .tastes = 10, .appeal = 10};
-  fopo_world *w;
-  fopo_dataset *d;
-  assert_int_equal(fopo_world_new(&w, &d, &o), FOPO_OK);
+  FREED(fopo_world_free) fopo_world *w = NULL;
+  FREED(fopo_dataset_free) fopo_dataset *d = NULL;
+  ok(fopo_world_new(&w, &d, &o));
   for (size_t u = 0; u < w->users; u++) {
     uint32_t seen = 0;
     for (size_t k = 0; k < 10; k++) seen |= 1u << w->liked[u * 10 + k];
     assert_int_equal(seen, 1023);
   }
-  fopo_world_free(w);
-  fopo_dataset_free(d);
 }
 
 TEST(refusals) {
   fopo_world_options o;
-  assert_int_equal(fopo_world_twin(&o, "netflix", 1), FOPO_ERR_ARGUMENT);
-  says("no twin of \"netflix\"");
-  assert_int_equal(fopo_world_twin(&o, "twitch", 0), FOPO_ERR_ARGUMENT);
-  says("fraction is 0");
+  refused(fopo_world_twin(&o, "netflix", 1), FOPO_ERR_ARGUMENT, "no twin of \"netflix\"");
+  refused(fopo_world_twin(&o, "twitch", 0), FOPO_ERR_ARGUMENT, "fraction is 0");
   fopo_world *w;
   fopo_dataset *d;
-  assert_int_equal(fopo_world_new(&w, &d, &(fopo_world_options){.appeal = -1}), FOPO_ERR_ARGUMENT);
-  says("appeal is -1");
-  assert_int_equal(fopo_world_new(&w, &d, &(fopo_world_options){.spread = 4}), FOPO_ERR_ARGUMENT);
-  says("spread is 4");
+  refused(fopo_world_new(&w, &d, &(fopo_world_options){.appeal = -1}), FOPO_ERR_ARGUMENT,
+          "appeal is -1");
+  refused(fopo_world_new(&w, &d, &(fopo_world_options){.spread = 4}), FOPO_ERR_ARGUMENT,
+          "spread is 4");
   fopo_world_options many = {.items = 10, .clusters = 2, .least_items = 11};
-  assert_int_equal(fopo_world_new(&w, &d, &many), FOPO_ERR_ARGUMENT);
-  says("cannot have 11 of 10 items");
+  refused(fopo_world_new(&w, &d, &many), FOPO_ERR_ARGUMENT, "cannot have 11 of 10 items");
 }
 
 int main(void) { return run_all(NULL, NULL); }

@@ -83,12 +83,11 @@ static int save(const char *path, float first, int compress) {
 
 /* The file's last array begins with this number. */
 static void holds(const char *path, float first) {
-  fopo_archive archive;
+  DONE(fopo_archive_done) fopo_archive archive;
   ok(fopo_npz_load(&archive, path));
   assert_int_equal(archive.n, 3);
   const float *c = fopo_archive_find(&archive, "c")->data;
   assert_true(c[0] == first && c[299] == first + 299);
-  fopo_archive_done(&archive);
 }
 
 static int entries(void) {
