@@ -75,8 +75,7 @@ typedef struct {
   /* Frees what the object owns; accepts one that is zero after its head. */
   void (*done)(bind_object *o);
   const luaL_Reg *methods;
-  const luaL_Reg *more_methods; /* those that another file binds; NULL: none */
-  const bind_field *fields;     /* ended by {NULL}; NULL: none */
+  const bind_field *fields; /* ended by {NULL}; NULL: none */
   /* As `get` of a field, for names that are not in the table; NULL: none. */
   int (*other)(lua_State *L, bind_object *o);
 } bind_type;

@@ -1,13 +1,16 @@
 /* Arrays: dense float32 matrices, and matrices of ids. Both have 4 bytes per element.
- * bind_array_arithmetic.c computes with them.
  *
  * An index, a policy or a trainer that keeps an array relies on its values, so an array with other
  * holders is copied before it is changed. */
+#include <math.h>
 #include <string.h>
 
 #include "bind/families.h"
+#include "comm/comm.h"
 #include "core/memory.h"
+#include "core/npy.h"
 #include "core/rng.h"
+#include "core/summary.h"
 #include "mips/index.h"
 
 enum {
@@ -348,6 +351,237 @@ static int totable(lua_State *L) {
   return 1;
 }
 
+/* ---- products and sums, and what the values are like ---- */
+
+/* a:matmul(b, transpose_a, transpose_b): op(a) op(b). */
+static int matmul(lua_State *L) {
+  int ta = bind_boolean(L, 3, "transpose_a"), tb = bind_boolean(L, 4, "transpose_b");
+  bind_array *a = bind_array_numbers(L, 1, "the left factor");
+  bind_array *b = bind_array_numbers(L, 2, "the right factor");
+  size_t m = ta ? a->cols : a->rows, inner = ta ? a->rows : a->cols;
+  size_t n = tb ? b->rows : b->cols, other = tb ? b->cols : b->rows;
+  if (inner != other) {
+    return bind_refuse(L, "%zu x %zu times %zu x %zu does not fit: the inner sizes are %zu and %zu",
+                       m, inner, other, n, inner, other);
+  }
+  bind_array *c = bind_array_new(L, 0, m, n);
+  a = bind_array_numbers(L, 1, "the left factor");
+  b = bind_array_numbers(L, 2, "the right factor");
+  bind_check(L, fopo_gemm(bind_matrix(c), 1.0f, bind_matrix(a), ta, bind_matrix(b), tb, 0.0f));
+  return 1;
+}
+
+/* a:add(b, alpha): a + alpha b in place; returns a. */
+static int add(lua_State *L) {
+  float alpha = lua_isnoneornil(L, 3) ? 1.0f : bind_float(L, 3, "alpha");
+  bind_array *a = bind_array_numbers(L, 1, "the array");
+  bind_array *b = bind_array_numbers(L, 2, "what is added");
+  if (a->rows != b->rows || a->cols != b->cols) {
+    return bind_refuse(L, "%zu x %zu and %zu x %zu cannot be added: their shapes must be equal",
+                       a->rows, a->cols, b->rows, b->cols);
+  }
+  lua_settop(L, 2);
+  a = bind_array_own(L, 1);
+  b = bind_array_numbers(L, 2, "what is added");
+  float *x = a->data, *y = b->data;
+  for (size_t i = 0, n = bind_array_count(a); i < n; i++) x[i] += alpha * y[i];
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* a:scale(alpha): alpha a in place; returns a. */
+static int scale(lua_State *L) {
+  bind_array_numbers(L, 1, "the array");
+  float alpha = bind_float(L, 2, "alpha");
+  bind_array *a = bind_array_own(L, 1);
+  float *x = a->data;
+  for (size_t i = 0, n = bind_array_count(a); i < n; i++) x[i] *= alpha;
+  lua_settop(L, 1);
+  return 1;
+}
+
+static fopo_summary summary_of(lua_State *L, int needs_one) {
+  fopo_summary s;
+  bind_array *a = bind_array_numbers(L, 1, "the array");
+  if (needs_one && bind_array_count(a) == 0) {
+    bind_refuse(L, "the array is empty (%zu x %zu)", a->rows, a->cols);
+  }
+  bind_check(L, fopo_summarise(&s, a->data, bind_array_count(a)));
+  return s;
+}
+
+/* a:norm(): the square root of the sum of squares. */
+static int norm(lua_State *L) {
+  lua_pushnumber(L, sqrt(summary_of(L, 0).squares));
+  return 1;
+}
+
+/* a:sum(). */
+static int sum(lua_State *L) {
+  lua_pushnumber(L, summary_of(L, 0).sum);
+  return 1;
+}
+
+/* a:mean(). */
+static int mean(lua_State *L) {
+  fopo_summary s = summary_of(L, 1);
+  lua_pushnumber(L, s.sum / (double)bind_array_count(bind_array_numbers(L, 1, "the array")));
+  return 1;
+}
+
+/* a:min(): NaN if an element is NaN. */
+static int least(lua_State *L) {
+  lua_pushnumber(L, summary_of(L, 1).least);
+  return 1;
+}
+
+/* a:max(): NaN if an element is NaN. */
+static int largest(lua_State *L) {
+  lua_pushnumber(L, summary_of(L, 1).largest);
+  return 1;
+}
+
+enum { BINS_MOST = 1000 };
+
+/* a:histogram(bins): a list of counts, and {min, max, mean, seen}. */
+static int histogram(lua_State *L) {
+  size_t counts[BINS_MOST], bins = 16;
+  if (!lua_isnoneornil(L, 2)) bins = bind_count(L, 2, "bins", 1, BINS_MOST);
+  fopo_summary s = summary_of(L, 1);
+  if (!isfinite(s.squares) && !isfinite(s.sum)) {
+    return bind_fail(L,
+                     fopo_fail(FOPO_ERR_NUMERIC,
+                               "the array has values that are not finite; a:finite() says where"));
+  }
+  bind_array *a = bind_array_numbers(L, 1, "the array");
+  size_t n = bind_array_count(a), seen = fopo_summary_bins(counts, bins, &s, a->data, n);
+  bind_push_counts(L, counts, bins);
+  lua_createtable(L, 0, 4);
+  bind_set_number(L, "min", s.least);
+  bind_set_number(L, "max", s.largest);
+  bind_set_number(L, "mean", s.sum / (double)n);
+  bind_set_count(L, "seen", seen);
+  return 2;
+}
+
+/* a:finite(): true, or false and a sentence that names the first element that is not. */
+static int is_finite(lua_State *L) {
+  bind_array *a = bind_array_numbers(L, 1, "the array");
+  int status = fopo_matrix_finite(bind_matrix(a), "array");
+  if (status == FOPO_ERR_INTERRUPTED) return bind_fail(L, status);
+  lua_pushboolean(L, status == FOPO_OK);
+  if (status == FOPO_OK) return 1;
+  lua_pushstring(L, fopo_error_sentence());
+  return 2;
+}
+
+/* ---- arrays that are dealt out to the ranks ---- */
+
+bind_array *bind_array_new_part(lua_State *L) {
+  bind_array *a = bind_new(L, &bind_array_type, 0);
+  a->shard = fopo_alloc(1, sizeof *a->shard);
+  bind_check(L, fopo_comm_agree(a->shard != NULL ? FOPO_OK : FOPO_ERR_MEMORY));
+  return a;
+}
+
+void bind_array_dealt(lua_State *L, bind_array *a) {
+  a->data = a->shard->items.x;
+  a->rows = a->shard->part.rows;
+  a->cols = a->shard->items.cols;
+  bind_pressure(L, a->rows * a->cols * sizeof(float));
+}
+
+/* native.shard_array(items): deals out an array that every rank has whole. */
+static int shard_array(lua_State *L) {
+  bind_array *items = bind_array_numbers(L, 1, "items");
+  size_t first, n = fopo_comm_own_share(&first, items->rows);
+  bind_array *a = bind_array_new_part(L);
+  bind_check(L, fopo_shard_deal(a->shard, fopo_matrix_rows(bind_matrix(items), first, n)));
+  bind_array_dealt(L, a);
+  return 1;
+}
+
+/* This rank's range of the rows of files that follow one another. */
+typedef struct {
+  const char **paths; /* [n]; not owned */
+  size_t *rows;       /* [n] of each file; not owned */
+  size_t n, cols, first;
+} range_of_files;
+
+/* Rows first .. first + n - 1 of the range. */
+static int read_range(void *payload, float *x, size_t first, size_t n) {
+  const range_of_files *r = payload;
+  size_t before = 0, shape[2];
+  int status = FOPO_OK;
+  first += r->first;
+  for (size_t i = 0; i < r->n && status == FOPO_OK; i++) {
+    size_t begin = first > before ? first - before : 0, end = first + n - before;
+    if (first + n > before && begin < r->rows[i]) {
+      if (end > r->rows[i]) end = r->rows[i];
+      float *to = x + (before + begin - first) * r->cols;
+      status = fopo_npy_rows(to, shape, r->paths[i], begin, end - begin);
+    }
+    before += r->rows[i];
+  }
+  return status;
+}
+
+/* How many rows and columns the files have. */
+static int measure_files(range_of_files *r, size_t *P) {
+  size_t shape[2];
+  int status = FOPO_OK;
+  for (size_t i = 0; i < r->n && status == FOPO_OK; i++) {
+    status = fopo_npy_rows(NULL, shape, r->paths[i], 0, 0);
+    if (status != FOPO_OK) break;
+    if (i > 0 && shape[1] != r->cols) {
+      return fopo_fail(FOPO_ERR_FORMAT, "%s has %zu columns, the files before it %zu", r->paths[i],
+                       shape[1], r->cols);
+    }
+    r->rows[i] = shape[0];
+    r->cols = shape[1];
+    *P += shape[0];
+  }
+  return status;
+}
+
+/* native.shard_files{path ...}: deals out the matrix whose rows the .npy files hold, one after
+ * another. Each rank reads its range of the rows alone, a piece at a time. */
+static int shard_files(lua_State *L) {
+  lua_settop(L, 1);
+  range_of_files r = {0};
+  size_t P = 0;
+  r.paths = bind_paths(L, 1, &r.n);
+  r.rows = bind_scratch(L, r.n, sizeof *r.rows);
+  int status = measure_files(&r, &P);
+  bind_check(L, fopo_comm_agree(status));
+  fopo_shard_source from = {.read = read_range, .payload = &r, .cols = r.cols};
+  from.rows = fopo_comm_own_share(&r.first, P);
+  bind_array *a = bind_array_new_part(L);
+  bind_check(L, fopo_shard_deal_from(a->shard, &from));
+  bind_array_dealt(L, a);
+  return 1;
+}
+
+/* native.shard_save(items, path): this rank writes its range of the rows, by id, as a .npy. */
+static int shard_save(lua_State *L) {
+  fopo_shard *s = bind_array_items(L, 1, "items")->shard;
+  const char *path = bind_path(L, 2);
+  if (s == NULL) return bind_refuse(L, "this array is whole; a:save(path) writes it");
+  bind_array *range = bind_new(L, &bind_array_type, 0);
+  fopo_matrix rows;
+  bind_check(L, fopo_shard_range(&rows, bind_array_items(L, 1, "items")->shard));
+  range->data = rows.x;
+  range->rows = rows.rows;
+  range->cols = rows.cols;
+  fopo_array array = fopo_array_of("array", FOPO_F32, rows.x, 2, rows.rows, rows.cols);
+  int status = fopo_comm_agree(fopo_npy_save(path, &array));
+  fopo_free(range->data);
+  range->data = NULL;
+  range->rows = 0;
+  bind_check(L, status);
+  return 0;
+}
+
 /* ---- the type ---- */
 
 static int field_rows(lua_State *L, bind_object *o) {
@@ -379,13 +613,18 @@ static int field_bytes(lua_State *L, bind_object *o) {
   return bind_return_count(L, bind_array_bytes((bind_array *)o));
 }
 
-const luaL_Reg bind_array_functions[] = {{"array_zeros", array_zeros}, {"array_randn", array_randn},
-                                         {"array_from", array_from},   {"array_ids", array_ids},
-                                         {"array_load", array_load},   {NULL, NULL}};
+const luaL_Reg bind_array_functions[] = {
+    {"array_zeros", array_zeros}, {"array_randn", array_randn}, {"array_from", array_from},
+    {"array_ids", array_ids},     {"array_load", array_load},   {"shard_array", shard_array},
+    {"shard_files", shard_files}, {"shard_save", shard_save},   {NULL, NULL}};
 
-static const luaL_Reg methods[] = {{"get", get},         {"set", set},   {"save", save},
-                                   {"rows_of", rows_of}, {"copy", copy}, {"totable", totable},
-                                   {NULL, NULL}};
+static const luaL_Reg methods[] = {
+    {"get", get},          {"set", set},     {"save", save},
+    {"rows_of", rows_of},  {"copy", copy},   {"totable", totable},
+    {"matmul", matmul},    {"add", add},     {"scale", scale},
+    {"norm", norm},        {"sum", sum},     {"mean", mean},
+    {"min", least},        {"max", largest}, {"histogram", histogram},
+    {"finite", is_finite}, {NULL, NULL}};
 
 static const bind_field fields[] = {{"rows", field_rows, NULL},   {"part", field_part, NULL},
                                     {"cols", field_cols, NULL},   {"kind", field_kind, NULL},
@@ -395,7 +634,6 @@ const bind_type bind_array_type = {.name = "fopo.array",
                                    .size = sizeof(bind_array),
                                    .done = done,
                                    .methods = methods,
-                                   .more_methods = bind_array_arithmetic,
                                    .fields = fields};
 
 const bind_type bind_archive_type = {

@@ -363,7 +363,6 @@ void bind_type_open(lua_State *L, const bind_type *type) {
 
   lua_newtable(L);
   if (type->methods) luaL_setfuncs(L, type->methods, 0);
-  if (type->more_methods) luaL_setfuncs(L, type->more_methods, 0);
   lua_pushlightuserdata(L, (void *)type);
   luaL_setfuncs(L, close, 1);
 

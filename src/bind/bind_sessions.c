@@ -1,6 +1,8 @@
-/* Sessions: what they hold, and the contexts and embeddings that are made of them. */
+/* Sessions: what they hold, the contexts and embeddings that are made of them, and sessions that
+ * are shared out to the ranks. */
 #include "bind/families.h"
 #include "data/embed.h"
+#include "ranks/gather.h"
 
 static void sessions_done(bind_object *o) { fopo_sessions_done(&((bind_sessions *)o)->sessions); }
 
@@ -115,7 +117,47 @@ static int embed_svd(lua_State *L) {
   return 2;
 }
 
-const luaL_Reg bind_sessions_functions[] = {{"embed_svd", embed_svd}, {NULL, NULL}};
+/* ---- sessions that are shared out ---- */
+
+static void shared_done(bind_object *o) { fopo_shared_done(&((bind_shared *)o)->shared); }
+
+fopo_matrix bind_contexts(const bind_object *o) {
+  if (o->type != &bind_shared_type) return bind_matrix((const bind_array *)o);
+  const fopo_shared *s = &((const bind_shared *)o)->shared;
+  return fopo_matrix_view(s->x.x, s->N, s->x.cols);
+}
+
+/* native.share_sessions(sessions, items, scale): this rank's range of the sessions, with contexts
+ * made of items, which may be dealt out. */
+static int share_sessions(lua_State *L) {
+  int scale = bind_choice(L, 3, "scale", fopo_contexts_names);
+  bind_any_sessions(L, 1);
+  bind_array_items(L, 2, "items");
+  bind_shared *shared = bind_new(L, &bind_shared_type, 0);
+  const fopo_sessions *s = bind_any_sessions(L, 1);
+  bind_array *items = bind_array_items(L, 2, "items");
+  bind_check(L, fopo_shared_init(&shared->shared, s, bind_matrix(items), items->shard,
+                                 (fopo_contexts_scale)scale));
+  bind_pressure(L, shared->shared.x.rows * shared->shared.x.cols * sizeof(float) +
+                       fopo_csr_nnz(&shared->shared.Y) * sizeof(uint32_t));
+  return 1;
+}
+
+/* native.gather_sessions(sessions, n): n of them, evenly spread, on every rank. */
+static int gather_sessions(lua_State *L) {
+  size_t n = bind_count(L, 2, "n", 1, SIZE_MAX);
+  bind_any_sessions(L, 1);
+  bind_sessions *some = bind_new(L, &bind_sessions_type, 0);
+  bind_check(L, fopo_sessions_gather(&some->sessions, bind_any_sessions(L, 1), n));
+  bind_pressure(L, fopo_csr_nnz(&some->sessions.X) * sizeof(uint32_t) +
+                       fopo_csr_nnz(&some->sessions.Y) * sizeof(uint32_t));
+  return 1;
+}
+
+const luaL_Reg bind_sessions_functions[] = {{"embed_svd", embed_svd},
+                                            {"share_sessions", share_sessions},
+                                            {"gather_sessions", gather_sessions},
+                                            {NULL, NULL}};
 
 static const luaL_Reg sessions_methods[] = {
     {"contexts", sessions_contexts}, {"x", sessions_x},       {"y", sessions_y},
@@ -132,3 +174,27 @@ const bind_type bind_sessions_type = {.name = "fopo.sessions",
                                       .done = sessions_done,
                                       .methods = sessions_methods,
                                       .fields = sessions_fields};
+
+static const fopo_shared *shared_of(const bind_object *o) {
+  return &((const bind_shared *)o)->shared;
+}
+
+static int shared_n(lua_State *L, bind_object *o) { return bind_return_count(L, shared_of(o)->N); }
+
+static int shared_here(lua_State *L, bind_object *o) {
+  return bind_return_count(L, shared_of(o)->x.rows);
+}
+
+static int shared_n_items(lua_State *L, bind_object *o) {
+  return bind_return_count(L, shared_of(o)->Y.cols);
+}
+
+static const bind_field shared_fields[] = {{"n", shared_n, NULL},
+                                           {"here", shared_here, NULL},
+                                           {"n_items", shared_n_items, NULL},
+                                           {NULL, NULL, NULL}};
+
+const bind_type bind_shared_type = {.name = "fopo.shared_sessions",
+                                    .size = sizeof(bind_shared),
+                                    .done = shared_done,
+                                    .fields = shared_fields};

@@ -16,7 +16,7 @@
 #include "train/optim.h"
 #include "train/run.h"
 
-/* ---- arrays: bind_array.c, bind_array_arithmetic.c ---- */
+/* ---- arrays: bind_array.c ---- */
 
 typedef struct {
   bind_object object;
@@ -26,9 +26,6 @@ typedef struct {
   fopo_shard *shard; /* the array is this rank's part of items that are dealt out; NULL: whole.
                       * Owned */
 } bind_array;
-
-/* Methods of arrays. */
-extern const luaL_Reg bind_array_arithmetic[];
 
 static inline size_t bind_array_count(const bind_array *a) { return a->rows * a->cols; }
 
@@ -50,8 +47,8 @@ bind_array *bind_array_ids(lua_State *L, int index, const char *what);
  */
 bind_array *bind_array_own(lua_State *L, int index);
 
-/* bind_shard.c: pushes an array of items that are dealt out, whose shard is empty; and notes that
- * it has been filled. */
+/* Pushes an array of items that are dealt out, whose shard is empty; and notes that it has been
+ * filled. */
 bind_array *bind_array_new_part(lua_State *L);
 void bind_array_dealt(lua_State *L, bind_array *a);
 
@@ -88,8 +85,8 @@ typedef struct {
   fopo_shared shared;
 } bind_shared;
 
-/* bind_shard.c: the contexts of an array, or of sessions that are shared out: of these `rows` are
- * those of all ranks, and x holds this rank's. */
+/* bind_sessions.c: the contexts of an array, or of sessions that are shared out: of these `rows`
+ * are those of all ranks, and x holds this rank's. */
 fopo_matrix bind_contexts(const bind_object *o);
 
 typedef struct {
