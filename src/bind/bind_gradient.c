@@ -172,7 +172,8 @@ static int set(lua_State *L) {
   bind_gradient *g = bind_get_free(L, 1, &bind_gradient_type);
   const fopo_index *ix = fopo_gradient_index(g->gradient);
   if (ix != NULL) {
-    const fopo_part *part = fopo_gradient_binding(g->gradient)->part;
+    const fopo_parts *parts = fopo_gradient_binding(g->gradient)->parts;
+    const fopo_part *part = parts != NULL ? parts->part : NULL;
     fopo_proposal plain = *q;
     plain.index = NULL;
     bind_check(
@@ -255,6 +256,7 @@ static int compute(lua_State *L) {
   bind_array *x = bind_array_numbers(L, X, "x");
   bind_reward *reward = bind_get(L, RW, &bind_reward_type);
   bind_check(L, bind_gradient_bind(g, device, pi, &x->object, reward));
+  bind_check(L, fopo_gradient_plan(g->gradient, NULL, rows, B, B));
   bind_check(L, fopo_gradient_begin(g->gradient, NULL, rows, B, key));
   run(L, g, function);
   fopo_gradient_stats stats;

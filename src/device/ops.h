@@ -188,6 +188,14 @@ typedef struct {
   fopo_credit credit;
 } fopo_sparse_reward;
 
+/* The arrays that rewards are read from: on the host, or a device's copies. Zeros stand for none.
+ */
+typedef struct {
+  fopo_csr Y;          /* [N, P] the items that are hits */
+  fopo_credit credit;  /* [N] the logged action of each context and what it earned */
+  fopo_low_rank model; /* r_M, a model of the reward of rank r: [N, r], [P, r] */
+} fopo_reward_arrays;
+
 /* ---- estimates and their statistics ---- */
 
 typedef struct {

@@ -273,8 +273,8 @@ static int weigh_draws(fopo_ope *o) {
 /* ---- argmax ---- */
 
 static int find_best(fopo_ope *o, fopo_drawn *drawn) {
-  int status = fopo_policy_search(o->ids, o->scores, o->found, o->o.pi, o->o.index,
-                                  fopo_matrix_rows(o->Q, 0, o->count), 1);
+  int status = fopo_shard_search(o->ids, o->scores, o->found, o->o.pi->shard, o->o.index,
+                                 fopo_matrix_rows(o->Q, 0, o->count), 1, 0, 0);
   if (status != FOPO_OK) return status;
   for (size_t b = 0; b < o->count; b++) {
     uint32_t logged = o->o.logs->actions[o->first + b];

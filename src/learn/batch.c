@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "comm/comm.h"
 #include "core/clock.h"
 #include "core/progress.h"
 
@@ -16,47 +15,40 @@ static const size_t most_draws = (size_t)1 << 22;
 /* A part never has fewer contexts, or the threads would have nothing to share. */
 enum { LEAST_PART = 8 };
 
-/* ---- the beginning ---- */
-
-static void cut(fopo_batch *b) {
-  size_t part = most_draws / b->S > LEAST_PART ? most_draws / b->S : LEAST_PART;
-  b->part_size = part < b->B ? part : b->B;
-  size_t pieces = fopo_candidates_pieces(b->candidates, b->rows, b->B, b->part_size);
-  b->piece_size = (b->part_size + pieces - 1) / pieces;
-}
-
-static size_t count_draws(const fopo_batch *b) {
-  const fopo_gradient_options *o = b->options;
-  return o->estimator->draws != NULL ? o->estimator->draws(b) : o->samples;
-}
-
-/* The shared head of the batch, if the options ask for one or the mass does. Its items need not be
- * listed if their rewards are sparse and they do not move. */
-static int set_head(fopo_batch *b) {
-  const fopo_binding *data = b->data;
-  fopo_automatic *a = &b->candidates->automatic;
-  const uint32_t *order = NULL;
-  b->H = a->shared > 0 ? a->shared : b->options->head;
-  b->listed = data->train_items || !fopo_reward_is_sparse(data->reward) ? b->H : 0;
-  int status = a->shared > 0 ? fopo_automatic_order(&order, a, data) : FOPO_OK;
-  if (status != FOPO_OK || b->H == 0) return status;
-  return fopo_head_set(&b->head, data, order, b->H, (fopo_products)b->options->products);
-}
+/* ---- by the plan ---- */
 
 /* The device draws, rewards and combines in one operation if nobody else wants to see the draws. */
 static int works_at_once(const fopo_batch *b) {
   const fopo_binding *data = b->data;
   const fopo_estimator *e = b->options->estimator;
   return data->device->ops->snis_drawn != NULL && (e->needs & FOPO_WORKS_AT_ONCE) &&
-         b->listed == 0 && data->L <= FOPO_AT_ONCE && b->S <= FOPO_AT_ONCE_DRAWS &&
-         fopo_reward_is_sparse(data->reward) && !data->train_items && data->part == NULL &&
-         data->shared == NULL && !b->spread && b->fault == FOPO_FAULT_NONE;
+         b->plan->listed == 0 && data->L <= FOPO_AT_ONCE && b->S <= FOPO_AT_ONCE_DRAWS &&
+         fopo_reward_is_sparse(b->reward) && !data->train_items &&
+         fopo_parts_is_alone(data->parts) && data->parts->shared == NULL &&
+         b->fault == FOPO_FAULT_NONE;
+}
+
+int fopo_batch_prepare(fopo_batch *b) {
+  const fopo_gradient_options *o = b->options;
+  b->S = o->estimator->draws != NULL ? o->estimator->draws(b) : o->samples;
+  b->at_once = works_at_once(b);
+  size_t part = most_draws / b->S > LEAST_PART ? most_draws / b->S : LEAST_PART;
+  b->part_size = part < b->plan->B ? part : b->plan->B;
+  return fopo_batch_reserve(b);
+}
+
+/* ---- the beginning ---- */
+
+/* Into how many pieces parts are cut. A caller who fills the rewards sees whole parts. */
+static size_t count_pieces(const fopo_batch *b, size_t part) {
+  int whole = fopo_reward_from_caller(b->reward) || !fopo_parts_is_alone(b->data->parts);
+  return whole ? 1 : fopo_candidates_pieces(&b->candidates, b->rows, b->B, part);
 }
 
 /* Whether the rows of the batch are on the device already. */
 static int is_ordered(const fopo_batch *b) {
   const fopo_row_order *o = &b->order;
-  return b->data->shared == NULL && o->host != NULL && b->rows >= o->host &&
+  return b->data->parts->shared == NULL && o->host != NULL && b->rows >= o->host &&
          b->rows < o->host + o->n && b->data->device->ops->start_batch != NULL;
 }
 
@@ -64,24 +56,19 @@ int fopo_batch_begin(fopo_batch *b, const float *theta, const uint32_t *rows, si
                      fopo_draw_key key) {
   const fopo_binding *data = b->data;
   fopo_device *d = data->device;
+  size_t part = b->part_size < B ? b->part_size : B;
   b->theta = theta != NULL ? theta : data->theta;
   b->rows = rows;
   b->key = key;
   b->B = B;
-  int status = set_head(b);
-  if (status != FOPO_OK) return status;
-  b->S = count_draws(b);
-  b->at_once = works_at_once(b);
   b->outer_due = 0;
   b->done = 0;
   b->part = b->piece = (fopo_span){0};
   memset(b->seconds, 0, sizeof b->seconds);
-  cut(b);
-  b->candidates->in_place = b->at_once && b->piece_size == B;
-  status = fopo_batch_reserve(b);
-  if (status == FOPO_OK && !is_ordered(b)) {
-    status = d->ops->put(d, b->arrays.rows, rows, B * sizeof *rows);
-  }
+  size_t pieces = count_pieces(b, part);
+  b->piece_size = (part + pieces - 1) / pieces;
+  fopo_candidates_begin(&b->candidates, B, b->at_once && b->piece_size == B);
+  int status = is_ordered(b) ? FOPO_OK : d->ops->put(d, b->arrays.rows, rows, B * sizeof *rows);
   if (status == FOPO_OK && theta == NULL) {
     status = d->ops->put(d, data->theta, data->policy->theta.x, data->n_theta * sizeof *theta);
   }
@@ -139,16 +126,18 @@ static int fail_queries(const fopo_batch *b) {
                    (unsigned long long)b->key.step + 1, why);
 }
 
-/* The contexts that are drawn next: a piece of the part, or of a part that all ranks work on this
- * rank's share; if each has a part of the catalogue, all of it. */
+/* Where the contexts end that this process draws for, of the part at hand; *first: where they
+ * begin. */
+static size_t end_of_share(const fopo_batch *b, size_t *first) {
+  size_t n = b->data->parts->ops->share(first, b->part.n);
+  *first += b->part.first;
+  return *first + n;
+}
+
+/* The contexts that are drawn next. Those of other ranks are passed over. */
 static fopo_span next_piece(const fopo_batch *b) {
-  const fopo_span *part = &b->part;
-  if (!b->spread) {
-    size_t left = part->first + part->n - b->done;
-    return span_at(b, part->first, b->done, left < b->piece_size ? left : b->piece_size);
-  }
-  size_t first = 0, n = b->data->part != NULL ? part->n : fopo_comm_own_share(&first, part->n);
-  return span_at(b, part->first, part->first + first, n);
+  size_t first, end = end_of_share(b, &first), at = b->done > first ? b->done : first;
+  return span_at(b, b->part.first, at, end - at < b->piece_size ? end - at : b->piece_size);
 }
 
 /* The next part if one is done, then its next piece, and that piece's draws. */
@@ -213,7 +202,7 @@ static int put_rewards(fopo_batch *b) {
 /* The piece's rewards: looked up on the device, computed on the host, or left to the caller. */
 static int reward(fopo_batch *b, fopo_drawn *drawn) {
   const fopo_binding *data = b->data;
-  const fopo_reward *r = data->reward;
+  const fopo_reward *r = b->reward;
   b->handed_out = fopo_clock();
   if (b->at_once) return FOPO_OK;
   if (fopo_reward_from_caller(r)) return hand_out(b, drawn);
@@ -234,12 +223,12 @@ static int reward(fopo_batch *b, fopo_drawn *drawn) {
 
 /* Adds the part's statistics, in the order of its contexts. */
 static int add_stats(fopo_batch *b) {
-  const fopo_candidates *c = b->candidates;
+  const fopo_candidates *c = &b->candidates;
   fopo_device *d = b->data->device;
-  fopo_candidate_sets sets = {.k = c->q.k, .counts = c->device.counts};
+  fopo_candidate_sets sets = {.k = c->plan->q.k, .counts = c->device.counts};
   fopo_device_batch part = {.B = b->part.n, .with_candidates = fopo_candidates_of(c, &b->part)};
-  if (b->H > 0) { /* which every context has whole */
-    sets = (fopo_candidate_sets){.k = b->H};
+  if (b->plan->H > 0) { /* which every context has in full */
+    sets = (fopo_candidate_sets){.k = b->plan->H};
     part.with_candidates = b->part.n;
   }
   return d->ops->add_stats(d, b->arrays.sums, b->part.stats, &sets, b->part.first == 0, &part);
@@ -276,14 +265,14 @@ static int add_items(fopo_batch *b) {
 /* Draws and rewards of the piece become v, and of a whole part its share of G. */
 static int absorb(fopo_batch *b) {
   double start = fopo_clock();
+  fopo_parts *parts = b->data->parts;
   b->seconds[FOPO_PHASE_REWARD] += start - b->handed_out;
-  size_t end = b->spread ? b->part.first + b->part.n : b->done + b->piece.n;
+  size_t first, end = b->piece.first + b->piece.n;
   int status = b->options->estimator->combine(b);
-  if (b->spread) {
+  if (end == end_of_share(b, &first)) {
+    end = b->part.first + b->part.n;
     status =
-        fopo_exchange_join(&b->exchange, b->data, &b->part, b->candidates->device.counts, status);
-  }
-  if (end == b->part.first + b->part.n) {
+        parts->ops->join(parts, b->data->device, &b->part, b->candidates.device.counts, status);
     b->outer_due = may_wait(b);
     if (status == FOPO_OK && !b->outer_due) status = add_gradient(b);
     if (status == FOPO_OK && !fopo_batch_is_whole(b)) status = add_stats(b);
@@ -314,7 +303,7 @@ int fopo_batch_run(fopo_batch *b, fopo_drawn *drawn) {
   assert(b->stage != FOPO_STAGE_IDLE);
   int status = go_on(b, drawn);
   if (status < 0) b->stage = FOPO_STAGE_IDLE;
-  return b->spread ? fopo_comm_end(status) : status;
+  return b->data->parts->ops->end(status);
 }
 
 /* ---- the end ---- */

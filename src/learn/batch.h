@@ -15,11 +15,9 @@
 #include "core/status.h"
 #include "learn/candidates.h"
 #include "learn/estimator.h"
-#include "learn/exchange.h"
 #include "learn/fault.h"
-#include "learn/head.h"
 #include "learn/item_rows.h"
-#include "learn/span.h"
+#include "learn/reward.h"
 
 /* The draws of a piece, at the front of arrays that hold a part's. Device memory, owned. */
 typedef struct {
@@ -55,11 +53,10 @@ typedef enum { FOPO_STAGE_IDLE, FOPO_STAGE_READY, FOPO_STAGE_DRAWN } fopo_stage;
 struct fopo_batch {
   const fopo_gradient_options *options; /* not owned, as is the data */
   const fopo_binding *data;
-  fopo_candidates *candidates;
-  fopo_head head;
+  const fopo_reward *reward;
+  const fopo_plan *plan;
+  fopo_candidates candidates;
   fopo_fault fault;
-  int spread; /* 1: all ranks work on this batch, and begin it together */
-  fopo_exchange exchange;
 
   fopo_stage stage;
   const float *theta;   /* device [n_theta]; not owned */
@@ -69,8 +66,6 @@ struct fopo_batch {
   int outer_due;        /* 1: G is still to be made of X and V */
   fopo_draw_key key;
   size_t B, S;
-  size_t H, listed;             /* items of the shared head, 0: there is none; how many of them are
-                                 * listed in front of the draws: 0 or H */
   size_t part_size, piece_size; /* contexts, at most */
   size_t done;                  /* contexts absorbed */
   fopo_span part, piece;        /* at hand */
@@ -92,14 +87,14 @@ static inline fopo_estimate fopo_batch_estimate(const fopo_batch *b) {
                          .c = b->draws.c,
                          .stats = b->piece.stats,
                          .batch = fopo_batch_is_whole(b) ? b->arrays.sums : NULL,
-                         .sums = b->data->part != NULL ? b->exchange.sums : NULL};
+                         .sums = b->data->parts->sums};
 }
 
 /* The reward, for an estimator that looks at few items of a context. */
 static inline fopo_sparse_reward fopo_batch_sparse(const fopo_batch *b) {
   const fopo_binding *data = b->data;
   fopo_sparse_reward reward = {.Y = data->credited.Y, .credit = data->credited.credit};
-  reward.credit.shift = data->reward->credit.shift; /* it may change between two steps */
+  reward.credit.shift = b->reward->credit.shift; /* it may change between two steps */
   return reward;
 }
 
@@ -109,37 +104,35 @@ static inline int fopo_batch_add_draws(fopo_batch *b) {
                             1.0f / (float)b->B, b->piece.first == 0, &b->piece.device);
 }
 
-/* Keeps of the piece's draws those of this rank's part of the catalogue, if it has a part. */
-static inline int fopo_batch_keep_part(fopo_batch *b) {
-  const fopo_binding *data = b->data;
-  if (data->part == NULL) return FOPO_OK;
-  int status = data->device->ops->keep_part(data->device, &b->draws.samples, b->exchange.counts,
-                                            data->part, &b->piece.device);
-  b->piece.device.counts = b->exchange.counts;
-  return status;
+/* Of the piece's draws those that are held here. */
+static inline int fopo_batch_keep_draws(fopo_batch *b) {
+  fopo_parts *p = b->data->parts;
+  return p->ops->keep_draws(p, b->data->device, &b->draws.samples, &b->piece.device);
 }
 
-/* If the contexts are shared out: *Y, the hits of the part at hand, and *rows, where in them those
- * of the piece are. Else they stay as they are. */
+/* Contexts that are fetched batch by batch come with their hits: *Y, those of the part at hand, and
+ * *rows, where in them those of the piece are. Else both stay as they are. */
 static inline void fopo_batch_fetched(const fopo_batch *b, fopo_csr *Y, const uint32_t **rows) {
-  const fopo_fetched *f = b->data->fetched;
-  if (f == NULL) return;
-  *Y = f->Y;
-  *rows = f->places + (b->piece.first - b->part.first);
+  const fopo_parts *p = b->data->parts;
+  if (p->shared == NULL) return;
+  *Y = p->fetched.Y;
+  *rows = p->fetched.places + (b->piece.first - b->part.first);
 }
 
-/* Options, data and candidates outlive the batch. */
-void fopo_batch_init(fopo_batch *b, const fopo_gradient_options *options, const fopo_binding *data,
-                     fopo_candidates *candidates);
+/* Options, data and planner outlive the batch. */
+void fopo_batch_init(fopo_batch *b, const fopo_gradient_options *options,
+                     const fopo_planner *planner);
 int fopo_batch_bind(fopo_batch *b);    /* room on the device of the data, which is new */
 void fopo_batch_unbind(fopo_batch *b); /* gives it back */
 void fopo_batch_done(fopo_batch *b);   /* after unbind: what lies on the host */
 
-/* Makes room for the parts and draws of the batch at hand. */
-int fopo_batch_reserve(fopo_batch *b);
+/* Decides how batches of the plan are cut, and makes room for their parts and draws. */
+int fopo_batch_prepare(fopo_batch *b);
+int fopo_batch_reserve(fopo_batch *b);    /* the room alone */
 int fopo_batch_host_draws(fopo_batch *b); /* and for the draws of a part on the host */
 
-/* Starts a batch whose candidates are planned. theta: device, or NULL for the policy's. */
+/* Starts a batch of at most as many contexts as the plan allows. theta: device, or NULL for the
+ * policy's. */
 int fopo_batch_begin(fopo_batch *b, const float *theta, const uint32_t *rows, size_t B,
                      fopo_draw_key key);
 

@@ -1,11 +1,12 @@
 /* The memory of batches: arrays that live as long as the data is bound, and those that grow with
  * the batch. */
-#include "learn/arrays.h"
+#include "device/arrays.h"
 #include "learn/batch.h"
 
-void fopo_batch_init(fopo_batch *b, const fopo_gradient_options *options, const fopo_binding *data,
-                     fopo_candidates *candidates) {
-  *b = (fopo_batch){.options = options, .data = data, .candidates = candidates};
+void fopo_batch_init(fopo_batch *b, const fopo_gradient_options *options,
+                     const fopo_planner *planner) {
+  *b = (fopo_batch){.options = options, .data = planner->data, .plan = &planner->plan};
+  fopo_candidates_init(&b->candidates, planner);
 }
 
 int fopo_batch_bind(fopo_batch *b) {
@@ -29,8 +30,7 @@ void fopo_batch_unbind(fopo_batch *b) {
                           m->sums, s->ids, s->logq,   s->r,     w->mean, w->c, w->log_z, w->weight};
   fopo_release_all(d, blocks, sizeof blocks / sizeof *blocks);
   fopo_item_rows_done(&b->items, d);
-  fopo_head_unbind(&b->head, d);
-  fopo_exchange_unbind(&b->exchange, d);
+  fopo_candidates_unbind(&b->candidates);
   *m = (fopo_batch_arrays){
       .host_G = m->host_G, .host_stats = m->host_stats, .host_weight = m->host_weight};
   *w =
@@ -43,6 +43,7 @@ void fopo_batch_done(fopo_batch *b) {
   fopo_free(b->arrays.host_weight);
   fopo_free(b->draws.host_ids);
   fopo_free(b->draws.host_r);
+  fopo_candidates_done(&b->candidates);
 }
 
 /* Each renew_ makes one group of arrays anew, and notes its capacity only when all of it is there.
@@ -122,7 +123,7 @@ int fopo_batch_host_draws(fopo_batch *b) {
 
 static int reserve_items(fopo_batch *b, size_t draws) {
   const fopo_estimator *e = b->options->estimator;
-  int dense = b->part_size < b->B || (e->dense != NULL && e->dense(b->options));
+  int dense = b->part_size < b->plan->B || (e->dense != NULL && e->dense(b->options));
   int small = draws > b->draws.capacity_c || b->part_size > b->draws.capacity_weights;
   int status = small ? renew_coefficients(b, draws, b->part_size) : FOPO_OK;
   return status == FOPO_OK ? fopo_item_rows_reserve(&b->items, b->data, dense, draws) : status;
@@ -130,14 +131,15 @@ static int reserve_items(fopo_batch *b, size_t draws) {
 
 int fopo_batch_reserve(fopo_batch *b) {
   size_t draws = b->part_size * b->S;
-  int status = b->B > b->arrays.capacity_rows ? renew_rows(b, b->B) : FOPO_OK;
+  size_t B = b->plan->B;
+  int status = B > b->arrays.capacity_rows ? renew_rows(b, B) : FOPO_OK;
   if (status == FOPO_OK && b->part_size > b->arrays.capacity_part) {
     status = renew_part(b, b->part_size);
   }
   if (status == FOPO_OK && draws > b->draws.capacity) status = renew_draws(b, draws);
-  if (status == FOPO_OK) status = fopo_candidates_reserve(b->candidates, b->part_size);
-  if (status == FOPO_OK && b->spread) {
-    status = fopo_exchange_reserve(&b->exchange, b->data, b->part_size);
+  if (status == FOPO_OK) status = fopo_candidates_reserve(&b->candidates, b->part_size);
+  if (status == FOPO_OK) {
+    status = fopo_parts_reserve(b->data->parts, b->data->device, b->part_size, b->data->L);
   }
   return status == FOPO_OK && b->data->train_items ? reserve_items(b, draws) : status;
 }

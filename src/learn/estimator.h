@@ -11,7 +11,7 @@
 #define FOPO_LEARN_ESTIMATOR_H
 
 #include "learn/option.h"
-#include "learn/proposal.h"
+#include "plan/proposal.h"
 
 typedef struct fopo_estimator fopo_estimator;
 typedef struct fopo_batch fopo_batch; /* learn/batch.h */

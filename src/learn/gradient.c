@@ -1,11 +1,10 @@
-/* A gradient is its options, the data that it is bound to (learn/binding.h), the candidates of its
- * batches (learn/candidates.h) and the course of a batch (learn/batch.h). */
+/* A gradient is its options, the data that it is bound to (plan/binding.h), the plan of its batches
+ * (plan/plan.h) and the course of a batch (learn/batch.h). */
 #include "learn/gradient.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "comm/comm.h"
 #include "core/clock.h"
 #include "core/memory.h"
 #include "core/status.h"
@@ -14,10 +13,11 @@
 struct fopo_gradient {
   fopo_gradient_options options;
   fopo_binding data;
-  fopo_candidates candidates;
+  fopo_planner planner;
   fopo_batch batch;
-  int checked; /* the options fit the data */
-  int spread;  /* 1: all ranks make the same batches */
+  int checked;    /* the options fit the data */
+  int sparse;     /* the rewards of the batches are sparse */
+  double planned; /* seconds of plans since the last batch began */
 };
 
 /* ---- life and options ---- */
@@ -42,8 +42,8 @@ int fopo_gradient_new(fopo_gradient **g, const fopo_gradient_options *options) {
   if (status != FOPO_OK) return status;
   fopo_gradient *x = fopo_alloc(1, sizeof *x);
   if (x == NULL) return FOPO_ERR_MEMORY;
-  fopo_candidates_init(&x->candidates, &x->data);
-  fopo_batch_init(&x->batch, &x->options, &x->data, &x->candidates);
+  fopo_planner_init(&x->planner, &x->data);
+  fopo_batch_init(&x->batch, &x->options, &x->planner);
   x->options = *options;
   *g = x;
   return FOPO_OK;
@@ -52,7 +52,7 @@ int fopo_gradient_new(fopo_gradient **g, const fopo_gradient_options *options) {
 static void unbind(fopo_gradient *g) {
   if (g->data.device == NULL) return;
   fopo_batch_unbind(&g->batch);
-  fopo_candidates_unbind(&g->candidates);
+  fopo_planner_unbind(&g->planner);
   fopo_binding_done(&g->data);
 }
 
@@ -60,7 +60,6 @@ void fopo_gradient_free(fopo_gradient *g) {
   if (g == NULL) return;
   unbind(g);
   fopo_batch_done(&g->batch);
-  fopo_candidates_done(&g->candidates);
   fopo_free(g);
 }
 
@@ -70,6 +69,7 @@ int fopo_gradient_set(fopo_gradient *g, const fopo_gradient_options *options) {
   if (status != FOPO_OK) return status;
   g->options = *options;
   g->checked = 0;
+  fopo_planner_forget(&g->planner);
   g->batch.draws.enumerated = 0; /* another estimator may have used the rows meanwhile */
   return FOPO_OK;
 }
@@ -80,15 +80,22 @@ const fopo_proposal *fopo_gradient_proposal(const fopo_gradient *g) {
   return fopo_options_proposal(&g->options);
 }
 
-/* The same, to be changed by an adaptive epsilon. */
-static fopo_proposal *own_proposal(fopo_gradient *g) {
-  return fopo_options_proposal(&g->options) != NULL ? &g->options.proposal : NULL;
+/* What the estimator asks of a plan. */
+static fopo_plan_request request_of(fopo_gradient *g) {
+  fopo_gradient_options *o = &g->options;
+  int shares = (o->estimator->needs & FOPO_SHARES_HEAD) != 0;
+  return (fopo_plan_request){.proposal = fopo_options_proposal(o) != NULL ? &o->proposal : NULL,
+                             .tail = shares ? o->samples : 0,
+                             .head = o->head,
+                             .products = (fopo_products)o->products,
+                             /* listed, unless their rewards are sparse and they do not move */
+                             .lists_head = g->data.train_items || !g->sparse};
 }
 
 fopo_index *fopo_gradient_index(const fopo_gradient *g) {
   const fopo_proposal *q = fopo_options_proposal(&g->options);
   if (q == NULL || q->kind != FOPO_PROPOSAL_MIXTURE) return NULL;
-  return q->index != NULL ? q->index : g->candidates.automatic.index;
+  return q->index != NULL ? q->index : g->planner.automatic.index;
 }
 
 int fopo_gradient_orders_items(const fopo_gradient *g) {
@@ -97,8 +104,9 @@ int fopo_gradient_orders_items(const fopo_gradient *g) {
 
 int fopo_gradient_refresh(fopo_gradient *g) {
   fopo_index *ix = fopo_gradient_index(g);
-  fopo_index *own = g->candidates.automatic.index;
-  fopo_head_forget(&g->batch.head);
+  fopo_index *own = g->planner.automatic.index;
+  fopo_head_forget(&g->planner.head);
+  fopo_planner_forget(&g->planner);
   int status = ix != NULL ? fopo_index_refresh(ix) : FOPO_OK;
   return status == FOPO_OK && own != NULL && own != ix ? fopo_index_refresh(own) : status;
 }
@@ -108,13 +116,7 @@ int fopo_gradient_owns_order(const fopo_gradient *g) {
   return g->options.head > 0 || (q != NULL && fopo_proposal_is_automatic(q));
 }
 
-/* The draws beside a head that all contexts share; 0: the estimator cannot share one. */
-static size_t tail_of(const fopo_gradient *g) {
-  const fopo_gradient_options *o = &g->options;
-  return o->estimator->needs & FOPO_SHARES_HEAD ? o->samples : 0;
-}
-
-const fopo_mass *fopo_gradient_norms(const fopo_gradient *g) { return &g->candidates.cache->norms; }
+const fopo_mass *fopo_gradient_norms(const fopo_gradient *g) { return &g->planner.cache->norms; }
 
 double fopo_gradient_epsilon(const fopo_gradient *g) {
   const fopo_gradient_options *o = &g->options;
@@ -128,8 +130,10 @@ int fopo_gradient_plant(fopo_gradient *g, fopo_fault fault) {
                      e->title);
   }
   int status = check_idle(g);
-  if (status == FOPO_OK) g->batch.fault = fault;
-  return status;
+  if (status != FOPO_OK) return status;
+  g->batch.fault = fault;
+  fopo_planner_forget(&g->planner); /* a fault is planted in draws that are listed */
+  return FOPO_OK;
 }
 
 fopo_fault fopo_gradient_planted(const fopo_gradient *g) { return g->batch.fault; }
@@ -162,11 +166,11 @@ static int is_searched_by_norm(const fopo_proposal *q, const fopo_policy *pi) {
 
 /* What the device must hold at least: the data, and the order of the items by norm with the copy
  * that searches read, or that of a head. Draws and scratch come to it, which bend to the memory. */
-static uint64_t bytes_on_device(const fopo_gradient *g, const fopo_policy *pi, fopo_matrix contexts,
-                                const fopo_reward *reward) {
+static uint64_t bytes_on_device(const fopo_gradient *g, const fopo_binding_source *from) {
+  const fopo_policy *pi = from->policy;
   const fopo_proposal *q = fopo_options_proposal(&g->options);
   uint64_t P = pi->items.rows, L = pi->items.cols, order = P * (sizeof(uint32_t) + sizeof(float));
-  uint64_t bytes = fopo_binding_bytes(pi, contexts, reward);
+  uint64_t bytes = fopo_binding_bytes(from);
   if (g->options.head > 0) {
     bytes += order + g->options.head * fopo_rows_ld(L) * sizeof(float);
   } else if (q != NULL && is_searched_by_norm(q, pi)) {
@@ -175,32 +179,39 @@ static uint64_t bytes_on_device(const fopo_gradient *g, const fopo_policy *pi, f
   return bytes;
 }
 
-int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy *pi,
-                       fopo_matrix contexts, const fopo_reward *reward) {
-  int status = check_idle(g);
-  if (status == FOPO_OK) status = check_data(pi, contexts, reward);
-  if (status != FOPO_OK) return status;
-  if (fopo_binding_holds(&g->data, device, pi, contexts, reward)) {
-    return fopo_binding_renew(&g->data, pi, reward);
-  }
+/* Whether the device can hold and use the data; contexts that are shared out count `here` rows. */
+static int check_source(const fopo_gradient *g, const fopo_binding_source *from, size_t here) {
+  const fopo_policy *pi = from->policy;
+  fopo_matrix contexts = from->contexts;
   if (pi->train_items && pi->items.ld != pi->items.cols) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "items that are trained must lie row behind row");
   }
-  if (reward->shared != NULL) {
-    status = check_shared(device);
-    contexts.rows = reward->shared->x.rows; /* those that are here */
-  }
+  int status = from->shared != NULL ? check_shared(from->device) : FOPO_OK;
+  contexts.rows = here;
   if (status == FOPO_OK) status = fopo_matrix_finite(contexts, "contexts");
-  if (reward->shared != NULL) contexts.rows = reward->shared->N;
+  if (status != FOPO_OK || from->device->ops->memory == NULL) return status;
+  return fopo_device_suffices(from->device, bytes_on_device(g, from), "the training",
+                              "use fewer items or contexts, or device = \"cpu\"");
+}
+
+int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy *pi,
+                       fopo_matrix contexts, const fopo_reward *reward) {
+  fopo_binding_source from = {device, pi, contexts, reward->shared, fopo_reward_arrays_of(reward)};
+  int status = check_idle(g);
+  if (status == FOPO_OK) status = check_data(pi, contexts, reward);
+  if (status != FOPO_OK) return status;
+  fopo_planner_forget(&g->planner);
+  g->sparse = fopo_reward_is_sparse(reward);
+  if (g->data.device != NULL && fopo_binding_holds(&g->data, &from)) {
+    g->batch.reward = reward;
+    return fopo_binding_renew(&g->data, pi);
+  }
+  status = check_source(g, &from, from.shared != NULL ? from.shared->x.rows : contexts.rows);
   if (status != FOPO_OK) return status;
   unbind(g);
   g->checked = 0;
-  if (device->ops->memory != NULL) { /* never with data that are shared out */
-    status = fopo_device_suffices(device, bytes_on_device(g, pi, contexts, reward), "the training",
-                                  "use fewer items or contexts, or device = \"cpu\"");
-  }
-  if (status != FOPO_OK) return status;
-  status = fopo_binding_init(&g->data, device, pi, contexts, reward);
+  g->batch.reward = reward;
+  status = fopo_binding_init(&g->data, &from);
   if (status == FOPO_OK) status = fopo_batch_bind(&g->batch);
   if (status != FOPO_OK) unbind(g);
   return status;
@@ -227,11 +238,11 @@ static int check_rows(const fopo_gradient *g, const uint32_t *rows, size_t B) {
 /* What holds of a part of the catalogue alone. */
 static int check_part(const fopo_gradient *g) {
   const fopo_gradient_options *o = &g->options;
-  size_t ranks = g->data.part->size;
+  size_t ranks = g->data.parts->part->size;
   const char *why = NULL;
   if (!(o->estimator->needs & FOPO_TAKES_PARTS)) {
     why = "it draws from all items in one order; use head_tail, snis or exact";
-  } else if (!fopo_reward_is_sparse(g->data.reward)) {
+  } else if (!fopo_reward_is_sparse(g->batch.reward)) {
     why = "the reward may be earned by any item; use hits or ips";
   } else if (g->data.device->ops->join_sums == NULL) {
     why = "this device cannot join sums; use device = \"cpu\"";
@@ -248,48 +259,62 @@ int fopo_gradient_check_fit(fopo_gradient *g) {
   const fopo_proposal *q = fopo_options_proposal(o);
   if (g->checked) return FOPO_OK;
   int status = q != NULL ? fopo_proposal_check_for(q, g->data.policy) : FOPO_OK;
-  if (status == FOPO_OK && g->data.part != NULL) status = check_part(g);
+  if (status == FOPO_OK && g->data.parts->part != NULL) status = check_part(g);
   if (status == FOPO_OK && o->estimator->check != NULL) status = o->estimator->check(o, g->data.P);
   g->checked = status == FOPO_OK;
   return status;
 }
 
-/* All ranks work on a batch of a part of the catalogue, or of contexts that are shared out; on
- * another one, if the caller says so. */
-static int is_spread(const fopo_gradient *g) {
-  int together = g->spread || g->data.shared != NULL;
-  return g->data.part != NULL || (together && fopo_comm_ranks() > 1);
-}
-
-static int begin(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t B,
-                 fopo_draw_key key) {
+static int check_batch(fopo_gradient *g, const uint32_t *rows, size_t B) {
   int status = check_idle(g);
   if (status == FOPO_OK) status = check_rows(g, rows, B);
-  if (status == FOPO_OK) status = fopo_gradient_check_fit(g);
+  return status == FOPO_OK ? fopo_gradient_check_fit(g) : status;
+}
+
+int fopo_gradient_plan_is_due(const fopo_gradient *g, size_t B) {
+  fopo_gradient_options o = g->options;
+  fopo_plan_request r = {.proposal = fopo_options_proposal(&o) != NULL ? &o.proposal : NULL};
+  return fopo_plan_is_due(&g->planner, &r, B);
+}
+
+static int plan(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t n, size_t B) {
   double start = fopo_clock();
-  if (status == FOPO_OK) {
-    status = fopo_candidates_plan(&g->candidates, own_proposal(g), tail_of(g), theta, rows, B);
-  }
-  double planned = fopo_clock();
-  if (status == FOPO_OK) status = fopo_batch_begin(&g->batch, theta, rows, B, key);
-  if (status == FOPO_OK) g->batch.seconds[FOPO_PHASE_SEARCH] += planned - start;
+  int status = check_batch(g, rows, n);
+  if (status != FOPO_OK) return status;
+  fopo_plan_request r = request_of(g);
+  status = fopo_plan_make(&g->planner, &r, theta, rows, n, B);
+  if (status == FOPO_OK) status = fopo_batch_prepare(&g->batch);
+  if (status != FOPO_OK) fopo_planner_forget(&g->planner);
+  g->planned += fopo_clock() - start;
   return status;
+}
+
+int fopo_gradient_plan(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t n,
+                       size_t B) {
+  if (g->data.device == NULL) return plan(g, theta, rows, n, B);
+  const fopo_parts_ops *parts = g->data.parts->ops;
+  parts->begin();
+  return parts->end(plan(g, theta, rows, n, B));
 }
 
 int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t B,
                         fopo_draw_key key) {
-  if (g->batch.stage == FOPO_STAGE_IDLE) {
-    g->batch.spread = is_spread(g);
-    g->candidates.together = g->batch.spread;
-  }
-  if (!g->batch.spread) return begin(g, theta, rows, B, key);
-  fopo_comm_begin();
-  return fopo_comm_end(begin(g, theta, rows, B, key));
+  int status = check_batch(g, rows, B);
+  if (g->data.device == NULL) return status;
+  const fopo_parts_ops *parts = g->data.parts->ops;
+  parts->begin();
+  if (status == FOPO_OK) status = fopo_batch_begin(&g->batch, theta, rows, B, key);
+  g->batch.seconds[FOPO_PHASE_SEARCH] += g->planned;
+  g->planned = 0.0;
+  return parts->end(status);
 }
 
 void fopo_gradient_order(fopo_gradient *g, fopo_row_order order) { g->batch.order = order; }
 
-void fopo_gradient_spread(fopo_gradient *g, int on) { g->spread = on; }
+void fopo_gradient_spread(fopo_gradient *g, int on) {
+  fopo_planner_forget(&g->planner);
+  if (g->data.parts != NULL) fopo_parts_spread(g->data.parts, on);
+}
 
 int fopo_gradient_estimate(fopo_gradient *g, fopo_drawn *drawn) {
   return fopo_batch_run(&g->batch, drawn);
@@ -297,7 +322,7 @@ int fopo_gradient_estimate(fopo_gradient *g, fopo_drawn *drawn) {
 
 void fopo_gradient_abandon(fopo_gradient *g) {
   g->batch.stage = FOPO_STAGE_IDLE;
-  if (g->batch.spread) fopo_comm_end(FOPO_ERR_ARGUMENT); /* the others wait for its share */
+  g->data.parts->ops->end(FOPO_ERR_ARGUMENT); /* other ranks wait for its share */
 }
 
 int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats) {
@@ -311,13 +336,14 @@ int fopo_gradient_finish_async(fopo_gradient *g, fopo_totals *totals, double sec
 float *fopo_gradient_result(fopo_gradient *g) { return g->batch.arrays.G; }
 
 fopo_work fopo_gradient_work(const fopo_gradient *g) {
-  const fopo_candidates *c = &g->candidates;
+  const fopo_candidates *c = &g->batch.candidates;
+  const fopo_plan *plan = &g->planner.plan;
   return (fopo_work){.B = g->batch.B,
                      .n_with_candidates = c->n,
-                     .refresh = c->n > 0 ? c->q.refresh : 0,
-                     .head = g->batch.H,
-                     .limit = c->limit,
-                     .epsilon = c->n > 0 ? c->q.epsilon : 1.0};
+                     .refresh = c->n > 0 ? plan->q.refresh : 0,
+                     .head = plan->H,
+                     .limit = plan->limit,
+                     .epsilon = c->n > 0 ? plan->q.epsilon : 1.0};
 }
 
 int fopo_work_equal(const fopo_work *a, const fopo_work *b) {
@@ -330,16 +356,15 @@ int fopo_work_equal(const fopo_work *a, const fopo_work *b) {
 
 void fopo_gradient_commit(fopo_gradient *g, const uint32_t *rows, size_t B,
                           const fopo_gradient_stats *stats) {
-  fopo_proposal *q = own_proposal(g);
-  if (q == NULL) return;
-  fopo_candidates_commit(&g->candidates, q, tail_of(g), rows, B, g->batch.S, stats->mean.head_mass,
-                         (size_t)stats->sum.n_with_candidates);
-  fopo_candidates_adapt(&g->candidates, q);
+  fopo_plan_request r = request_of(g);
+  if (r.proposal == NULL) return;
+  fopo_planner_commit(&g->planner, &r, rows, B, g->batch.S, stats->mean.head_mass,
+                      (size_t)stats->sum.n_with_candidates);
 }
 
-int fopo_gradient_must_sync(const fopo_gradient *g, const uint32_t *rows, size_t B) {
-  const fopo_proposal *q = fopo_options_proposal(&g->options);
-  return q != NULL && fopo_candidates_must_sync(&g->candidates, q, tail_of(g), rows, B);
+int fopo_gradient_must_sync(fopo_gradient *g, const uint32_t *rows, size_t B) {
+  fopo_plan_request r = request_of(g);
+  return r.proposal != NULL && fopo_planner_must_sync(&g->planner, &r, rows, B);
 }
 
 int fopo_gradient_means(fopo_gradient *g, fopo_gradient_stats *stats) {
@@ -347,14 +372,13 @@ int fopo_gradient_means(fopo_gradient *g, fopo_gradient_stats *stats) {
 }
 
 void fopo_gradient_rollback(fopo_gradient *g, const uint32_t *rows, size_t B) {
-  fopo_proposal *q = own_proposal(g);
-  if (q == NULL) return;
-  fopo_candidates_rollback(&g->candidates, q, tail_of(g), rows, B, g->batch.S);
-  fopo_candidates_adapt(&g->candidates, q);
+  fopo_plan_request r = request_of(g);
+  if (r.proposal != NULL) fopo_planner_rollback(&g->planner, &r, rows, B, g->batch.S);
 }
 
 int fopo_gradient_attach_cache(fopo_gradient *g, fopo_candidate_cache *cache) {
-  return fopo_candidates_attach(&g->candidates, own_proposal(g), cache);
+  fopo_plan_request r = request_of(g);
+  return fopo_planner_attach(&g->planner, r.proposal, cache);
 }
 
 uint64_t fopo_gradient_kept_bytes(const fopo_gradient *g) {

@@ -1,6 +1,7 @@
 /* The gradient of the expected reward, by one of the estimators of learn/estimator.h. A gradient is
  * bound to data, then computes batch after batch:
  *
+ *     if (fopo_gradient_plan_is_due(g, B)) fopo_gradient_plan(g, ...);
  *     fopo_gradient_begin(g, ...);
  *     while ((status = fopo_gradient_estimate(g, &drawn)) == FOPO_DRAWN) fill drawn.reward;
  *     fopo_gradient_finish(g, G, &stats);
@@ -11,12 +12,11 @@
 #ifndef FOPO_LEARN_GRADIENT_H
 #define FOPO_LEARN_GRADIENT_H
 
-#include "learn/binding.h"
-#include "learn/candidate_cache.h"
 #include "learn/estimator.h"
 #include "learn/fault.h"
 #include "learn/item_rows.h"
-#include "learn/span.h"
+#include "learn/reward.h"
+#include "plan/plan.h"
 
 typedef struct fopo_gradient fopo_gradient;
 
@@ -43,7 +43,7 @@ int fopo_gradient_orders_items(const fopo_gradient *g);
 int fopo_gradient_refresh(fopo_gradient *g);
 
 /* True if it makes such an order by itself, when a batch needs one: that of a shared head, or the
- * automatic index (learn/automatic.h). */
+ * automatic index (plan/automatic.h). */
 int fopo_gradient_owns_order(const fopo_gradient *g);
 
 /* How many norms hold the mass, as the attached cache knows it; head 0: not measured. */
@@ -71,8 +71,17 @@ int fopo_gradient_check_fit(fopo_gradient *g);
 
 /* ---- a batch ---- */
 
-/* theta: device, of the shape of pi->theta; NULL takes pi->theta from the host. rows [B]: context
- * ids < N, which stay until the end of the batch. */
+/* The plan of the batches that follow (plan/plan.h): due at the first batch after bind, set,
+ * spread, attach_cache or refresh, and when a probe is, or a batch has more contexts than the plan
+ * allows. It is for batches of up to B contexts; rows [n] are those of the next one. theta as for
+ * begin. */
+int fopo_gradient_plan_is_due(const fopo_gradient *g, size_t B);
+int fopo_gradient_plan(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t n,
+                       size_t B);
+
+/* Starts a batch, for which there must be a plan. theta: device, of the shape of pi->theta; NULL
+ * takes pi->theta from the host. rows [B]: context ids < N, which stay until the end of the batch.
+ */
 int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t B,
                         fopo_draw_key key);
 
@@ -80,7 +89,7 @@ int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *ro
 void fopo_gradient_order(fopo_gradient *g, fopo_row_order order);
 
 /* on: from now on batches are made by all ranks together, with the same arguments, and each
- * estimates its share of the contexts; all get the same gradient (learn/exchange.h). Batches over a
+ * estimates its share of the contexts; all get the same gradient (ranks/exchange.h). Batches over a
  * part of the catalogue always are. */
 void fopo_gradient_spread(fopo_gradient *g, int on);
 
@@ -122,7 +131,7 @@ void fopo_gradient_commit(fopo_gradient *g, const uint32_t *rows, size_t B,
 /* True if the batch of `rows` updates the candidate cache or the adaptive epsilon, which cannot be
  * rolled back: synchronise, and read its statistics with means (all but norm and seconds), before
  * committing it. Any other batch may be committed at once, and rolled back, the latest first. */
-int fopo_gradient_must_sync(const fopo_gradient *g, const uint32_t *rows, size_t B);
+int fopo_gradient_must_sync(fopo_gradient *g, const uint32_t *rows, size_t B);
 int fopo_gradient_means(fopo_gradient *g, fopo_gradient_stats *stats);
 void fopo_gradient_rollback(fopo_gradient *g, const uint32_t *rows, size_t B);
 

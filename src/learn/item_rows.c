@@ -1,6 +1,6 @@
 #include "learn/item_rows.h"
 
-#include "learn/arrays.h"
+#include "device/arrays.h"
 
 static int renew(fopo_item_rows *r, const fopo_binding *data, size_t n) {
   int status =

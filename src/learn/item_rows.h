@@ -9,7 +9,7 @@
 #ifndef FOPO_LEARN_ITEM_ROWS_H
 #define FOPO_LEARN_ITEM_ROWS_H
 
-#include "learn/binding.h"
+#include "plan/binding.h"
 
 typedef struct {
   fopo_item_gradient sum; /* device rows [capacity, L]; ids NULL and n = P if it is dense */

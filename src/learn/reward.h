@@ -8,17 +8,9 @@
 #define FOPO_LEARN_REWARD_H
 
 #include "data/logs/logs.h"
-#include "ranks/shared.h"
 #include "device/device.h"
 #include "learn/option.h"
-
-/* The arrays that rewards are read from: on the host, or a device's copies. Zeros stand for none.
- */
-typedef struct {
-  fopo_csr Y;          /* [N, P] the items that are hits */
-  fopo_credit credit;  /* [N] the logged action of each context and what it earned */
-  fopo_low_rank model; /* r_M, a model of the reward of rank r: [N, r], [P, r] */
-} fopo_reward_arrays;
+#include "ranks/shared.h"
 
 typedef struct fopo_reward_kind fopo_reward_kind;
 

@@ -25,7 +25,7 @@ int fopo_index_exact(fopo_index **ix, fopo_matrix items);
 
 /* budget: a search scores at most so many items, those of largest norm; 0: all, exact.
  * FOPO_BUDGET_AUTO: all, too, but a gradient that takes candidates from the index limits its own
- * searches by the policy's mass (learn/mass.h). */
+ * searches by the policy's mass (plan/mass.h). */
 #define FOPO_BUDGET_AUTO SIZE_MAX
 int fopo_index_norm(fopo_index **ix, fopo_matrix items, size_t budget);
 

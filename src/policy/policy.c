@@ -203,20 +203,6 @@ int fopo_policy_check_whole(const fopo_policy *pi, const char *what) {
                    what, (int)pi->shard->part.size);
 }
 
-int fopo_policy_search(uint32_t *ids, float *scores, uint32_t *counts, const fopo_policy *pi,
-                       fopo_index *ix, fopo_matrix Q, size_t k) {
-  fopo_shard *s = pi->shard;
-  if (s == NULL) return fopo_index_search(ids, scores, counts, ix, Q, k);
-  if (k == 0 || k > s->part.P) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but there are %zu items; use 1 to %zu", k,
-                     s->part.P, s->part.P);
-  }
-  size_t found = fopo_shard_found(s, k);
-  if (found > s->part.rows) found = s->part.rows;
-  int status = fopo_index_search(ids, scores, counts, ix, Q, found);
-  return fopo_shard_merge(ids, scores, counts, s, Q.rows, k, status);
-}
-
 int fopo_policy_best(uint32_t *ids, float *scores, uint32_t *counts, const fopo_policy *pi,
                      fopo_matrix x, fopo_index *ix, size_t k) {
   fopo_matrix Q = {0};
@@ -229,7 +215,8 @@ int fopo_policy_best(uint32_t *ids, float *scores, uint32_t *counts, const fopo_
     status = fopo_policy_queries(block, pi, fopo_matrix_rows(x, first, n));
     if (status == FOPO_OK) {
       status =
-          fopo_policy_search(ids + first * k, scores + first * k, counts + first, pi, ix, block, k);
+          fopo_shard_search(ids + first * k, scores + first * k, counts + first, pi->shard, ix,
+                                 block, k, 0, 0);
     }
     if (status == FOPO_OK) {
       status = fopo_progress("recommending", (double)(first + n), (double)x.rows);

@@ -76,8 +76,4 @@ int fopo_policy_check_contexts(const fopo_policy *pi, fopo_matrix x);
 /* Whether the index holds as many items, of the same dimension, as a policy over items [P, L]. */
 int fopo_policy_check_index(const fopo_index *ix, size_t P, size_t L);
 
-/* fopo_index_search of Q [B, L] over all parts of the catalogue: ids are those of items. */
-int fopo_policy_search(uint32_t *ids, float *scores, uint32_t *counts, const fopo_policy *pi,
-                       fopo_index *ix, fopo_matrix Q, size_t k);
-
 #endif

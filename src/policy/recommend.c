@@ -115,8 +115,8 @@ static int answer(uint32_t *ids, float *scores, uint32_t *counts, const fopo_rec
     }
     int status = widen(s, open, take);
     if (status != FOPO_OK) return status;
-    status = fopo_policy_search(s->ids, s->scores, s->counts, p->policy, p->index,
-                                fopo_matrix_rows(s->open, 0, open), take);
+    status = fopo_shard_search(s->ids, s->scores, s->counts, p->policy->shard, p->index,
+                               fopo_matrix_rows(s->open, 0, open), take, 0, 0);
     if (status != FOPO_OK) return status;
     size_t still = 0;
     for (size_t i = 0; i < open; i++) {

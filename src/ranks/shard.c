@@ -151,6 +151,20 @@ int fopo_shard_merge(uint32_t *ids, float *scores, uint32_t *counts, fopo_shard 
   return FOPO_OK;
 }
 
+int fopo_shard_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_shard *s,
+                      fopo_index *ix, fopo_matrix Q, size_t k, size_t limit, int set) {
+  if (s == NULL) return fopo_index_search_within(ids, scores, counts, ix, Q, k, limit, set);
+  if (k == 0 || k > s->part.P) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but there are %zu items; use 1 to %zu", k,
+                     s->part.P, s->part.P);
+  }
+  size_t found = fopo_shard_found(s, k);
+  if (found > s->part.rows) found = s->part.rows;
+  if (limit > 0) limit = fopo_part_places(&s->part, limit);
+  int status = fopo_index_search_within(ids, scores, counts, ix, Q, found, limit, 0);
+  return fopo_shard_merge(ids, scores, counts, s, Q.rows, k, status);
+}
+
 int fopo_shard_log_sums(double *log_z, double *squares, size_t n, int status) {
   double *all = fopo_alloc(n * fopo_comm_ranks(), sizeof *all);
   if (status == FOPO_OK && all == NULL) status = FOPO_ERR_MEMORY;

@@ -10,6 +10,7 @@
 
 #include "data/embed.h"
 #include "device/ops.h"
+#include "mips/index.h"
 
 typedef struct {
   fopo_part part;    /* its arrays are those below */
@@ -64,6 +65,12 @@ int fopo_shard_merge(uint32_t *ids, float *scores, uint32_t *counts, fopo_shard 
 /* How many items each rank looks for, so that the k best are among them; and of which at most
  * `rows` can be found here. */
 size_t fopo_shard_found(const fopo_shard *s, size_t k);
+
+/* The k best items of each query Q [B, L] in an index over all items (s NULL) or over this rank's
+ * part, of all parts: ids [B, k] of items, scores [B, k], counts [B]. limit and set are those of
+ * fopo_index_search_within. */
+int fopo_shard_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_shard *s,
+                      fopo_index *ix, fopo_matrix Q, size_t k, size_t limit, int set);
 
 /* log_z [n], the logs of this rank's sums, become those of the sums of all ranks; squares [n]
  * (NULL: none), the sums of squared shares of them too. A sum of 0 has the log -INFINITY and the

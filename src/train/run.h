@@ -35,7 +35,7 @@ typedef struct {
   double phases[FOPO_PHASES]; /* seconds */
   double lr, epsilon;         /* epsilon: NaN if the estimator has none */
   double head, held;          /* largest norms in use, and the share of the mass that they hold
-                               * (learn/mass.h); NaN unless they follow from the mass */
+                               * (plan/mass.h); NaN unless they follow from the mass */
   fopo_worth valid, start;    /* at its end, and before the first step of the run */
 } fopo_run_record;
 

@@ -1,7 +1,7 @@
 /* The training loop. theta is on the device during a slice and on the host between slices, where
  * users may read and change it; the two copies have the same bits.
  *
- * A step estimates the gradient, which all ranks do together (learn/exchange.h); then they agree
+ * A step estimates the gradient, which all ranks do together (ranks/exchange.h); then they agree
  * that each has it, and only then the update is applied: a failure before that leaves the state
  * after the last whole step, on every rank. */
 #include "train/trainer.h"
@@ -109,44 +109,6 @@ void fopo_trainer_free(fopo_trainer *t) {
 
 /* -- a slice ---------------------------------------------------------------------------------- */
 
-static int check_theta(const fopo_trainer *t) {
-  char where[160];
-  int status = fopo_matrix_finite(t->o.policy->theta, "theta");
-  if (status != FOPO_ERR_NUMERIC) return status;
-  snprintf(where, sizeof where, "%s", fopo_error_sentence());
-  return fopo_fail(
-      status, "%s; load a checkpoint from before that, or set theta anew, and lower lr", where);
-}
-
-/* What is too far is looked at once more, at the parameters themselves. */
-static int check_one_reach(fopo_trainer *t, fopo_reach *r, double lr, double norm, int of_items) {
-  const fopo_policy *pi = t->o.policy;
-  double after = fopo_reach_after(r, t->o.optim, lr, norm);
-  if (after > FOPO_REACH_MOST) {
-    int status = fopo_trainer_fetch(t);
-    if (status != FOPO_OK) return status;
-    r->bound = of_items ? fopo_reach_of(pi->items.x, pi->items.rows * pi->items.cols)
-                        : fopo_reach_of(pi->theta.x, t->n_theta);
-    after = fopo_reach_after(r, t->o.optim, lr, norm);
-  }
-  if (after > FOPO_REACH_MOST) {
-    return fopo_fail(FOPO_ERR_NUMERIC,
-                     "step %llu could move %s beyond %g, from %g by a learning rate of %g; it "
-                     "stays as after step %llu; lower lr",
-                     (unsigned long long)t->step + 1, of_items ? "an item" : "theta",
-                     FOPO_REACH_MOST, r->bound, lr, (unsigned long long)t->step);
-  }
-  r->bound = after;
-  return FOPO_OK;
-}
-
-int fopo_trainer_check_reach(fopo_trainer *t, double norm) {
-  const fopo_optim_options *p = &t->o.optim->options;
-  int status = check_one_reach(t, &t->reach, p->lr, norm, 0);
-  if (status != FOPO_OK || !t->o.policy->train_items) return status;
-  return check_one_reach(t, &t->items_reach, p->items_lr > 0.0 ? p->items_lr : p->lr, norm, 1);
-}
-
 /* Every rank updates theta for itself, so a difference would stay, and grow. Collective. */
 static int check_same(const fopo_trainer *t) {
   uint64_t own = fopo_hash_text((const char *)t->o.policy->theta.x, t->n_theta * sizeof *t->theta);
@@ -167,12 +129,12 @@ static int check_same(const fopo_trainer *t) {
 static int begin_slice(fopo_trainer *t) {
   const fopo_trainer_options *o = &t->o;
   int status = fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
-  if (status == FOPO_OK) status = check_theta(t);
+  if (status == FOPO_OK) status = fopo_trainer_check_theta(t);
   if (status == FOPO_OK) {
     status =
         o->device->ops->put(o->device, t->theta, o->policy->theta.x, t->n_theta * sizeof *t->theta);
   }
-  if (status == FOPO_OK) status = fopo_trainer_begin_async(t);
+  if (status == FOPO_OK) status = fopo_queue_begin(t);
   if (status == FOPO_OK) status = fopo_gradient_attach_cache(o->gradient, &t->cache);
   status = fopo_comm_agree(status);
   if (status == FOPO_OK && fopo_comm_ranks() > 1) status = check_same(t);
@@ -189,20 +151,6 @@ static int begin_slice(fopo_trainer *t) {
   return FOPO_OK;
 }
 
-/* Copies items that are learnt to the host, where indexes read them. */
-static int fetch_items(fopo_trainer *t) {
-  fopo_matrix items = t->o.policy->items;
-  if (!t->o.policy->train_items) return FOPO_OK;
-  return t->o.device->ops->get(t->o.device, items.x, fopo_gradient_device_items(t->o.gradient),
-                               items.rows * items.cols * sizeof *items.x);
-}
-
-int fopo_trainer_fetch(fopo_trainer *t) {
-  int status = t->o.device->ops->get(t->o.device, t->o.policy->theta.x, t->theta,
-                                     t->n_theta * sizeof *t->theta);
-  return status == FOPO_OK ? fetch_items(t) : status;
-}
-
 /* Copies theta and items to the host; adds the slice's seconds to the record's. */
 static int close_slice(fopo_trainer *t) {
   if (!t->running) return FOPO_OK;
@@ -212,13 +160,6 @@ static int close_slice(fopo_trainer *t) {
   fopo_gradient_attach_cache(t->o.gradient, NULL);
   fopo_gradient_spread(t->o.gradient, 0);
   return fopo_trainer_fetch(t);
-}
-
-int fopo_trainer_refresh(fopo_trainer *t) {
-  int own = t->o.policy->train_items && fopo_gradient_owns_order(t->o.gradient);
-  if (t->o.index_refresh == 0 && !own) return FOPO_OK;
-  int status = t->running ? fetch_items(t) : FOPO_OK;
-  return status == FOPO_OK ? fopo_gradient_refresh(t->o.gradient) : status;
 }
 
 /* Fills the caller's *slice from the sums so far. */
@@ -244,28 +185,13 @@ void fopo_trainer_end_record(fopo_trainer *t) { t->record = (fopo_stretch){0}; }
 
 /* -- a step ----------------------------------------------------------------------------------- */
 
-int fopo_trainer_begin_batch(fopo_trainer *t) {
-  /* 2^32 steps are out of reach: the key's step is the trainer's. */
-  fopo_draw_key key = {t->o.seed, (uint32_t)t->step};
-  return fopo_gradient_begin(t->o.gradient, t->theta, t->rows, t->B, key);
-}
-
-/* Estimates the gradient of the step's batch; FOPO_DRAWN if the caller must fill rewards first. */
-static int estimate(fopo_trainer *t) {
-  int status = FOPO_OK;
-  if (!t->waiting) {
-    fopo_trainer_choose_rows(t);
-    if (t->o.index_refresh > 0 && t->step > 0 && t->step % t->o.index_refresh == 0) {
-      double start = fopo_clock();
-      status = fopo_trainer_refresh(t);
-      t->slice.phases[FOPO_PHASE_SEARCH] += fopo_clock() - start;
-      if (status != FOPO_OK) return status;
-    }
-    status = fopo_trainer_begin_batch(t);
-  }
-  if (status == FOPO_OK) status = fopo_gradient_estimate(t->o.gradient, &t->drawn);
+/* Estimates the gradient of the batch that was begun and makes the update; FOPO_DRAWN if the caller
+ * must fill rewards first. */
+static int estimate(fopo_trainer *t, fopo_gradient_stats *stats) {
+  int status = fopo_gradient_estimate(t->o.gradient, &t->drawn);
   t->waiting = status == FOPO_DRAWN;
-  return status;
+  if (status != FOPO_OK) return status;
+  return fopo_gradient_finish(t->o.gradient, (fopo_matrix){0}, stats);
 }
 
 static int update(fopo_trainer *t, fopo_gradient_stats *stats) {
@@ -290,20 +216,65 @@ static int update(fopo_trainer *t, fopo_gradient_stats *stats) {
   return status;
 }
 
+/* The rows of the next step, and what is due before it: the refresh of an index over items that
+ * are learnt, and another plan. Queued steps that were not whole are taken back: then t->step is
+ * less than before, and there is nothing more to prepare. */
+static int prepare(fopo_trainer *t) {
+  uint64_t step = t->step;
+  fopo_trainer_choose_rows(t);
+  int status = t->async ? fopo_queue_prepare(t) : FOPO_OK;
+  if (status != FOPO_OK || t->step != step) return status;
+  if (t->o.index_refresh > 0 && step > 0 && step % t->o.index_refresh == 0) {
+    double start = fopo_clock();
+    status = fopo_trainer_refresh(t);
+    t->slice.phases[FOPO_PHASE_SEARCH] += fopo_clock() - start;
+  }
+  if (status != FOPO_OK || !fopo_gradient_plan_is_due(t->o.gradient, t->B)) return status;
+  return fopo_gradient_plan(t->o.gradient, t->theta, t->rows, t->B, t->o.batch);
+}
+
+/* One step, of rows that were chosen and by a plan that was made: draw, reward, combine, update. */
 static int make_step(fopo_trainer *t) {
   fopo_gradient_stats stats = {0};
-  int status = estimate(t);
-  if (status == FOPO_DRAWN) return status;
-  if (status == FOPO_OK) status = fopo_gradient_finish(t->o.gradient, (fopo_matrix){0}, &stats);
-  if (status == FOPO_OK) status = update(t, &stats);
-  if (status != FOPO_OK) return status;
+  int made = 1, status = t->waiting ? FOPO_OK : fopo_trainer_begin_batch(t);
+  if (status == FOPO_OK && t->async) {
+    status = fopo_queue_step(t, &stats, &made);
+  } else if (status == FOPO_OK) {
+    status = estimate(t, &stats);
+    if (status == FOPO_OK) status = update(t, &stats);
+  }
+  if (status != FOPO_OK || !made) return status;
   fopo_gradient_commit(t->o.gradient, t->rows, t->B, &stats);
   t->step++;
+  if (t->async) return fopo_queue_read_if_due(t);
   add_step(t, &stats);
   return FOPO_OK;
 }
 
-/* Several ranks agree once a step, when each has done its share of the estimate (learn/exchange.h);
+/* Steps until the slice has n. */
+static int make_steps(fopo_trainer *t, size_t n) {
+  int status = FOPO_OK;
+  while (status == FOPO_OK && t->step - t->first < n) {
+    uint64_t step = t->step;
+    if (!t->waiting) status = prepare(t);
+    if (status == FOPO_OK && t->step == step) status = make_step(t);
+  }
+  return status;
+}
+
+/* The same of queued steps. Of two failures the one of the earlier step is returned; the host
+ * learns of it later. Steps that were taken back are made again. */
+static int queue_steps(fopo_trainer *t, size_t n) {
+  int status, earlier;
+  do {
+    status = make_steps(t, n);
+    earlier = fopo_queue_read(t);
+  } while (status == FOPO_OK && earlier == FOPO_OK && t->step - t->first < n);
+  fopo_queue_end(t, status == FOPO_OK && earlier == FOPO_OK);
+  return earlier != FOPO_OK ? earlier : status;
+}
+
+/* Several ranks agree once a step, when each has done its share of the estimate (ranks/exchange.h);
  * what follows is the same on all. A rank that fails alone after that tells the others here, who
  * learn it at their next agreement: in the next step, or here. */
 static int end_steps(int status) {
@@ -316,8 +287,7 @@ int fopo_trainer_run(fopo_trainer *t, size_t n, fopo_slice *slice) {
     *slice = (fopo_slice){.step = t->step};
     return status;
   }
-  if (t->async) status = fopo_trainer_run_async(t, n);
-  while (status == FOPO_OK && t->step - t->first < n) status = make_step(t);
+  status = t->async ? queue_steps(t, n) : make_steps(t, n);
   if (status != FOPO_DRAWN) status = end_steps(status);
   report(slice, t);
   if (status == FOPO_DRAWN) return status;

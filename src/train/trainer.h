@@ -84,7 +84,7 @@ size_t fopo_trainer_steps_per_epoch(const fopo_trainer *t);
 int fopo_trainer_move_state(fopo_trainer *t, fopo_trainer *from);
 
 /* .npz: theta, items that are learnt, the optimiser's state, step, seed, batch, the fingerprint of
- * what must not change (shapes, kinds), the record, the candidate cache (learn/candidate_cache.h;
+ * what must not change (shapes, kinds), the record, the candidate cache (plan/candidate_cache.h;
  * 4 N (K + 2) bytes of candidates), and the caller's further arrays (histories). Options such as lr
  * are not taken from the file: a new lr is honoured on resume. All ranks have the
  * same state and the first one writes it, so any number of ranks resumes it. With index_refresh a

@@ -1,5 +1,5 @@
 /* The trainer's state, shared by the loop (trainer.c), the order of contexts (trainer_rows.c),
- * queued steps (trainer_async.c), files (checkpoint.h) and jobs (job.c); private to train/. */
+ * queued steps (queue.c), files (checkpoint.h) and jobs (job.c); private to train/. */
 #ifndef FOPO_TRAIN_TRAINER_INTERNAL_H
 #define FOPO_TRAIN_TRAINER_INTERNAL_H
 
@@ -22,9 +22,10 @@ struct fopo_trainer {
 
   fopo_candidate_cache cache; /* attached to the gradient while a slice runs */
 
-  /* trainer_async.c; only if the device is asynchronous. */
+  /* queue.c; only if the device is asynchronous. */
   fopo_totals *totals;  /* device; NULL: the device has none */
   int async;            /* 1: this slice's steps are queued */
+  int waits;            /* 1: the host waits for the step at hand */
   size_t pending;       /* steps queued since totals was last read */
   size_t stride;        /* steps between two readings */
   double read;          /* clock at the last reading */
@@ -66,18 +67,28 @@ void fopo_trainer_choose_rows(fopo_trainer *t);
 /* The failure of step t->step + 1, whose gradient is not finite. */
 int fopo_trainer_fail_numeric(const fopo_trainer *t);
 
-/* ---- trainer_async.c ---- */
+/* ---- queue.c: queued steps ---- */
 
-/* Decides t->async for a slice and starts totals. */
-int fopo_trainer_begin_async(fopo_trainer *t);
+/* Decides t->async for a slice and starts totals; and ends it, with its seconds if it is `whole`.
+ */
+int fopo_queue_begin(fopo_trainer *t);
+void fopo_queue_end(fopo_trainer *t, int whole);
 
-/* Makes steps until the slice has n. */
-int fopo_trainer_run_async(fopo_trainer *t, size_t n);
+/* Before the batch of t->rows, if it must wait: reads the totals, which may take steps back. */
+int fopo_queue_prepare(fopo_trainer *t);
 
-/* ---- trainer.c ---- */
+/* Queues the batch that was begun. *made = 0: it was not, since steps of another kind had to be
+ * launched first; then it is to be prepared again. stats: of a step that the host has waited for.
+ */
+int fopo_queue_step(fopo_trainer *t, fopo_gradient_stats *stats, int *made);
 
-/* Begins the batch of t->step, of the rows that were chosen. */
-int fopo_trainer_begin_batch(fopo_trainer *t);
+/* Waits for the queued steps and reads their statistics; fails if one was not finite. */
+int fopo_queue_read(fopo_trainer *t);
+int fopo_queue_read_if_due(fopo_trainer *t);
+
+/* ---- trainer_parameters.c ---- */
+
+int fopo_trainer_check_theta(const fopo_trainer *t);
 
 /* FOPO_ERR_NUMERIC if the next update, by a gradient of that norm (INFINITY: not known), could move
  * a parameter beyond FOPO_REACH_MOST. Nothing has moved then. */
@@ -89,5 +100,14 @@ int fopo_trainer_fetch(fopo_trainer *t);
 /* Refreshes the index that candidates come from, if index_refresh > 0; and an order of items that
  * are learnt, if the gradient has made it by itself: a resumed run makes it anew. */
 int fopo_trainer_refresh(fopo_trainer *t);
+
+/* ---- a step ---- */
+
+/* Begins the batch of t->step, of the rows that were chosen. */
+static inline int fopo_trainer_begin_batch(fopo_trainer *t) {
+  /* 2^32 steps are out of reach: the key's step is the trainer's. */
+  fopo_draw_key key = {t->o.seed, (uint32_t)t->step};
+  return fopo_gradient_begin(t->o.gradient, t->theta, t->rows, t->B, key);
+}
 
 #endif

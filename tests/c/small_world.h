@@ -62,10 +62,17 @@ static inline void small_world_done(small_world *w) {
   fopo_free(w->rows);
 }
 
+/* Plans a batch at the policy's theta, if that is due, and begins it. */
+static inline int begin_batch(fopo_gradient *g, const uint32_t *rows, size_t B, fopo_draw_key key) {
+  int due = fopo_gradient_plan_is_due(g, B);
+  int status = due ? fopo_gradient_plan(g, NULL, rows, B, B) : FOPO_OK;
+  return status == FOPO_OK ? fopo_gradient_begin(g, NULL, rows, B, key) : status;
+}
+
 /* A whole batch at the policy's theta, for rewards that no caller fills. */
 static inline int compute_gradient(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats,
                                    const uint32_t *rows, size_t B, fopo_draw_key key) {
-  int status = fopo_gradient_begin(g, NULL, rows, B, key);
+  int status = begin_batch(g, rows, B, key);
   if (status == FOPO_OK) status = fopo_gradient_estimate(g, NULL);
   if (status == FOPO_OK) status = fopo_gradient_finish(g, G, stats);
   if (status == FOPO_OK) fopo_gradient_commit(g, rows, B, stats);

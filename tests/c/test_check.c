@@ -162,7 +162,7 @@ static void run(estimate *e, small_world *w, fopo_index *ix, fopo_fault fault) {
   ok(fopo_gradient_set(g, &o)); /* which changes nothing of that */
   assert_int_equal(fopo_gradient_planted(g), fault);
   ok(fopo_gradient_bind(g, w->device, &w->pi, w->contexts, &custom));
-  ok(fopo_gradient_begin(g, NULL, w->rows, N, (fopo_draw_key){8, 2}));
+  ok(begin_batch(g, w->rows, N, (fopo_draw_key){8, 2}));
   refused(fopo_gradient_plant(g, FOPO_FAULT_NONE), FOPO_ERR_ARGUMENT, "the middle of a batch");
   assert_int_equal(fopo_gradient_estimate(g, &drawn), FOPO_DRAWN);
   memcpy(e->ids, drawn.ids, sizeof e->ids);

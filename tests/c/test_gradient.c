@@ -174,7 +174,7 @@ static void test_outside_reward(void **unused) {
     compute(inside, &w, options, w.N, 3);
     ok(fopo_gradient_new(&g, &options));
     ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &custom));
-    ok(fopo_gradient_begin(g, NULL, w.rows, w.N, (fopo_draw_key){5, 3}));
+    ok(begin_batch(g, w.rows, w.N, (fopo_draw_key){5, 3}));
     while ((status = fopo_gradient_estimate(g, &drawn)) == FOPO_DRAWN) {
       ok(fopo_reward_fill(drawn.reward, &w.reward, drawn.ids, drawn.rows, drawn.B, drawn.S));
     }
@@ -200,19 +200,19 @@ static void test_reward_refused(void **unused) {
   fopo_draw_key key = {1, 1};
   ok(fopo_gradient_new(&g, &options));
   ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &custom));
-  ok(fopo_gradient_begin(g, NULL, w.rows, 4, key));
+  ok(begin_batch(g, w.rows, 4, key));
   assert_int_equal(fopo_gradient_estimate(g, &drawn), FOPO_DRAWN);
   for (size_t i = 0; i < 20; i++) drawn.reward[i] = i == 7 ? INFINITY : 1.0f;
   refused(fopo_gradient_estimate(g, &drawn), FOPO_ERR_NUMERIC, "for context 2 is inf");
 
-  ok(fopo_gradient_begin(g, NULL, w.rows, 4, key));
+  ok(begin_batch(g, w.rows, 4, key));
   assert_int_equal(fopo_gradient_estimate(g, &drawn), FOPO_DRAWN);
   refused(fopo_gradient_estimate(g, &drawn), FOPO_ERR_NUMERIC, "for context 1 is nan");
   refused(compute_gradient(g, (fopo_matrix){0}, &stats, w.rows, 4, key), FOPO_ERR_ARGUMENT,
           "custom");
 
   /* in the middle of a batch the gradient stays as it is */
-  ok(fopo_gradient_begin(g, NULL, w.rows, 4, key));
+  ok(begin_batch(g, w.rows, 4, key));
   assert_int_equal(fopo_gradient_estimate(g, &drawn), FOPO_DRAWN);
   refused(fopo_gradient_set(g, &options), FOPO_ERR_ARGUMENT, "middle");
   refused(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward), FOPO_ERR_ARGUMENT,

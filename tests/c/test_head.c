@@ -211,11 +211,11 @@ TEST(test_too_large) {
   FREED(fopo_gradient_free) fopo_gradient *g = NULL;
   ok(fopo_gradient_new(&g, &o));
   ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
-  refused(fopo_gradient_begin(g, NULL, w.rows, N, (fopo_draw_key){1, 1}), FOPO_ERR_ARGUMENT,
+  refused(begin_batch(g, w.rows, N, (fopo_draw_key){1, 1}), FOPO_ERR_ARGUMENT,
           "a head of 400 items and a tail of 301 draws are more than the 700 items");
   o.samples = 300;
   ok(fopo_gradient_set(g, &o));
-  ok(fopo_gradient_begin(g, NULL, w.rows, N, (fopo_draw_key){1, 1}));
+  ok(begin_batch(g, w.rows, N, (fopo_draw_key){1, 1}));
 }
 
 int main(void) { return run_all(NULL, NULL); }

@@ -1,5 +1,5 @@
 -- How many of the largest norms a run uses where that follows from the policy's mass
--- (src/learn/mass.h), in words.
+-- (src/plan/mass.h), in words.
 local text = require "fopo.base.text"
 
 local norms = {}

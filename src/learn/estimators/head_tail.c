@@ -1,7 +1,7 @@
 /* Head and tail: some items in full, U draws of the others, each for so many of them as there are
  * for every draw, and c as in snis: q is 1 in the head and U / M in the tail of M items. Ours. The
  * head is the K candidates of each context, or the H items of largest norm for all contexts; which,
- * and H, may follow from the mass (learn/automatic.h). Bias of order 1 / U, of the tail alone; K +
+ * and H, may follow from the mass (plan/automatic.h). Bias of order 1 / U, of the tail alone; K +
  * U rows a context and the search, or H + U rows and none. K + U and H + U are at most P; U = M is
  * the exact gradient. */
 #include "core/clock.h"
@@ -10,10 +10,11 @@
 
 static size_t draws(const fopo_batch *b) {
   const fopo_gradient_options *o = b->options;
-  return (b->H > 0 ? b->listed : o->proposal.k) + o->samples;
+  return (b->plan->H > 0 ? b->plan->listed : o->proposal.k) + o->samples;
 }
 
-/* A head by mass leaves the tail what it needs; K candidates come after it if P is large. */
+/* With head = "auto" H is at most P - U, so that U distinct items remain for the tail. Where that
+ * is more than a shared head may have, the head is K candidates of each context. */
 static int check_by_mass(const fopo_gradient_options *o, size_t P) {
   size_t K = o->proposal.k, U = o->samples;
   if (U < P && (P - U <= FOPO_MASS_SHARED || K + U <= P)) return FOPO_OK;
@@ -40,7 +41,7 @@ static int check(const fopo_gradient_options *o, size_t P) {
 }
 
 static int draw_with_candidates(fopo_batch *b) {
-  fopo_candidates *c = b->candidates;
+  fopo_candidates *c = &b->candidates;
   fopo_device *d = b->data->device;
   double start = fopo_clock();
   int status = fopo_candidates_find(c, &b->part, &b->piece, 0, 1);
@@ -49,33 +50,26 @@ static int draw_with_candidates(fopo_batch *b) {
   if (status != FOPO_OK || b->at_once) return status;
   fopo_candidate_sets head = fopo_candidates_sets(c, &b->part, &b->piece);
   status = d->ops->draw_tail(d, &b->draws.samples, &head, &b->piece.device);
-  if (status == FOPO_OK) status = fopo_batch_keep_part(b);
+  if (status == FOPO_OK) status = fopo_batch_keep_draws(b);
   b->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - found;
   return status;
 }
 
-static int draw_others_of_part(fopo_batch *b) {
-  fopo_device *d = b->data->device;
-  b->piece.device.counts = b->exchange.counts;
-  return d->ops->draw_others_of_part(d, &b->draws.samples, b->exchange.counts, b->data->part, b->H,
-                                     &b->piece.device);
-}
-
 static int draw(fopo_batch *b) {
-  fopo_device *d = b->data->device;
-  if (b->H == 0) return draw_with_candidates(b);
+  const fopo_plan *plan = b->plan;
+  fopo_parts *parts = b->data->parts;
+  if (plan->H == 0) return draw_with_candidates(b);
   if (b->at_once) return FOPO_OK;
   double start = fopo_clock();
-  int status = b->data->part != NULL ? draw_others_of_part(b)
-                                     : d->ops->draw_others(d, &b->draws.samples, &b->head.items,
-                                                           b->listed, &b->piece.device);
+  int status = parts->ops->draw_others(parts, b->data->device, &b->draws.samples, &plan->head,
+                                       plan->H, plan->listed, &b->piece.device);
   b->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
   return status;
 }
 
 /* Draws, rewards, sums and, of a whole batch, its statistics in one operation. */
 static int combine_at_once(fopo_batch *b) {
-  const fopo_candidates *c = b->candidates;
+  const fopo_candidates *c = &b->candidates;
   fopo_device *d = b->data->device;
   fopo_estimate estimate = fopo_batch_estimate(b);
   fopo_sparse_reward reward = fopo_batch_sparse(b);
@@ -90,13 +84,14 @@ static int combine_at_once(fopo_batch *b) {
 static int combine(fopo_batch *b) {
   const fopo_binding *data = b->data;
   fopo_device *d = data->device;
-  if (b->H == 0 && b->at_once) return combine_at_once(b);
-  if (b->H == 0 || b->listed > 0) return fopo_combine_covariance(b, &data->beta, FOPO_TAIL_LEAST);
+  if (b->plan->H == 0 && b->at_once) return combine_at_once(b);
+  if (b->plan->H == 0 || b->plan->listed > 0)
+    return fopo_combine_covariance(b, &data->beta, FOPO_TAIL_LEAST);
   fopo_estimate estimate = fopo_batch_estimate(b);
   fopo_sparse_reward reward = fopo_batch_sparse(b);
   fopo_device_batch x = b->piece.device;
   fopo_batch_fetched(b, &reward.Y, &x.rows);
-  return d->ops->snis_head(d, &estimate, &b->head.items, &reward,
+  return d->ops->snis_head(d, &estimate, &b->plan->head, &reward,
                            b->at_once ? NULL : &b->draws.samples, &data->beta, &x);
 }
 

@@ -6,20 +6,20 @@
 
 /* S draws of the mixture for contexts with candidates; uniform ones if no context has any. */
 static int draw_proposal(fopo_batch *b) {
-  const fopo_candidates *c = b->candidates;
+  const fopo_candidates *c = &b->candidates;
   fopo_device *d = b->data->device;
   if (fopo_candidates_of(c, &b->piece) == 0) {
     return d->ops->draw_uniform(d, &b->draws.samples, &b->piece.device);
   }
   fopo_mixture mixture = {.sets = fopo_candidates_sets(c, &b->part, &b->piece),
-                          .epsilon = fopo_proposal_share(&c->q, b->S),
-                          .stratified = c->q.stratified};
+                          .epsilon = fopo_proposal_share(&c->plan->q, b->S),
+                          .stratified = c->plan->q.stratified};
   return d->ops->draw_mixture(d, &b->draws.samples, &mixture, &b->piece.device);
 }
 
 /* Draws, rewards, sums and, of a whole batch, its statistics in one operation. */
 static int combine_at_once(fopo_batch *b, float floor) {
-  const fopo_candidates *c = b->candidates;
+  const fopo_candidates *c = &b->candidates;
   fopo_device *d = b->data->device;
   fopo_estimate estimate = fopo_batch_estimate(b);
   fopo_sparse_reward reward = fopo_batch_sparse(b);
@@ -28,8 +28,8 @@ static int combine_at_once(fopo_batch *b, float floor) {
   batch.with_candidates = fopo_candidates_of(c, &b->piece);
   if (batch.with_candidates > 0) {
     draws = fopo_candidates_drawing(c, &b->part, &b->piece, FOPO_DRAW_MIXTURE);
-    draws.mixture.epsilon = fopo_proposal_share(&c->q, b->S);
-    draws.mixture.stratified = c->q.stratified;
+    draws.mixture.epsilon = fopo_proposal_share(&c->plan->q, b->S);
+    draws.mixture.stratified = c->plan->q.stratified;
   }
   return d->ops->snis_drawn(d, &estimate, &draws, &reward, &b->data->beta, floor, &batch);
 }
@@ -38,8 +38,8 @@ static int draw(fopo_batch *b) {
   const fopo_samples *s = &b->draws.samples;
   int status = FOPO_OK;
   double start = fopo_clock();
-  if (fopo_candidates_due(b->candidates, &b->part, &b->piece)) {
-    status = fopo_candidates_find(b->candidates, &b->part, &b->piece, 1, 0);
+  if (fopo_candidates_due(&b->candidates, &b->part, &b->piece)) {
+    status = fopo_candidates_find(&b->candidates, &b->part, &b->piece, 1, 0);
   }
   double found = fopo_clock();
   b->seconds[FOPO_PHASE_SEARCH] += found - start;
@@ -49,14 +49,14 @@ static int draw(fopo_batch *b) {
     status = fopo_fault_inject(b->fault, b->data->device, s->ids, s->logq, b->piece.n * b->S,
                                b->data->P);
   }
-  if (status == FOPO_OK) status = fopo_batch_keep_part(b);
+  if (status == FOPO_OK) status = fopo_batch_keep_draws(b);
   b->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - found;
   return status;
 }
 
 /* w_s = exp(f_s) / q_s; a draw of a density above the floor eps / P is one of the candidates. */
 static int combine(fopo_batch *b) {
-  float floor = fopo_proposal_floor(&b->candidates->q, b->data->P, b->S);
+  float floor = fopo_proposal_floor(&b->plan->q, b->data->P, b->S);
   if (b->at_once) return combine_at_once(b, floor);
   return fopo_combine_covariance(b, &b->data->beta, floor);
 }

@@ -26,7 +26,7 @@ static const double between_readings = 0.02;
 
 /* -- the totals -------------------------------------------------------------------------------- */
 
-int fopo_trainer_begin_async(fopo_trainer *t) {
+int fopo_queue_begin(fopo_trainer *t) {
   const fopo_device_ops *ops = t->o.device->ops;
   fopo_totals start = {.record = t->record.sum};
   t->async = t->totals != NULL && fopo_comm_ranks() == 1 && !t->o.policy->train_items &&
@@ -90,7 +90,7 @@ static void launch_replays(fopo_trainer *t) {
 }
 
 /* Waits for the queued steps and reads their statistics; fails if one was not finite. */
-static int read_totals(fopo_trainer *t) {
+int fopo_queue_read(fopo_trainer *t) {
   fopo_totals totals;
   double start = fopo_clock();
   launch_replays(t);
@@ -180,26 +180,6 @@ static int replay_graph(fopo_trainer *t, fopo_reach before, int *made) {
   return status;
 }
 
-/* Queues one step; one that the host waits for is never replayed. *again: it was not queued, for
- * steps of another kind had to be launched first. */
-static int queue_step(fopo_trainer *t, int waits, int *again) {
-  fopo_reach before = t->reach;
-  int made = 0, status = fopo_optim_prepare(t->o.optim, t->o.device, t->n_theta, 0, 0);
-  if (status == FOPO_OK) status = fopo_trainer_check_reach(t, INFINITY);
-  if (status == FOPO_OK) status = fopo_trainer_begin_batch(t);
-  fopo_work work = fopo_gradient_work(t->o.gradient);
-  *again = status == FOPO_OK && t->n_replays > 0 && !fopo_work_equal(&work, &t->graph_work);
-  if (*again) {
-    fopo_gradient_abandon(t->o.gradient);
-    t->reach = before;
-    launch_replays(t);
-    return FOPO_OK;
-  }
-  t->pending++; /* a step that fails half-way may be in the totals too */
-  if (status == FOPO_OK && !waits) status = replay_graph(t, before, &made);
-  return status == FOPO_OK && !made ? queue_batch(t) : status;
-}
-
 /* Whether the order of the step's epoch is on the device, or need not be. */
 static int is_placed(const fopo_trainer *t) {
   return t->device_order == NULL || t->placed[t->shuffled & 1] == t->shuffled;
@@ -220,38 +200,50 @@ static int place_order(fopo_trainer *t) {
   return FOPO_OK;
 }
 
-/* A step that cannot be rolled back is made alone: all steps before it are waited for, then itself,
- * and its statistics are known when it is committed. Makes none if earlier steps had to be launched
- * and were taken back. */
-static int make_step(fopo_trainer *t) {
-  fopo_gradient *g = t->o.gradient;
-  fopo_gradient_stats stats = {0};
+int fopo_queue_prepare(fopo_trainer *t) {
+  int status = FOPO_OK;
   uint64_t step = t->step;
-  int again = 0, status = FOPO_OK;
-  fopo_trainer_choose_rows(t);
-  int waits = fopo_gradient_must_sync(g, t->rows, t->B);
-  if (waits) status = read_totals(t);
+  t->waits = fopo_gradient_must_sync(t->o.gradient, t->rows, t->B);
+  if (t->waits) status = fopo_queue_read(t);
   if (t->n_replays == FOPO_REPLAYS || !is_placed(t)) launch_replays(t);
-  if (status != FOPO_OK || t->step != step) return status;
-  status = place_order(t);
-  if (status == FOPO_OK) status = queue_step(t, waits, &again);
-  if (status == FOPO_OK && waits) status = read_totals(t);
-  if (status == FOPO_OK && waits) status = fopo_gradient_means(g, &stats);
-  if (status != FOPO_OK || again) return status;
-  fopo_gradient_commit(g, t->rows, t->B, &stats);
-  t->step++;
-  return t->pending < t->stride ? FOPO_OK : read_totals(t);
+  return status != FOPO_OK || t->step != step ? status : place_order(t);
 }
 
-/* Of two failures the one of the earlier step is returned; the host learns of it later. Steps that
- * were taken back are made again. */
-int fopo_trainer_run_async(fopo_trainer *t, size_t n) {
-  int status = FOPO_OK, earlier = FOPO_OK;
-  do {
-    while (status == FOPO_OK && t->step - t->first < n) status = make_step(t);
-    earlier = read_totals(t);
-  } while (status == FOPO_OK && earlier == FOPO_OK && t->step - t->first < n);
+/* Makes room for the update, which must not move a parameter too far. */
+static int prepare_update(fopo_trainer *t) {
+  int status = fopo_optim_prepare(t->o.optim, t->o.device, t->n_theta, 0, 0);
+  return status == FOPO_OK ? fopo_trainer_check_reach(t, INFINITY) : status;
+}
+
+int fopo_queue_step(fopo_trainer *t, fopo_gradient_stats *stats, int *made) {
+  fopo_gradient *g = t->o.gradient;
+  fopo_reach before = t->reach;
+  fopo_work work = fopo_gradient_work(g);
+  int replayed = 0, status = prepare_update(t);
+  *made = 1;
+  if (status == FOPO_OK && t->n_replays > 0 && !fopo_work_equal(&work, &t->graph_work)) {
+    fopo_gradient_abandon(g);
+    t->reach = before;
+    launch_replays(t);
+    *made = 0;
+    return FOPO_OK;
+  }
+  if (status != FOPO_OK) {
+    fopo_gradient_abandon(g);
+    return status;
+  }
+  t->pending++; /* a step that fails half-way may be in the totals too */
+  if (!t->waits) status = replay_graph(t, before, &replayed);
+  if (status == FOPO_OK && !replayed) status = queue_batch(t);
+  if (status == FOPO_OK && t->waits) status = fopo_queue_read(t);
+  return status == FOPO_OK && t->waits ? fopo_gradient_means(g, stats) : status;
+}
+
+int fopo_queue_read_if_due(fopo_trainer *t) {
+  return t->pending < t->stride ? FOPO_OK : fopo_queue_read(t);
+}
+
+void fopo_queue_end(fopo_trainer *t, int whole) {
   fopo_gradient_order(t->o.gradient, (fopo_row_order){0});
-  if (status == FOPO_OK && earlier == FOPO_OK) read_clock(t);
-  return earlier != FOPO_OK ? earlier : status;
+  if (whole) read_clock(t);
 }

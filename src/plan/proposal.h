@@ -1,7 +1,7 @@
 /* The proposal q that SNIS draws from: uniform, or the paper's mixture q_{K,eps} of uniform and the
  * softmax kappa over the top-K candidates of an index. */
-#ifndef FOPO_LEARN_PROPOSAL_H
-#define FOPO_LEARN_PROPOSAL_H
+#ifndef FOPO_PLAN_PROPOSAL_H
+#define FOPO_PLAN_PROPOSAL_H
 
 #include "device/device.h"
 #include "policy/policy.h"
@@ -10,14 +10,14 @@ typedef enum { FOPO_PROPOSAL_UNIFORM, FOPO_PROPOSAL_MIXTURE } fopo_proposal_kind
 
 typedef struct {
   fopo_proposal_kind kind;
-  fopo_index *index; /* mixture; not owned; NULL: the automatic one (learn/automatic.h) */
+  fopo_index *index; /* mixture; not owned; NULL: the automatic one (plan/automatic.h) */
   int by_mass;       /* 1: the automatic one even so, and `index` where that would search it all */
   size_t k;          /* K candidates, 1 .. P */
   double epsilon;    /* share of uniform draws, 0 .. 1; 1 never asks the index */
   int stratified;    /* 0: iid draws (Algorithm 1); 1: exactly round(eps S) uniform ones */
-  size_t refresh; /* visits that a context's candidates serve; 0 and 1: searched at every visit */
-  int adaptive;   /* 1: a gradient sets epsilon itself (learn/candidate_cache.h); it starts at 1 */
-  double floor;   /* adaptive: epsilon is never less, 0 .. 1 */
+  size_t refresh;   /* visits that a context's candidates serve; 0 and 1: searched at every visit */
+  int adaptive;     /* 1: a gradient sets epsilon itself (plan/candidate_cache.h); it starts at 1 */
+  double floor;     /* adaptive: epsilon is never less, 0 .. 1 */
   double smoothing; /* adaptive: weight of the past in the smoothed mass, 0 .. below 1 */
 } fopo_proposal;
 

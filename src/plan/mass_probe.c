@@ -22,8 +22,8 @@
 #include "core/status.h"
 #include "core/threads.h"
 #include "kernels/kernels.h"
-#include "learn/mass.h"
 #include "mips/topk.h"
+#include "plan/mass.h"
 
 enum {
   CONTEXTS = FOPO_MASS_CONTEXTS,

@@ -1,7 +1,7 @@
 /* Contexts of a batch whose queries lie on the device: a part of the batch, or a piece of a part.
  */
-#ifndef FOPO_LEARN_SPAN_H
-#define FOPO_LEARN_SPAN_H
+#ifndef FOPO_DEVICE_SPAN_H
+#define FOPO_DEVICE_SPAN_H
 
 #include "device/device.h"
 

@@ -1,4 +1,4 @@
-#include "learn/mass.h"
+#include "plan/mass.h"
 
 /* A near probe scores this many times H. */
 enum { WINDOW = 4 };

@@ -1,60 +1,64 @@
-/* What a gradient is bound to: the data that its batches read, resident on the device for as long
- * as it stays the same. */
-#ifndef FOPO_LEARN_BINDING_H
-#define FOPO_LEARN_BINDING_H
+/* The data that batches read, resident on a device for as long as it stays the same: items,
+ * contexts, and what the rewards are looked up in. */
+#ifndef FOPO_PLAN_BINDING_H
+#define FOPO_PLAN_BINDING_H
 
 #include "policy/policy.h"
-#include "learn/reward.h"
+#include "ranks/parts.h"
+
+/* What is to be bound; nothing is owned. */
+typedef struct {
+  fopo_device *device;
+  const fopo_policy *policy;
+  fopo_matrix contexts;        /* [N, D] */
+  const fopo_shared *shared;   /* contexts are this rank's of these, N counts those of all ranks;
+                                * NULL:   they are whole */
+  fopo_reward_arrays rewarded; /* on the host */
+} fopo_binding_source;
 
 /* To be read; changed by the functions below alone. {0}: bound to nothing. */
 typedef struct {
-  fopo_device *device; /* these three are not owned */
+  fopo_device *device; /* not owned, as the policy */
   const fopo_policy *policy;
-  const fopo_reward *reward;
-  size_t N, P, D, L;         /* contexts, items, features of a context, dimension of an item */
-  size_t n_theta;            /* parameters of theta */
-  size_t units;              /* hidden units of a network; 0: the policy is linear */
-  int train_items;           /* the policy's, when it was bound */
-  const fopo_part *part;     /* of the catalogue that items hold; NULL: they hold all P */
-  const fopo_shared *shared; /* contexts and hits are this rank's part of these; NULL: they are
-                              * whole */
+  size_t N, P, D, L; /* contexts, items, features of a context, dimension of an item */
+  size_t n_theta;    /* parameters of theta */
+  size_t units;      /* hidden units of a network; 0: the policy is linear */
+  int train_items;   /* the policy's, when it was bound */
+  fopo_parts *parts; /* how ranks share the work; its arrays grow while batches are made. Owned */
 
   /* The views on the host that the device's copies were made of. */
   fopo_matrix items, contexts; /* [P, L], [N, D] */
   fopo_rows rows;              /* the policy's */
-  fopo_reward_arrays rewarded; /* the reward's */
+  fopo_reward_arrays rewarded;
 
   /* On the device, owned. */
   fopo_matrix device_items;    /* [P, L], as items */
   void *device_half;           /* [P, rows.ld] the policy's copy in half the bytes; NULL: none */
   fopo_rows beta;              /* the items as draws read them: device_items or device_half */
   fopo_matrix device_contexts; /* [N, D], as contexts */
-  fopo_reward_arrays credited; /* the reward's arrays */
+  fopo_reward_arrays credited; /* the rewards' arrays */
 
   /* If items are a part of the catalogue, what a reward earns there, on the host. Owned. */
   fopo_csr own_hits;
-  fopo_fetched *fetched; /* of shared contexts: those of the last queries. Owned */
   uint32_t *own_actions; /* [N] rows of the part; UINT32_MAX: another has the item */
   float *theta;          /* [n_theta] for callers whose theta is on the host */
 } fopo_binding;
 
 /* Whether the binding holds just this data; then nothing is to be copied but items that are
  * learnt. */
-int fopo_binding_holds(const fopo_binding *b, fopo_device *device, const fopo_policy *pi,
-                       fopo_matrix contexts, const fopo_reward *reward);
+int fopo_binding_holds(const fopo_binding *b, const fopo_binding_source *s);
 
-/* The same arrays under another policy or reward object; items that are learnt may have been moved
- * on the host since, and go to the device again. */
-int fopo_binding_renew(fopo_binding *b, const fopo_policy *pi, const fopo_reward *reward);
+/* The same arrays under another policy object; items that are learnt may have been moved on the
+ * host since, and go to the device again. */
+int fopo_binding_renew(fopo_binding *b, const fopo_policy *pi);
 
 /* Copies the data to the device into *b, which is {0} and after a failure again. Shapes have been
  * checked; contexts must be finite. */
-int fopo_binding_init(fopo_binding *b, fopo_device *device, const fopo_policy *pi,
-                      fopo_matrix contexts, const fopo_reward *reward);
+int fopo_binding_init(fopo_binding *b, const fopo_binding_source *s);
 void fopo_binding_done(fopo_binding *b); /* accepts {0}, and leaves it */
 
 /* Bytes that fopo_binding_init takes of a device with memory of its own. */
-uint64_t fopo_binding_bytes(const fopo_policy *pi, fopo_matrix contexts, const fopo_reward *reward);
+uint64_t fopo_binding_bytes(const fopo_binding_source *s);
 
 /* X [n, D] = the contexts that `from` names by its rows or its order, and Q [n, L] = h(X) / T at
  * theta; hidden [n, units] is what a network leaves for its way back. All on the device. Collective

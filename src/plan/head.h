@@ -1,10 +1,10 @@
 /* A head that all contexts share: the H items of largest norm in full, and draws of the others. Its
  * rows lie together on the device, so that their scores and their part of the gradient are two
  * dense products: no search, no selection, no gather. */
-#ifndef FOPO_LEARN_HEAD_H
-#define FOPO_LEARN_HEAD_H
+#ifndef FOPO_PLAN_HEAD_H
+#define FOPO_PLAN_HEAD_H
 
-#include "learn/binding.h"
+#include "plan/binding.h"
 
 /* To be read; changed by the functions below alone. {0}: nothing is known of any items. */
 typedef struct {

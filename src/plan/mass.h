@@ -20,8 +20,8 @@
  * compute. Full probes stay within 1 %, near ones within 2 % of those of the steps; the first
  * probe, which is full, is paid back before the second full one. So H is a function of the data and
  * the steps alone, never of a clock or of the number of threads. */
-#ifndef FOPO_LEARN_MASS_H
-#define FOPO_LEARN_MASS_H
+#ifndef FOPO_PLAN_MASS_H
+#define FOPO_PLAN_MASS_H
 
 #include "policy/score.h"
 #include "ranks/shard.h"

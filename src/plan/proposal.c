@@ -1,7 +1,7 @@
 /* The proposal's options against a catalogue, and its draws on the host. Training draws through
  * estimators/snis.c on whatever device holds the items; the draws here are the same ones, because a
  * draw is a function of (seed, step, row, sample) alone. */
-#include "learn/proposal.h"
+#include "plan/proposal.h"
 
 #include <math.h>
 
@@ -73,7 +73,7 @@ static int search(fopo_candidate_sets *c, const fopo_proposal *q, const fopo_pol
   int status = q->index == NULL ? fopo_index_norm(&own, pi->items, 0) : FOPO_OK;
   if (status == FOPO_OK) {
     fopo_index *ix = q->index != NULL ? q->index : own;
-    status = fopo_policy_search(c->ids, c->scores, c->counts, pi, ix, Q, q->k);
+    status = fopo_shard_search(c->ids, c->scores, c->counts, pi->shard, ix, Q, q->k, 0, 0);
   }
   fopo_index_free(own);
   return status;

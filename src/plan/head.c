@@ -1,9 +1,9 @@
-#include "learn/head.h"
+#include "plan/head.h"
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "device/arrays.h"
 #include "kernels/rows.h"
-#include "learn/arrays.h"
 #include "mips/index.h"
 
 void fopo_head_unbind(fopo_head *head, fopo_device *d) {
@@ -50,8 +50,9 @@ static int make_order(fopo_head *head, const fopo_binding *data, const uint32_t 
   size_t n = data->items.rows;
   uint32_t *order = fopo_alloc(n, sizeof *order);
   if (order == NULL) return FOPO_ERR_MEMORY;
-  int status = data->part == NULL ? find_order(order, data) : FOPO_OK;
-  for (size_t i = 0; i < n && data->part != NULL; i++) order[i] = (uint32_t)i; /* as it is dealt */
+  int status = data->parts->part == NULL ? find_order(order, data) : FOPO_OK;
+  for (size_t i = 0; i < n && data->parts->part != NULL; i++)
+    order[i] = (uint32_t)i; /* as it is dealt */
   if (status == FOPO_OK) status = put_order(head, data, order);
   fopo_free(order);
   return status;
@@ -62,7 +63,7 @@ static int pack(fopo_head *head, const fopo_binding *data, size_t H) {
   fopo_device *d = data->device;
   size_t ld = fopo_rows_ld(data->L);
   head->all = H;
-  if (data->part != NULL) H = fopo_part_places(data->part, H);
+  if (data->parts->part != NULL) H = fopo_part_places(data->parts->part, H);
   if (H > head->capacity) {
     head->capacity = 0;
     head->rows = fopo_renew_on_device(d, head->rows, H * ld, sizeof *head->rows);

@@ -1,4 +1,4 @@
-#include "learn/candidate_cache.h"
+#include "plan/candidate_cache.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-#include "learn/binding.h"
+#include "plan/binding.h"
 
-#include "learn/arrays.h"
+#include "device/arrays.h"
 
 static int same_view(fopo_matrix a, fopo_matrix b) {
   return a.x == b.x && a.rows == b.rows && a.cols == b.cols && a.ld == b.ld;
@@ -19,19 +19,17 @@ static int same_rewards(const fopo_reward_arrays *a, const fopo_reward_arrays *b
          a->model.rank == b->model.rank;
 }
 
-int fopo_binding_holds(const fopo_binding *b, fopo_device *device, const fopo_policy *pi,
-                       fopo_matrix contexts, const fopo_reward *reward) {
-  fopo_reward_arrays arrays = fopo_reward_arrays_of(reward);
-  return b->device == device && b->part == (pi->shard != NULL ? &pi->shard->part : NULL) &&
+int fopo_binding_holds(const fopo_binding *b, const fopo_binding_source *s) {
+  const fopo_policy *pi = s->policy;
+  return b->device == s->device && b->parts->shard == pi->shard && b->parts->shared == s->shared &&
          b->n_theta == pi->theta.rows * pi->theta.cols && b->units == pi->units &&
          same_view(b->items, pi->items) && same_rows(b->rows, pi->rows) &&
-         same_view(b->contexts, contexts) && b->shared == reward->shared &&
-         same_rewards(&b->rewarded, &arrays) && b->train_items == pi->train_items;
+         same_view(b->contexts, s->contexts) && same_rewards(&b->rewarded, &s->rewarded) &&
+         b->train_items == pi->train_items;
 }
 
-int fopo_binding_renew(fopo_binding *b, const fopo_policy *pi, const fopo_reward *reward) {
+int fopo_binding_renew(fopo_binding *b, const fopo_policy *pi) {
   b->policy = pi;
-  b->reward = reward;
   if (!b->train_items || b->device_items.x == b->items.x) return FOPO_OK;
   return b->device->ops->put(b->device, b->device_items.x, b->items.x,
                              b->P * b->L * sizeof *b->items.x);
@@ -72,9 +70,9 @@ static int copy_model(fopo_low_rank *to, fopo_device *d, const fopo_low_rank *m,
 
 /* The hits and the logged actions that the part of the catalogue holds. */
 static int find_own(fopo_binding *b) {
-  const fopo_shard *s = b->policy->shard;
+  const fopo_shard *s = b->parts->shard;
   const fopo_reward_arrays *host = &b->rewarded;
-  size_t N = b->reward->contexts;
+  size_t N = b->N;
   if (host->Y.indptr != NULL) return fopo_shard_csr(&b->own_hits, s, &host->Y);
   if (host->credit.action == NULL) return FOPO_OK;
   b->own_actions = fopo_alloc(N, sizeof *b->own_actions);
@@ -88,11 +86,12 @@ static int find_own(fopo_binding *b) {
 static int copy_reward(fopo_binding *b) {
   const fopo_reward_arrays *host = &b->rewarded;
   fopo_reward_arrays *to = &b->credited;
-  const fopo_csr *Y = b->part != NULL ? &b->own_hits : &host->Y;
-  size_t N = b->reward->contexts;
-  if (b->shared != NULL) return FOPO_OK; /* hits, which come with the contexts of a batch */
-  int status = b->part != NULL ? find_own(b) : FOPO_OK;
-  const uint32_t *action = b->part != NULL ? b->own_actions : host->credit.action;
+  int dealt = b->parts->part != NULL;
+  const fopo_csr *Y = dealt ? &b->own_hits : &host->Y;
+  size_t N = b->N;
+  if (b->parts->shared != NULL) return FOPO_OK; /* hits, which come with the contexts of a batch */
+  int status = dealt ? find_own(b) : FOPO_OK;
+  const uint32_t *action = dealt ? b->own_actions : host->credit.action;
   if (status == FOPO_OK && host->Y.indptr != NULL) status = copy_hits(&to->Y, b->device, Y);
   if (status == FOPO_OK && host->credit.action != NULL) {
     status = copy_credit(&to->credit, b->device, &host->credit, action, N);
@@ -115,10 +114,7 @@ static int copy_data(fopo_binding *b) {
     if (b->device_half == NULL) return FOPO_ERR_MEMORY;
     b->beta = (fopo_rows){b->device_half, b->rows.ld, b->rows.type};
   }
-  if (b->shared != NULL) {
-    b->fetched = fopo_alloc(1, sizeof *b->fetched);
-    if (b->fetched == NULL) return FOPO_ERR_MEMORY;
-  } else {
+  if (b->parts->shared == NULL) {
     b->device_contexts.x =
         resident(b->device, contexts.x, contexts.rows * contexts.ld * sizeof *contexts.x);
     if (b->device_contexts.x == NULL) return FOPO_ERR_MEMORY;
@@ -127,13 +123,11 @@ static int copy_data(fopo_binding *b) {
   return b->theta == NULL ? FOPO_ERR_MEMORY : copy_reward(b);
 }
 
-int fopo_binding_init(fopo_binding *b, fopo_device *device, const fopo_policy *pi,
-                      fopo_matrix contexts, const fopo_reward *reward) {
-  *b = (fopo_binding){.device = device,
+int fopo_binding_init(fopo_binding *b, const fopo_binding_source *s) {
+  const fopo_policy *pi = s->policy;
+  fopo_matrix contexts = s->contexts;
+  *b = (fopo_binding){.device = s->device,
                       .policy = pi,
-                      .reward = reward,
-                      .part = pi->shard != NULL ? &pi->shard->part : NULL,
-                      .shared = reward->shared,
                       .N = contexts.rows,
                       .P = fopo_policy_n_items(pi),
                       .D = contexts.cols,
@@ -141,31 +135,34 @@ int fopo_binding_init(fopo_binding *b, fopo_device *device, const fopo_policy *p
                       .n_theta = pi->theta.rows * pi->theta.cols,
                       .units = pi->units,
                       .train_items = pi->train_items,
+                      .parts = fopo_alloc(1, sizeof *b->parts),
                       .items = pi->items,
                       .contexts = contexts,
                       .device_items = {NULL, pi->items.rows, pi->items.cols, pi->items.ld},
                       .device_contexts = {NULL, contexts.rows, contexts.cols, contexts.ld},
                       .rows = pi->rows,
-                      .rewarded = fopo_reward_arrays_of(reward)};
+                      .rewarded = s->rewarded};
+  if (b->parts == NULL) return FOPO_ERR_MEMORY;
+  fopo_parts_init(b->parts, pi->shard, s->shared);
   int status = copy_data(b);
   if (status != FOPO_OK) fopo_binding_done(b);
   return status;
 }
 
-uint64_t fopo_binding_bytes(const fopo_policy *pi, fopo_matrix contexts,
-                            const fopo_reward *reward) {
-  fopo_reward_arrays r = fopo_reward_arrays_of(reward);
-  uint64_t P = pi->items.rows, N = contexts.rows, bytes = 0;
-  bytes += P * pi->items.ld * sizeof *pi->items.x + N * contexts.ld * sizeof *contexts.x;
+uint64_t fopo_binding_bytes(const fopo_binding_source *s) {
+  const fopo_policy *pi = s->policy;
+  const fopo_reward_arrays *r = &s->rewarded;
+  uint64_t P = pi->items.rows, N = s->contexts.rows, bytes = 0;
+  bytes += P * pi->items.ld * sizeof *pi->items.x + N * s->contexts.ld * sizeof *s->contexts.x;
   bytes += (uint64_t)pi->theta.rows * pi->theta.cols * sizeof *pi->theta.x;
   if (pi->rows.type != FOPO_FLOAT32) bytes += P * pi->rows.ld * fopo_float_bytes(pi->rows.type);
-  if (r.Y.indptr != NULL) {
-    bytes += (N + 1) * sizeof *r.Y.indptr + fopo_csr_nnz(&r.Y) * sizeof *r.Y.ids;
+  if (r->Y.indptr != NULL) {
+    bytes += (N + 1) * sizeof *r->Y.indptr + fopo_csr_nnz(&r->Y) * sizeof *r->Y.ids;
   }
-  if (r.credit.action != NULL) {
-    bytes += N * (sizeof *r.credit.action + sizeof *r.credit.weight + sizeof *r.credit.gain);
+  if (r->credit.action != NULL) {
+    bytes += N * (sizeof *r->credit.action + sizeof *r->credit.weight + sizeof *r->credit.gain);
   }
-  if (r.model.users != NULL) bytes += (N + P) * r.model.rank * sizeof *r.model.users;
+  if (r->model.users != NULL) bytes += (N + P) * r->model.rank * sizeof *r->model.users;
   return bytes;
 }
 
@@ -184,25 +181,13 @@ void fopo_binding_done(fopo_binding *b) {
                           (void *)r->model.items};
   if (b->device != NULL) fopo_release_all(b->device, blocks, sizeof blocks / sizeof *blocks);
   fopo_csr_done(&b->own_hits);
-  if (b->fetched != NULL) fopo_fetched_done(b->fetched);
-  fopo_free(b->fetched);
+  if (b->parts != NULL) fopo_parts_done(b->parts, b->device);
+  fopo_free(b->parts);
   fopo_free(b->own_actions);
   *b = (fopo_binding){0};
 }
 
-/* X = the contexts rows, from the ranks that have them. */
-static int fetch(const fopo_binding *b, fopo_matrix X, const uint32_t *rows) {
-  fopo_device *d = b->device;
-  size_t n = X.rows;
-  int status = fopo_fetched_reserve(b->fetched, b->shared, n);
-  uint32_t *wanted = b->fetched->rows;
-  if (status == FOPO_OK) status = d->ops->get(d, wanted, rows, n * sizeof *rows);
-  status = fopo_fetch(b->fetched, b->shared, b->policy->shard, wanted, n, status);
-  if (status != FOPO_OK) return status;
-  return d->ops->put(d, X.x, b->fetched->X, n * b->D * sizeof *X.x);
-}
-
-/* The same by one operation, which a device may have; contexts and queries of a linear policy. */
+/* Contexts, and the queries of a linear policy, by one operation, which a device may have. */
 static int start_at_once(const fopo_binding *b, fopo_matrix Q, fopo_matrix X, const float *theta,
                          const fopo_batch_start *from) {
   fopo_batch_start start = *from;
@@ -217,10 +202,10 @@ int fopo_binding_queries(const fopo_binding *b, fopo_matrix Q, fopo_matrix X, fl
   fopo_device *d = b->device;
   const fopo_policy *pi = b->policy;
   float scale = 1.0f / pi->temperature;
-  int at_once = b->shared == NULL && d->ops->start_batch != NULL;
-  int status = b->shared != NULL ? fetch(b, X, from->rows)
-               : at_once         ? start_at_once(b, Q, X, theta, from)
-                                 : d->ops->gather_rows(d, X, b->device_contexts, from->rows);
+  int shared = b->parts->shared != NULL, at_once = !shared && d->ops->start_batch != NULL;
+  int status = shared    ? fopo_parts_fetch(b->parts, d, X, from->rows)
+               : at_once ? start_at_once(b, Q, X, theta, from)
+                         : d->ops->gather_rows(d, X, b->device_contexts, from->rows);
   if (status != FOPO_OK || (at_once && b->units == 0)) return status;
   if (b->units == 0) return d->ops->queries(d, Q, X, theta, scale);
   fopo_network_pass pass = {&pi->net, theta, hidden, NULL, scale};

@@ -1,7 +1,7 @@
 /* Arrays that are made anew when they must grow; what was in them is lost. n elements of `size`
  * bytes take the place of `old` (NULL: there was none). NULL, with the sentence set, on failure. */
-#ifndef FOPO_LEARN_ARRAYS_H
-#define FOPO_LEARN_ARRAYS_H
+#ifndef FOPO_DEVICE_ARRAYS_H
+#define FOPO_DEVICE_ARRAYS_H
 
 #include "core/memory.h"
 #include "core/status.h"

@@ -1,10 +1,10 @@
-#include "learn/automatic.h"
+#include "plan/automatic.h"
 
 #include <float.h>
 #include <math.h>
 
 #include "core/norm.h"
-#include "learn/arrays.h"
+#include "device/arrays.h"
 
 enum { CONTEXTS = FOPO_MASS_CONTEXTS };
 
@@ -23,10 +23,10 @@ static int make_index(fopo_automatic *a, const fopo_binding *data, const fopo_pr
   return fopo_index_norm(&a->index, data->items, FOPO_BUDGET_AUTO);
 }
 
-fopo_index *fopo_automatic_index(const fopo_automatic *a, const fopo_binding *data,
+fopo_index *fopo_automatic_index(const fopo_automatic *a, const fopo_mass *state, size_t P,
                                  const fopo_proposal *q) {
-  int all = a->next.head >= data->P && q->index != NULL;
-  return a->in_use && !all ? ordered(a, q) : q->index;
+  int all = state->head >= P && q->index != NULL;
+  return all ? q->index : ordered(a, q);
 }
 
 void fopo_automatic_unbind(fopo_automatic *a, fopo_device *d) {
@@ -90,7 +90,7 @@ static int find_queries(fopo_automatic *a, const fopo_binding *data, const float
 /* True if all scores are finite. If theta has overflowed they are not, which the batch itself will
  * say. */
 static int can_score(const fopo_automatic *a, const fopo_binding *data, size_t n) {
-  const fopo_shard *s = data->policy->shard;
+  const fopo_shard *s = data->parts->shard;
   double most = (double)(s != NULL ? s->top_norm : a->norms[0]);
   for (size_t b = 0; b < n; b++) {
     double norm = fopo_norm(a->host_Q + b * data->L, data->L);
@@ -109,35 +109,29 @@ fopo_mass_kind fopo_automatic_due(const fopo_proposal *q, const fopo_mass *state
   return fopo_mass_due(state, measured(n), P);
 }
 
-static int probe(fopo_automatic *a, const fopo_binding *data, const fopo_proposal *q,
-                 fopo_mass_kind kind, const float *theta, const uint32_t *rows, size_t n) {
+static int probe(fopo_automatic *a, fopo_mass *state, const fopo_binding *data,
+                 const fopo_proposal *q, fopo_mass_kind kind, const float *theta,
+                 const uint32_t *rows, size_t n) {
   fopo_mass_found found;
   int status = copy_order(a, data, ordered(a, q));
   if (status == FOPO_OK) status = reserve(a, data, q->k);
   if (status == FOPO_OK) status = find_queries(a, data, theta, rows, n);
   if (status != FOPO_OK || !can_score(a, data, n)) return status;
-  fopo_mass_order order = {data->items, a->order, a->norms, data->policy->shard, NULL};
+  fopo_mass_order order = {data->items, a->order, a->norms, data->parts->shard, NULL};
   fopo_matrix Q = {a->host_Q, n, data->L, data->L};
-  status = fopo_mass_measure(&found, a->memory, &order, Q, q->k, FOPO_MASS_KEEP, a->next.head,
-                             fopo_mass_horizon(&a->next, kind, n, data->P));
-  if (status == FOPO_OK) fopo_mass_take(&a->next, kind, &found);
+  status = fopo_mass_measure(&found, a->memory, &order, Q, q->k, FOPO_MASS_KEEP, state->head,
+                             fopo_mass_horizon(state, kind, n, data->P));
+  if (status == FOPO_OK) fopo_mass_take(state, kind, &found);
   return status;
 }
 
-int fopo_automatic_plan(fopo_automatic *a, const fopo_binding *data, const fopo_proposal *q,
-                        const fopo_mass *state, size_t tail, const float *theta,
-                        const uint32_t *rows, size_t n) {
+int fopo_automatic_measure(fopo_automatic *a, fopo_mass *state, const fopo_binding *data,
+                           const fopo_proposal *q, const float *theta, const uint32_t *rows,
+                           size_t n) {
   fopo_mass_kind kind = fopo_automatic_due(q, state, n, data->P);
-  a->next = *state;
-  a->in_use = n > 0 && fopo_automatic_serves(q);
-  a->shared = 0;
-  if (!a->in_use) return FOPO_OK;
   int status = make_index(a, data, q);
-  if (status == FOPO_OK && kind != FOPO_MASS_NONE) {
-    status = probe(a, data, q, kind, theta, rows, measured(n));
-  }
-  a->shared = fopo_automatic_shared(q, &a->next, data->P, tail);
-  return status;
+  if (status != FOPO_OK || kind == FOPO_MASS_NONE) return status;
+  return probe(a, state, data, q, kind, theta, rows, measured(n));
 }
 
 size_t fopo_automatic_shared(const fopo_proposal *q, const fopo_mass *m, size_t P, size_t tail) {
@@ -145,11 +139,11 @@ size_t fopo_automatic_shared(const fopo_proposal *q, const fopo_mass *m, size_t 
   return can ? fopo_mass_shared(m, P, tail) : 0;
 }
 
-size_t fopo_automatic_limit(const fopo_automatic *a, const fopo_binding *data, size_t k) {
-  uint64_t head = a->next.head;
-  if (!a->in_use || head == 0) return 0;
-  while (head < k) head = fopo_mass_next(head, data->P); /* k was set to more meanwhile */
-  return head < data->P ? (size_t)head : 0;
+size_t fopo_automatic_limit(const fopo_mass *state, size_t P, size_t k) {
+  uint64_t head = state->head;
+  if (head == 0) return 0;
+  while (head < k) head = fopo_mass_next(head, P); /* k was set to more meanwhile */
+  return head < P ? (size_t)head : 0;
 }
 
 /* Searches without a limit stop where the last full probe did, about. */

@@ -1,18 +1,18 @@
 /* What a run remembers from batch to batch: the candidates of each context, which serve several of
  * its visits (refresh = n), the smoothed share of the policy's mass inside the candidates, from
- * which an adaptive epsilon follows, and how many norms hold the mass (learn/mass.h).
+ * which an adaptive epsilon follows, and how many norms hold the mass (plan/mass.h).
  *
  * The candidates lie on the device, so that a step that finds them here uploads none; how many
  * visits each set has served is known on the host, which decides what is searched. Both are
  * functions of the seed and of the visits alone. A batch changes them when it is committed and not
  * before, so a batch that was interrupted or refused can be repeated with the same bits. A trainer
  * owns a cache, saves it in its checkpoint, and attaches it to its gradient for each slice. */
-#ifndef FOPO_LEARN_CANDIDATE_CACHE_H
-#define FOPO_LEARN_CANDIDATE_CACHE_H
+#ifndef FOPO_PLAN_CANDIDATE_CACHE_H
+#define FOPO_PLAN_CANDIDATE_CACHE_H
 
 #include "core/npz.h"
-#include "learn/mass.h"
-#include "learn/proposal.h"
+#include "plan/mass.h"
+#include "plan/proposal.h"
 
 /* To be read; changed by the functions below alone. {0} is empty. */
 typedef struct {

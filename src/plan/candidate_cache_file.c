@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "core/status.h"
-#include "learn/automatic.h"
-#include "learn/candidate_cache.h"
+#include "plan/automatic.h"
+#include "plan/candidate_cache.h"
 
 static const char sets_name[] = "candidates", counts_name[] = "candidate_counts",
                   served_name[] = "candidate_visits", batches_name[] = "head_batches",
