@@ -77,7 +77,9 @@ local function warnings(e, o)
         text.count(e.degenerate), text.count(o.bootstrap))
   end
   if e.unanswered > 0 then
-    say("the index found nothing for %s contexts; they count as reward 0", text.count(e.unanswered))
+    say(o.policy == "argmax" and "the index found nothing for %s contexts; they count as reward 0"
+        or "no item was left to show in %s contexts; they count as reward 0",
+        text.count(e.unanswered))
   end
   if e.z_error > 0.1 then
     say("the relative error of the sampled normaliser is %s in the mean, %s at worst, which makes "

@@ -40,6 +40,8 @@ static int check_index(const fopo_ope_options *o) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "an argmax policy has no normaliser to sample; leave out "
                                         "samples, or evaluate the softmax");
   }
+  int status = fopo_score_check_mask(o->sparse, "an argmax policy");
+  if (status != FOPO_OK) return status;
   return fopo_policy_check_index(o->index, o->pi->items.rows, o->pi->items.cols);
 }
 

@@ -20,14 +20,17 @@
 #include "data/logs/logs.h"
 #include "learn/gradient.h"
 #include "learn/reward.h"
+#include "policy/score.h"
 
 /* ---- the pass over the catalogue ---- */
 
 typedef struct {
-  const fopo_policy *pi;    /* not owned, as are all below */
-  const fopo_logs *logs;    /* as many actions as pi has items */
-  fopo_index *index;        /* NULL: pi is the softmax. Else the policy is deterministic: it shows
-                             * the first item of this index, and pi(a_i | x_i) = 1[a_i = first] */
+  const fopo_policy *pi; /* not owned, as are all below */
+  const fopo_logs *logs; /* as many actions as pi has items */
+  fopo_index *index;     /* NULL: pi is the softmax. Else the policy is deterministic: it shows
+                          * the first item of this index, and pi(a_i | x_i) = 1[a_i = first] */
+  const fopo_sparse_scores
+      *sparse;              /* row i is that of event i; NULL: none. With an index, a mask */
   const fopo_reward *model; /* r_M over the events of the log: direct, hits, or custom, which is
                              * filled by the caller of run; NULL: none */
   size_t samples;         /* softmax: 0 sums over all items; S >= 2 estimates from S draws of .. */
@@ -42,7 +45,8 @@ typedef struct {
   const double *logged;   /* model: r_M(a_i, x_i) */
   const double *expected; /* model: E_pi r_M(., x_i) */
   const double *z_error;  /* samples: relative standard error of Z(x_i) */
-  size_t unanswered;      /* contexts for which the index found nothing: their chance is 0 */
+  size_t unanswered;      /* contexts without an item to show: the index found nothing, or all items
+                           * (samples: all that were drawn) are masked. Their chance is 0 */
 } fopo_ope_terms;
 
 typedef struct fopo_ope fopo_ope;

@@ -24,6 +24,7 @@
 #include "core/threads.h"
 #include "kernels/kernels.h"
 #include "kernels/product.h"
+#include "policy/recommend.h"
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
@@ -97,12 +98,28 @@ static uint32_t row_of(const fopo_ope *o, uint32_t item) {
   return o->shard == NULL ? item : fopo_part_row(&o->shard->part, item);
 }
 
+/* The row of sparse scores of context b. */
+static fopo_score_row sparse_of(const fopo_ope *o, size_t b) {
+  return fopo_score_row_of(o->o.sparse, o->first + b);
+}
+
 static double logged_score(const fopo_ope *o, size_t b) {
   fopo_matrix items = o->o.pi->items;
-  uint32_t row = row_of(o, o->o.logs->actions[o->first + b]);
+  fopo_score_row sparse = sparse_of(o, b);
+  uint32_t action = o->o.logs->actions[o->first + b], row = row_of(o, action);
   if (row == UINT32_MAX) return -INFINITY;
   const float *beta = fopo_matrix_row(items, row);
-  return (double)fopo_kernels_get()->dot(fopo_matrix_row(o->Q, b), beta, items.cols);
+  float f = fopo_kernels_get()->dot(fopo_matrix_row(o->Q, b), beta, items.cols);
+  return (double)fopo_score_sum(f, fopo_score_of(&sparse, action));
+}
+
+/* Context b has no item that is not masked: nothing is shown and nothing earned. */
+static void leave_out(fopo_ope *o, size_t b) {
+  size_t i = o->first + b;
+  o->chance[i] = 0.0;
+  if (o->z_error != NULL) o->z_error[i] = 0.0;
+  if (o->expected != NULL) o->expected[i] = 0.0;
+  o->unanswered++;
 }
 
 /* The sums of this block, of all ranks if the items are dealt out. */
@@ -155,14 +172,18 @@ static int score_tile(fopo_ope *o, fopo_drawn *drawn) {
 
 static void sum_context(fopo_ope *o, size_t b) {
   const fopo_kernels *kernels = fopo_kernels_get();
-  float *f = o->scores + b * o->width, largest = kernels->max(f, o->width);
+  float *f = o->scores + b * o->width;
   fopo_ope_sums *s = &o->sums[b];
+  fopo_score_row sparse = sparse_of(o, b);
+  fopo_score_add(f, &sparse, o->shard != NULL ? &o->shard->part : NULL, o->item, o->width);
+  float largest = kernels->max(f, o->width);
   if ((double)largest > s->m) {
     double factor = exp(s->m - (double)largest);
     s->z *= factor;
     s->zr *= factor;
     s->m = (double)largest;
   }
+  if (s->m < -DBL_MAX && fopo_score_all_masked(f, o->width)) return;
   s->z += kernels->exp_sum(f, f, (float)s->m, o->width);
   if (o->o.model == NULL) return;
   double sums[3];
@@ -177,11 +198,16 @@ static int end_exact(fopo_ope *o) {
   for (size_t b = 0; b < o->count; b++) {
     const fopo_ope_sums *s = &o->sums[b];
     size_t i = o->first + b;
-    if (!isfinite(s->z)) {
+    int masked = s->z == 0.0 && sparse_of(o, b).n > 0;
+    if (!isfinite(s->z) || (s->z == 0.0 && !masked)) {
       return fopo_fail(FOPO_ERR_NUMERIC,
                        "the policy's scores in event %zu are too large for a "
                        "float; look at theta and at the contexts",
                        i + 1);
+    }
+    if (masked) {
+      leave_out(o, b);
+      continue;
     }
     o->chance[i] = fmin(exp(s->logged - s->m) / s->z, 1.0);
     if (o->o.model != NULL) o->expected[i] = s->zr / s->z;
@@ -199,6 +225,14 @@ static int sum_tile(fopo_ope *o, fopo_drawn *drawn) {
 
 /* ---- by sampling ---- */
 
+/* f [S] + s of the draws of context b. */
+static void add_sparse(const fopo_ope *o, float *f, const uint32_t *ids, size_t b) {
+  fopo_score_row sparse = sparse_of(o, b);
+  for (size_t s = 0; s < o->o.samples && sparse.n > 0; s++) {
+    f[s] = fopo_score_sum(f[s], fopo_score_of(&sparse, ids[s]));
+  }
+}
+
 /* The scores of the draws of context b; of those that another rank holds, -INFINITY. */
 static void score_draws(fopo_ope *o, size_t b) {
   const fopo_kernels *kernels = fopo_kernels_get();
@@ -209,12 +243,14 @@ static void score_draws(fopo_ope *o, size_t b) {
   float *f = o->scores + b * S;
   if (o->shard == NULL) {
     kernels->gather_dot(f, items.x, items.ld, ids, S, q, items.cols);
+    add_sparse(o, f, ids, b);
     return;
   }
   for (size_t s = 0; s < S; s++) {
     uint32_t row = row_of(o, ids[s]);
     f[s] = row == UINT32_MAX ? -INFINITY : kernels->dot(q, fopo_matrix_row(items, row), items.cols);
   }
+  add_sparse(o, f, ids, b);
 }
 
 static int draw(fopo_ope *o, fopo_drawn *drawn) {
@@ -238,7 +274,7 @@ static void sum_draws(fopo_ope *o, size_t b) {
   double m = sums->logged;
   for (size_t s = 0; s < S; s++) m = fmax(m, (double)f[s] - (double)logq[s]);
   sums->m = m;
-  if (m < -DBL_MAX) return; /* other ranks hold all of them */
+  if (m < -DBL_MAX) return; /* other ranks hold all of them, or all are masked */
   double sum = 0.0, squares = 0.0, rewards = 0.0;
   for (size_t s = 0; s < S; s++) {
     double u = ids[s] == logged ? 0.0 : exp((double)f[s] - (double)logq[s] - m);
@@ -254,6 +290,10 @@ static void sum_draws(fopo_ope *o, size_t b) {
 /* Z exp(-m) = exp(f_i - m) + mean(u) */
 static void weigh_context(fopo_ope *o, size_t b) {
   const fopo_ope_sums *s = &o->sums[b];
+  if (s->m < -DBL_MAX) {
+    leave_out(o, b);
+    return;
+  }
   size_t i = o->first + b;
   double n = (double)o->o.samples, mean = s->z / n, e = exp(s->logged - s->m), z = e + mean;
   o->chance[i] = e / z;
@@ -272,9 +312,25 @@ static int weigh_draws(fopo_ope *o) {
 
 /* ---- argmax ---- */
 
+/* The best item of each context, without those that are masked. */
+static int search_unmasked(fopo_ope *o) {
+  fopo_sparse_scores mask = fopo_score_from(o->o.sparse, o->first);
+  fopo_recommend_plan plan = {.policy = o->o.pi,
+                              .index = o->o.index,
+                              .x = fopo_matrix_rows(o->o.logs->contexts, o->first, o->count),
+                              .mask = &mask,
+                              .may_be_short = 1};
+  return fopo_recommend(o->ids, o->scores, o->found, NULL, &plan, 1);
+}
+
+static int search(fopo_ope *o) {
+  if (o->o.sparse != NULL) return search_unmasked(o);
+  return fopo_shard_search(o->ids, o->scores, o->found, o->o.pi->shard, o->o.index,
+                           fopo_matrix_rows(o->Q, 0, o->count), 1, 0, 0);
+}
+
 static int find_best(fopo_ope *o, fopo_drawn *drawn) {
-  int status = fopo_shard_search(o->ids, o->scores, o->found, o->o.pi->shard, o->o.index,
-                                 fopo_matrix_rows(o->Q, 0, o->count), 1, 0, 0);
+  int status = search(o);
   if (status != FOPO_OK) return status;
   for (size_t b = 0; b < o->count; b++) {
     uint32_t logged = o->o.logs->actions[o->first + b];

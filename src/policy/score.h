@@ -20,6 +20,13 @@ typedef struct {
   const fopo_sparse_scores *sparse; /* of item ids, whether there are parts or not; NULL: none */
 } fopo_scores;
 
+/* True if all n scores are masked, and none of them is NaN. */
+static inline int fopo_score_all_masked(const float *f, size_t n) {
+  size_t a = 0;
+  while (a < n && f[a] == -INFINITY) a++;
+  return a == n;
+}
+
 /* The sparse scores of the contexts from `first` on. */
 static inline fopo_sparse_scores fopo_score_from(const fopo_sparse_scores *s, size_t first) {
   fopo_sparse_scores rest = s != NULL ? *s : (fopo_sparse_scores){0};

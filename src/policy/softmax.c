@@ -35,13 +35,6 @@ static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
 /* ---- the sums ---- */
 
-/* True if all n scores are masked, and none of them is NaN. */
-static int all_masked(const float *f, size_t n) {
-  size_t a = 0;
-  while (a < n && f[a] == -INFINITY) a++;
-  return a == n;
-}
-
 static void add_tile(sums *s, float *f, size_t n, int with_squares) {
   const fopo_kernels *kernels = fopo_kernels_get();
   float largest = kernels->max(f, n);
@@ -51,7 +44,7 @@ static void add_tile(sums *s, float *f, size_t n, int with_squares) {
     s->zz *= factor * factor;
     s->m = largest;
   }
-  if (s->m == -INFINITY && all_masked(f, n)) return;
+  if (s->m == -INFINITY && fopo_score_all_masked(f, n)) return;
   s->z += kernels->exp_sum(f, f, s->m, n);
   if (!with_squares) return;
   double moments[3];

@@ -52,8 +52,9 @@ static int run(fopo_ope *o) {
   return status;
 }
 
-/* pi(. | x_i) in double. */
-static void softmax(double *p, const small_world *w, size_t i) {
+/* pi(. | x_i) in double, with the sparse scores s; zeros if all items are masked. */
+static void softmax_with(double *p, const small_world *w, size_t i, const fopo_sparse_scores *s) {
+  fopo_score_row row = fopo_score_row_of(s, i);
   double largest = -INFINITY, sum = 0.0;
   FREED(free) double *Q = calloc(w->L, sizeof *Q);
   const float *x = fopo_matrix_row(w->contexts, i);
@@ -65,11 +66,15 @@ static void softmax(double *p, const small_world *w, size_t i) {
   for (size_t a = 0; a < w->P; a++) {
     p[a] = 0.0;
     for (size_t j = 0; j < w->L; j++) p[a] += Q[j] * (double)fopo_matrix_row(w->items, a)[j];
+    p[a] += (double)fopo_score_of(&row, (uint32_t)a);
     largest = fmax(largest, p[a]);
   }
+  if (isinf(largest)) largest = 0.0;
   for (size_t a = 0; a < w->P; a++) sum += p[a] = exp(p[a] - largest);
-  for (size_t a = 0; a < w->P; a++) p[a] /= sum;
+  for (size_t a = 0; a < w->P && sum > 0.0; a++) p[a] /= sum;
 }
+
+static void softmax(double *p, const small_world *w, size_t i) { softmax_with(p, w, i, NULL); }
 
 /* ---- by hand ---- */
 
@@ -257,6 +262,115 @@ TEST(test_argmax) {
     sum += t.chance[i];
   }
   assert_true(sum > 0.0);
+}
+
+/* ---- sparse scores ---- */
+
+/* Rows by turns: empty, the logged action and a few others, a third of the items, all but the
+ * first, all. */
+static void make_sparse(fopo_csr *X, const logged_world *g) {
+  size_t P = g->w.P, n = 0;
+  ok(fopo_csr_init(X, g->w.N, P, g->w.N * P, 1));
+  for (size_t i = 0; i < g->w.N; i++) {
+    for (size_t a = 0; a < P; a++) {
+      int is_entry[] = {0, a % 1000 == 7 || a == g->logs.actions[i], a % 3 == 1, a > 0, 1};
+      if (is_entry[i % 5]) X->ids[n++] = (uint32_t)a;
+    }
+    X->indptr[i + 1] = n;
+  }
+  fopo_fill_normal(X->values, n, 2.0, 8, FOPO_STREAM_WORLD);
+}
+
+/* The terms of all contexts against sums in double; sampled: with their errors. */
+static void check_sparse(const logged_world *g, const fopo_policy *pi, const fopo_sparse_scores *s,
+                         size_t samples) {
+  FREED(fopo_ope_free) fopo_ope *o = NULL;
+  ok(fopo_ope_new(&o,
+                  &(fopo_ope_options){.pi = pi,
+                                      .logs = &g->logs,
+                                      .sparse = s,
+                                      .model = &outside,
+                                      .samples = samples,
+                                      .proposal = {.kind = FOPO_PROPOSAL_UNIFORM, .epsilon = 1.0},
+                                      .seed = 3}));
+  ok(run(o));
+  fopo_ope_terms t = fopo_ope_result(o);
+  FREED(free) double *p = calloc(g->w.P, sizeof *p);
+  double squares = 0.0, off = 0.0;
+  size_t unanswered = 0, counted = 0;
+  for (size_t i = 0; i < g->w.N; i++) {
+    double expected = 0.0, chance;
+    softmax_with(p, &g->w, i, s);
+    chance = p[g->logs.actions[i]];
+    for (size_t a = 0; a < g->w.P; a++) expected += p[a] * model(a, i);
+    unanswered += s->values == NULL && i % 5 == 4;
+    if (samples == 0) {
+      near(t.chance[i], chance, 1e-4 * chance);
+      near(t.expected[i], expected, 3e-5);
+    } else if (chance == 0.0 || i % 5 == 3) {
+      assert_true(t.chance[i] == 0.0 || chance > 0.0);
+    } else {
+      double z = (chance / t.chance[i] - 1.0) / t.z_error[i];
+      squares += z * z;
+      off += t.expected[i] - expected;
+      counted++;
+    }
+    assert_true(isfinite(t.chance[i]) && isfinite(t.expected[i]));
+  }
+  assert_true(samples > 0 || t.unanswered == unanswered);
+  if (samples > 0) {
+    assert_true(squares > 0.5 * (double)counted && squares < 2.0 * (double)counted);
+    assert_true(fabs(off / (double)counted) < 0.03);
+  }
+}
+
+TEST(test_sparse) {
+  DONE(logged_done) logged_world g;
+  DONE(fopo_csr_done) fopo_csr X = {0};
+  DONE(fopo_shard_done) fopo_shard shard = {0};
+  logged_init(&g, 4500, 270, 4, 0.5); /* two blocks of contexts, two tiles of items */
+  make_sparse(&X, &g);
+  ok(fopo_shard_deal(&shard, g.w.items));
+  fopo_policy dealt = g.w.pi;
+  dealt.shard = &shard;
+  dealt.items = shard.items;
+  fopo_sparse_scores mask = fopo_mask_of(&X), values = mask;
+  values.values = X.values;
+  for (int i = 0; i < 2; i++) {
+    const fopo_policy *pi = i == 0 ? &g.w.pi : &dealt;
+    check_sparse(&g, pi, &mask, 0);
+    check_sparse(&g, pi, &values, 0);
+    check_sparse(&g, pi, &mask, 2000);
+  }
+  check_sparse(&g, &g.w.pi, &values, 2000);
+}
+
+TEST(test_argmax_masked) {
+  DONE(logged_done) logged_world g;
+  DONE(fopo_csr_done) fopo_csr X = {0};
+  FREED(fopo_index_free) fopo_index *ix = NULL;
+  logged_init(&g, 40, 300, 4, 1.0);
+  make_sparse(&X, &g);
+  ok(fopo_index_norm(&ix, g.w.items, 0));
+  fopo_sparse_scores mask = fopo_mask_of(&X);
+  fopo_ope_options options = {
+      .pi = &g.w.pi, .logs = &g.logs, .index = ix, .model = &outside, .sparse = &mask};
+  FREED(fopo_ope_free) fopo_ope *o = NULL;
+  ok(fopo_ope_new(&o, &options));
+  ok(run(o));
+  fopo_ope_terms t = fopo_ope_result(o);
+  double p[40];
+  for (size_t i = 0; i < t.n; i++) {
+    size_t best = 0;
+    softmax_with(p, &g.w, i, &mask);
+    for (size_t a = 1; a < 40; a++) best = p[a] > p[best] ? a : best;
+    int shown = p[best] > 0.0;
+    near(t.chance[i], shown && g.logs.actions[i] == best, 0.0);
+    near(t.expected[i], shown ? model(best, i) : 0.0, 1e-6);
+  }
+  assert_int_equal(t.unanswered, 60);
+  mask.values = X.values;
+  refused(fopo_ope_new(&o, &options), FOPO_ERR_UNAVAILABLE, "an argmax policy knows masks alone");
 }
 
 /* 200,000 actions: an n x P matrix would take 240 MB. */
