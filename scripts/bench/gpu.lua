@@ -73,7 +73,7 @@ end
 
 -- What a method of PyTorch takes a step, or nil and why it was left out.
 local function torch(worker, method, B)
-  local function ask(n) return worker:ask(("%s %d %d"):format(method, B, n)) end
+  local function ask(n) return worker:ask(("%s %d %d"):format(method, n, B)) end
   local first = ask(1)
   if first[2] == "absent" then return nil, first[3] end
   local n = bench.fill(bench.options.sample, ask(1)[3])
@@ -209,8 +209,8 @@ function gpu.gpu()
     local python, absent
     if bench.options.torch then
       world.export(folder, items, sessions, 10000)
-      python, absent = bench.worker(("%s %s %s %d"):format(
-        script.python, bench.path("torch_gpu.py"), folder, bench.options.samples))
+      python, absent = bench.worker(("%s %s %s cuda %d"):format(
+        script.python, bench.path("torch_baseline.py"), folder, bench.options.samples))
       bench.forget(folder .. "/items.npy")
       bench.note("L = %d: PyTorch %s", L, python and python.about or "skipped: " .. absent)
     end

@@ -83,16 +83,18 @@ local function torch(wanted)
   local theta = folder .. "/theta.npy"
   world.export(folder, items, split.train, split.train.n)
   policy:theta():save(theta)
-  local command = ("%s %s %s"):format(script.python, bench.path("torch_gpu.py"), folder)
+  local command = ("%s %s %s cuda %d"):format(script.python, bench.path("torch_baseline.py"),
+                                                folder, S)
   local worker = bench.worker(command)
   if not worker then return print("torch mixture: skipped, PyTorch sees no card here") end
-  worker:ask(("start %s %g"):format(theta, LR))
+  worker:ask(("start run %s - %g"):format(theta, LR))
+  worker:ask("continue run")
   line("torch mixture", race(function(n)
-    local answer = worker:ask(("mixture 32 %d"):format(n))
+    local answer = worker:ask(("mixture %d"):format(n))
     if answer[2] == "absent" then error(answer[3], 0) end
     return answer[3] * n
   end, function()
-    worker:ask("save " .. theta)
+    worker:ask("save run " .. theta)
     policy:set_theta(fopo.array.load(theta))
     return reward_of(policy)
   end, wanted))

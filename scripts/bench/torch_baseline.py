@@ -1,15 +1,17 @@
-"""The methods of torch_methods.py on the CPU, where the candidates of the mixture come from FAISS's
-graph. Reads items.npy [P, L], contexts.npy [N, L], y_ids.npy and y_counts.npy.
+"""The methods of torch_methods.py, timed. Reads items.npy [P, L], contexts.npy [N, L], y_ids.npy and
+y_counts.npy.
 
-    torch_baseline.py FOLDER THREADS GRAPH LIMIT
+    torch_baseline.py FOLDER THREADS GRAPH LIMIT    on the CPU: candidates come from FAISS's graph
+    torch_baseline.py FOLDER cuda SAMPLES           on a card: from scoring every item and topk
 
 GRAPH is where the HNSW graph is kept between runs; no more than LIMIT seconds go into it in one
-run, and the next goes on with it. Each line of standard input is "METHOD STEPS";
-the answer is "METHOD,STEPS,seconds a step,mean reward of the last step", or "METHOD,absent,why".
-Runs whose start and contexts are given: "start NAME THETA ORDER LR" begins one from the theta of a
-file; its steps take the contexts, counted from 1, that ORDER names, BATCH a step (0: none).
-"continue NAME" makes the next steps be of that run, "save NAME PATH" writes its theta. All are
-answered.
+run, and the next goes on with it. First "ready,<versions>" or "absent,<why>". Each line of standard
+input is "METHOD STEPS [BATCH]"; the answer is "METHOD,STEPS,seconds a step,mean reward of the last
+step", or "METHOD,absent,why".
+Runs whose start is given: "start NAME THETA ORDER LR" begins one from the theta of a file; its
+steps take the contexts, counted from 1, that the file ORDER names, BATCH a step (0: none); drawn
+ones if ORDER is -. "continue NAME" makes the next steps be of that run, "save NAME PATH" writes its
+theta. All are answered.
 """
 import copy
 import os
@@ -51,44 +53,72 @@ def main():
             return rows[rows > 0] - 1
 
         def search(self, query):
+            if cuda:
+                return torch.topk(query @ self.items.T, torch_methods.K, dim=1)
             scores, ids = map(torch.from_numpy, self.graph.search(query.numpy(), torch_methods.K))
             return scores.masked_fill_(ids < 0, -np.inf), ids  # the graph may find fewer
 
-    def steps_of(method, steps):
-        if method == "mixture" and Problem.graph is None:
-            if faiss is None:
-                return f"{method},absent,python3-faiss is absent"
-            Problem.graph = graph_of(now.items.numpy(), graph_path, limit)
-        if method == "mixture" and now.graph.ntotal < now.P:
-            return f"{method},absent,its graph has {now.graph.ntotal} of {now.P} items so far"
-        start = time.perf_counter()
-        for _ in range(steps):
-            reward = torch_methods.METHODS[method](now, BATCH).item()
-        seconds = (time.perf_counter() - start) / steps
-        return f"{method},{steps},{seconds:.9g},{reward:.5f}"
+    def clock():
+        if cuda:
+            torch.cuda.synchronize()
+        return time.perf_counter()
 
-    threads, graph_path, limit = int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
-    torch.set_num_threads(threads)
-    if faiss is not None:
-        faiss.omp_set_num_threads(threads)
-    now, runs = Problem(sys.argv[1], SAMPLES, "cpu"), {}
-    print(f"ready,torch {torch.__version__},faiss {faiss.__version__ if faiss else 'absent'}",
-          flush=True)
+    def why_not(method):
+        if cuda or method != "mixture":
+            return None
+        if faiss is None:
+            return "python3-faiss is absent"
+        if Problem.graph is None:
+            Problem.graph = graph_of(now.items.numpy(), sys.argv[3], float(sys.argv[4]))
+        if now.graph.ntotal < now.P:
+            return f"its graph has {now.graph.ntotal} of {now.P} items so far"
+        return None
+
+    def steps_of(method, steps, batch=BATCH):
+        why = why_not(method)
+        try:
+            start = clock()
+            for _ in range(steps if why is None else 0):
+                reward = torch_methods.METHODS[method](now, batch)
+            seconds = (clock() - start) / steps
+        except RuntimeError as error:
+            if "out of memory" not in str(error):
+                raise
+            torch.cuda.empty_cache()
+            why = "out of memory"
+        if why is not None:
+            return f"{method},absent,{why}"
+        return f"{method},{steps},{seconds:.9g},{reward.item():.5f}"
+
+    cuda = sys.argv[2] == "cuda"
+    if cuda:
+        if not torch.cuda.is_available():
+            return "torch sees no card"
+        about, samples = torch.cuda.get_device_name(), int(sys.argv[3])
+    else:
+        torch.set_num_threads(int(sys.argv[2]))
+        about, samples = f"faiss {faiss.__version__ if faiss else 'absent'}", SAMPLES
+        if faiss is not None:
+            faiss.omp_set_num_threads(int(sys.argv[2]))
+    now, runs = Problem(sys.argv[1], samples, "cuda" if cuda else "cpu"), {}
+    print(f"ready,torch {torch.__version__},{about}", flush=True)
     for line in sys.stdin:
         first, *words = line.split()
         if first == "start":
             name, theta, order, rate = words
-            runs[name] = copy.copy(now)
-            runs[name].begin(torch.from_numpy(np.load(theta)), float(rate))
-            order = np.load(order).astype(np.int64)
-            runs[name].order, runs[name].step = torch.from_numpy(order).reshape(-1, BATCH), 0
+            run = runs[name] = copy.copy(now)
+            run.begin(torch.from_numpy(np.load(theta)).to(run.device), float(rate))
+            run.order, run.step = None, 0
+            if order != "-":
+                run.order = torch.from_numpy(np.load(order).astype(np.int64)).reshape(-1, BATCH)
         elif first == "continue":
             now = runs[words[0]]
         elif first == "save":
             runs[words[0]].save(words[1])
         else:
-            first = steps_of(first, int(words[0]))
+            first = steps_of(first, *map(int, words))
         print(first, flush=True)
+    return None
 
 
 try:
@@ -99,7 +129,6 @@ try:
     import faiss
 except ImportError:
     faiss = None
-if torch is None:
-    print("absent,python3-torch", flush=True)
-else:
-    main()
+absent = "python3-torch" if torch is None else main()
+if absent is not None:
+    print(f"absent,{absent}", flush=True)
