@@ -3,7 +3,7 @@ local bench = require "bench"
 local screen = {}
 
 function screen.view()
-  local p <close> = assert(io.popen(("%s %s rows rounds=3 seconds=%g"):format(bench.fopo,
+  local p <close> = assert(io.popen(("%s %s rounds=3 seconds=%g"):format(bench.fopo,
     bench.path("view.lua"), 10 * bench.options.sample)))
   for line in p:lines() do
     local dim, size, own, drawn = line:match("^(%d+),([^,]*),([^,]*),([^,]*)$")
