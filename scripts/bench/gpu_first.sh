@@ -164,7 +164,9 @@ do_profile() {
 }
 
 do_reward() {
-  fopo scripts/bench/gpu_reward.lua ${emulated:+fraction=0.002 dim=10 steps=4 limit=2}
+  fopo scripts/bench/run.lua reward device=cuda files= large=no twin=0.05 seeds=1 limit=15 \
+    ${emulated:+twin=0.003 steps=2 limit=2 test=100} || return
+  ! grep -q '^reward: skipped' "$out/reward.log" || return 77
 }
 
 step() {

@@ -10,7 +10,9 @@
 -- built before, and every evaluation are not in them; the order by norm of a head is, as its first
 -- step finds it. A row that is cut by `limit`, or ends below the 95 %, gives a lower bound.
 --
--- Worlds: the files below `folder`, split as the studies split theirs, and their large world.
+-- Worlds: the files below `folder`, split as the studies split theirs, their large world, and a
+-- twin of Twitch. With device=cuda ours and PyTorch's are on the card, where PyTorch draws its
+-- contexts.
 local fopo = require "fopo"
 local bench = require "bench"
 local world = require "world"
@@ -122,7 +124,8 @@ end
 -- One of ours.
 local function ours(w, method, seed)
   local gradient = method[2](w.items, w.index)
-  local t = study.trainer(w, gradient, {seed = seed, lr = LR, rows = method.rows})
+  local t = study.trainer(w, gradient, {seed = seed, lr = LR, rows = method.rows,
+                                        device = bench.options.device})
   return {reward = function() return w.reward(t.policy) end,
           head = function() return world.head(t) end,
           run = function(steps)
@@ -141,6 +144,7 @@ local function theirs(w, worker, seed)
     for j = 1, 32 do rows[#rows + 1] = j <= batch.cols and batch:get(1, j) or 0 end
   end
   fopo.array.from(rows):save(order)
+  if bench.options.device == "cuda" then order = "-" end
   worker:ask(("start %d %s %s %g"):format(seed, theta, order, LR))
   return {reward = function()
             worker:ask(("save %d %s"):format(seed, theta))
@@ -164,16 +168,17 @@ local function torch(w)
   world.export(w.folder, w.items, w.split.train, w.split.train.n)
   local graph = ("%s/graph-%s-%d-%d-%d.faiss"):format(bench.folder, w.name:gsub("[^%w]", "_"),
                                                      w.items.rows, DIM, w.split.train.n)
-  local worker, why = bench.worker(("%s %s %d %s %g"):format(bench.script("torch_baseline.py"),
-    w.folder, bench.options.threads, graph, bench.options.graph_limit))
+  local where = ("%d %s %g"):format(bench.options.threads, graph, bench.options.graph_limit)
+  if bench.options.device == "cuda" then where = "cuda " .. S end
+  local worker, why = bench.worker(("%s %s %s"):format(bench.script("torch_baseline.py"), w.folder,
+                                                       where))
   if not worker then
     bench.note("%s: PyTorch skipped: %s is absent; PYTHON= may name an interpreter that has it",
                w.name, why)
     return nil
   end
-  bench.say("graph by FAISS over %d items", w.items.rows)
   local seconds, answer = bench.time(function() return worker:ask("mixture 1") end)
-  bench.note("%s: %s; its graph was built or read in %.0f s", w.name, worker.about, seconds)
+  bench.note("%s: %s; ready, with its graph, in %.0f s", w.name, worker.about, seconds)
   if answer[2] ~= "absent" then return worker end
   bench.note("%s: PyTorch's mixture skipped: %s", w.name, answer[3])
   worker:stop()
@@ -265,6 +270,8 @@ local reward = {}
 
 function reward.reward()
   local o = bench.options
+  local ok, why = pcall(require("fopo.native").device, o.device)
+  if not ok then return bench.note("skipped: %s", (tostring(why):gsub("^.-:%d+: ", ""))) end
   for _, path in ipairs(files()) do
     bench.say("%s", path)
     local w = study.world(path, {dim = DIM, min_items = 10})
@@ -277,6 +284,13 @@ function reward.reward()
     local w = study.world("large", {dim = DIM, scale = o.scale})
     w.steps = 4 * o.steps
     measure(w)
+  end
+  if o.twin > 0 then
+    local split = fopo.data.synthetic{like = "twitch", fraction = o.twin, seed = 3}:sessions{
+      min_items = 10, valid = 0, test = 0.1, seed = 5}
+    local items = fopo.embed.svd(split.train, {dim = DIM})
+    measure{name = "twin of Twitch", split = split, items = items, index = fopo.index.norm(items),
+            steps = 4 * o.steps}
   end
 end
 

@@ -42,6 +42,8 @@
 --   seeds=1,2,3       reward: of theta and of the order of contexts
 --   steps=1000        reward: of a row on files; four times as many in the large world
 --   test=10000        reward: at most so many test contexts are judged
+--   twin=0            reward: a twin of so much of Twitch, too
+--   device=cpu        reward: or cuda
 --   batches=32,1024   gpu: contexts of a step
 --   samples=1000      gpu: draws of a context
 --   enough=300        gpu: seconds after which no further case begins
@@ -62,6 +64,7 @@ local words
 bench.options, words = script.options{
   rounds = 5, limit = 60, scale = 1, threads = 2, torch = true, index = "norm", data = "made",
   folder = "", large = true, seeds = {1, 2, 3}, steps = 1000, test = 10000,
+  twin = 0, device = "cpu",
   files = {"amazon-book-ngcf/test.txt.gz", "gowalla-ngcf/test.txt", "citeulike-a/users.dat",
            "movietweetings-100k/ratings.dat"},
   dims = {10, 100, 1000}, graph_items = 50000, graph_limit = 300, sample = 0.4, settle = 0.05,
