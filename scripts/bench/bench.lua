@@ -29,22 +29,21 @@ function bench.values_of(command)
   return line and split(line), why
 end
 
-local function run(command)
+function bench.run(command)
   local ok, _, code = os.execute(command)
   if not ok then error(("%s: failed with code %s"):format(command, code), 0) end
 end
-bench.run = run
 
 -- Compiles a file of this folder for this machine and returns the program's path. `libraries` may
 -- name further files; "src/..." is one of fopo's own.
 function bench.program(file, libraries)
   local out = bench.folder .. "/bin/" .. file:gsub("%.%w+$", "")
   if not built[out] then
-    run("mkdir -p " .. bench.folder .. "/bin")
+    bench.run("mkdir -p " .. bench.folder .. "/bin")
     local compiler = file:find("%.cc$") and "g++ -std=c++17" or "gcc -std=c11 -D_GNU_SOURCE"
     local src = here .. "../../src/"
-    run(("%s -O3 -march=native -fopenmp -pthread -I%s -o %s %s%s %s"):format(compiler, src, out,
-      here, file, ((libraries or ""):gsub("%f[%w]src/", src))))
+    bench.run(("%s -O3 -march=native -fopenmp -pthread -I%s -o %s %s%s %s"):format(compiler, src,
+      out, here, file, ((libraries or ""):gsub("%f[%w]src/", src))))
     built[out] = true
   end
   return out
@@ -57,16 +56,14 @@ function bench.script(file)
                                                                          here, file)
 end
 function bench.path(file) return here .. file end
+bench.forget = os.remove
 
--- Writes items [P, L] with heavy-tailed norms and returns the path of the .npy; bench.forget()
--- removes it.
+-- Writes items [P, L] with heavy-tailed norms; the path of the .npy, which bench.forget removes.
 function bench.items_file(P, L)
   local path = ("%s/items-%d-%d.npy"):format(bench.folder, P, L)
-  run(("%s items %d %d 1 %s"):format(bench.program("world.c", "-lm"), P, L, path))
+  bench.run(("%s items %d %d 1 %s"):format(bench.program("world.c", "-lm"), P, L, path))
   return path
 end
-
-function bench.forget(path) os.remove(path) end
 
 -- ---- workers: programs that answer one line to each line ----
 
@@ -77,7 +74,7 @@ worker.__index = worker
 function bench.worker(command)
   counter = counter + 1
   local fifo = ("%s/answers-%d.fifo"):format(bench.folder, counter)
-  run(("rm -f %s; mkfifo %s"):format(fifo, fifo))
+  bench.run(("rm -f %s; mkfifo %s"):format(fifo, fifo))
   local questions = assert(io.popen(("exec %s > %s"):format(command, fifo), "w"))
   local answers = assert(io.open(fifo, "r"))
   os.remove(fifo)

@@ -169,18 +169,10 @@ do_reward() {
   ! grep -q '^reward: skipped' "$out/reward.log" || return 77
 }
 
-step() {
-  case $1 in
-    build) do_build ;;
-    ops) do_ops ;;
-    curves) do_curves ;;
-    sanitizer) do_sanitizer "$2" ;;
-    bench32) do_bench 32 $(($2 - 60)) ;;
-    bench1024) do_bench 1024 $(($2 - 60)) ;;
-    profile) do_profile ;;
-    reward) do_reward ;;
-  esac
-}
+do_bench32() { do_bench 32 $(($1 - 60)); }
+do_bench1024() { do_bench 1024 $(($1 - 60)); }
+
+step() { "do_$1" "$2"; }
 
 # ---- results ----
 
@@ -215,8 +207,8 @@ run_step() {
   seconds=$((left < most ? left : most))
   echo "$name, at most $seconds s ..."
   : >"$out/$name.log"
-  export -f step do_build do_ops do_curves do_sanitizer do_bench do_profile do_reward \
-    test_program fopo make_fopo
+  export -f step do_build do_ops do_curves do_sanitizer do_bench do_bench32 do_bench1024 \
+    do_profile do_reward test_program fopo make_fopo
   export state emulated out
   timeout -k 5 "$seconds" bash -c "step $name $seconds" </dev/null 2>&1 | tee -a "$out/$name.log"
   status=${PIPESTATUS[0]}

@@ -2,6 +2,7 @@
 --
 --   ./fopo scripts/bench/memory_child.lua items.npy uniform|mixture|reinforce P  (by memory.lua)
 local fopo = require "fopo"
+package.path = arg[0]:match("^(.*/)") .. "../tools/?.lua;" .. package.path
 local path, method, P = arg[1], arg[2], math.tointeger(tonumber(arg[3]))
 
 local items = fopo.array.load(path)
@@ -11,8 +12,7 @@ local gradient
 if method == "reinforce" then
   gradient = fopo.gradient.reinforce{samples = 1000, baseline = "mean"}
 elseif method == "mixture" then
-  gradient = fopo.gradient.snis{samples = 1000,
-    proposal = fopo.proposal.mixture{index = fopo.index.norm(items), k = 256, epsilon = 0.8}}
+  gradient = require("script").mixture(fopo.index.norm(items))
 else
   gradient = fopo.gradient.snis{samples = 1000}
 end

@@ -106,8 +106,6 @@ local function methods(index, reinforce, items)
   return list
 end
 
-local function threads() return bench.options.threads end
-
 -- It reads what the trainers of these sessions draw in their first steps.
 local function roofline(P, L, sessions)
   local draws = "-lopenblas -lm"
@@ -115,12 +113,12 @@ local function roofline(P, L, sessions)
     draws = ("src/core/%s.c %s"):format(name, draws)
   end
   return assert(bench.worker(("%s %d %d %d %d %d %d %d"):format(
-    bench.program("roofline.c", draws), P, L, B, S, threads(), sessions.n, world.seed)))
+    bench.program("roofline.c", draws), P, L, B, S, bench.options.threads, sessions.n, world.seed)))
 end
 
 local function gemm(P, L)
   return assert(bench.worker(("%s %d %d %d %d"):format(bench.program("gemm.c", "-lopenblas"), P, L,
-                                                       B, threads())))
+                                                       B, bench.options.threads)))
 end
 
 -- PyTorch's cases where PyTorch is there: its worker, and {name, measure} of each method.
@@ -129,8 +127,8 @@ local function torch(P, L, items, sessions)
   local folder = bench.folder .. "/torch"
   world.export(folder, items, sessions, 10000)
   local worker, why = bench.worker(("%s %s %d %s/graph-%s-%d-%d.faiss %g"):format(
-    bench.script("torch_baseline.py"), folder, threads(), bench.folder, bench.options.data, P, L,
-    bench.options.graph_limit))
+    bench.script("torch_baseline.py"), folder, bench.options.threads, bench.folder,
+    bench.options.data, P, L, bench.options.graph_limit))
   bench.forget(folder .. "/items.npy")
   if not worker then
     bench.note("PyTorch skipped: %s is absent; PYTHON= may name an interpreter that has it", why)
@@ -228,21 +226,19 @@ function steps.steps()
     row(L, s, HEAD, "REINFORCE", true)
     for _, fast in ipairs(FAST) do
       row(L, s, fast[1], "REINFORCE", true, L == 100 and 100 or nil)
+      row(L, s, fast[1], "torch mixture", true, 20)
     end
     row(L, s, DEFAULT, "REINFORCE", true)
     row(L, s, DEFAULT, BY_HAND, false, 1.2)
     row(L, s, BY_MASS, "REINFORCE", true)
     for _, shared in ipairs(SHARED) do
       row(L, s, shared[1], "REINFORCE", true, L == 100 and shared.target or nil)
+      row(L, s, shared[1], "torch mixture", true, L == 100 and 60 or nil)
     end
     row(L, s, HEAD, "torch mixture", true)
     for _, by_mass in ipairs{DEFAULT, BY_MASS} do
       row(L, s, by_mass, "torch mixture", true, L == 100 and 60 or nil)
     end
-    for _, shared in ipairs(SHARED) do
-      row(L, s, shared[1], "torch mixture", true, L == 100 and 60 or nil)
-    end
-    for _, fast in ipairs(FAST) do row(L, s, fast[1], "torch mixture", true, 20) end
     row(L, s, "REINFORCE", "torch reinforce", true)
     row(L, s, "uniform", "torch uniform", true)
     for _, what in ipairs{"mixture", MASS, "uniform"} do

@@ -1,5 +1,5 @@
-"""The methods of torch_methods.py, timed. Reads items.npy [P, L], contexts.npy [N, L], y_ids.npy and
-y_counts.npy.
+"""The methods of torch_methods.py, timed. Reads items.npy [P, L], contexts.npy [N, L], y_ids.npy
+and y_counts.npy.
 
     torch_baseline.py FOLDER THREADS GRAPH LIMIT    on the CPU: candidates come from FAISS's graph
     torch_baseline.py FOLDER cuda SAMPLES           on a card: from scoring every item and topk

@@ -54,7 +54,7 @@ end
 -- The reward of a in per cent of that of b, less 100.
 local function gain(a, b) return 100 * (a.reward / b.reward - 1) end
 
-local function mean_of(rows, column) return (shown.over_seeds(rows, column)) end
+local mean_of = shown.mean
 
 -- A number of a rule: what it is, its values by seed, the bound and the side it must be on.
 local function number(what, list, side, bound, form)
@@ -218,13 +218,19 @@ local function varied(rows, column, fixed)
   return list
 end
 
+-- The time of a step at the largest value of a column against that at the smallest.
+local function cost_of(letter, column, fixed, bound)
+  return function(rows)
+    local few, many, a, b = ends_of(varied(rows, column, fixed), column)
+    if not few then return {} end
+    return {number(("%s = %d / %d"):format(letter, b, a), by_seed(many, few, ratio("ms_step")),
+                   "<=", bound, "%.2f")}
+  end
+end
+
 claim("time of K", "cost", "K hardly changes the time",
-  "time of a step at the largest K / that at the smallest, at most 1.5", function(rows)
-  local few, many, a, b = ends_of(varied(rows, "k", "samples"), "k")
-  if not few then return {} end
-  return {number(("K = %d / %d"):format(b, a), by_seed(many, few, ratio("ms_step")), "<=", 1.5,
-                 "%.2f")}
-end)
+  "time of a step at the largest K / that at the smallest, at most 1.5",
+  cost_of("K", "k", "samples", 1.5))
 
 claim("better with S", "rq4", "better with S",
   "reward at the largest S above that at the smallest", function(rows)
@@ -235,12 +241,8 @@ claim("better with S", "rq4", "better with S",
 end)
 
 claim("cost of S", "cost", "at little cost",
-  "time of a step at the largest S / that at the smallest, at most 2", function(rows)
-  local few, many, a, b = ends_of(varied(rows, "samples", "k"), "samples")
-  if not few then return {} end
-  return {number(("S = %d / %d"):format(b, a), by_seed(many, few, ratio("ms_step")), "<=", 2,
-                 "%.2f")}
-end)
+  "time of a step at the largest S / that at the smallest, at most 2",
+  cost_of("S", "samples", "k", 2))
 
 -- ---- RQ0: fixed items
 

@@ -127,6 +127,23 @@ local function run_missing(e, found, f, todo, o)
   end
 end
 
+-- Prints the table of the rows of a file, and draws the curves that e.show makes of them.
+local function show(e, found, rows, o, f)
+  local first = rows[1]
+  if not first then script.misuse("%s has none of these runs", f.path) end
+  local title = ("%s on %s (%s): %d items, %d contexts, %d test sessions, seeds %s"):format(e.title,
+    found.name, found.source, first.items, first.contexts, first.test,
+    table.concat(paper.values(rows, "seed"), ", "))
+  if e.prepare then e.prepare(rows) end
+  local curves, note = e.show(rows, o)
+  local lines = tables.of(e, rows)
+  print(("\n%s\n%s\n%s"):format(title, fopo.report.table(lines), note or ""))
+  local path = f.start .. ".svg"
+  if shown.figure(path, e, found.name, curves) then print("drawn in " .. path) end
+  print("kept in " .. f.path)
+  io.stdout:flush()
+end
+
 local function run_worlds(e, o)
   for _, name in ipairs(o.worlds) do
     local found = worlds.find(name, o)
@@ -136,7 +153,7 @@ local function run_worlds(e, o)
     io.stderr:write(("%s on %s (%s): %d runs, %d of them kept in %s\n"):format(e.name,
       found.name, found.source, #plan, #plan - #todo, f.path))
     if #todo > 0 and o.run then run_missing(e, found, f, todo, own) end
-    shown.show(e, found, chosen(plan, f), own, f)
+    show(e, found, chosen(plan, f), own, f)
   end
 end
 

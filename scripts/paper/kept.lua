@@ -58,16 +58,13 @@ local function rows_of(line)
   return rows
 end
 
-local function is_of(g, other)
-  return g.world == other.world and g.source == other.source and g.experiment == other.experiment
-         and g.settings == other.settings
-end
+local function name_of(g) return g.world .. g.source .. g.experiment .. g.settings end
 
-local function found_in(groups, other)
-  for i, g in ipairs(groups) do
-    if is_of(g, other) then return i end
-  end
-  return #groups + 1
+-- The place of a group in the list, or that behind its end.
+local function found_in(groups, group_or_line)
+  local i = 1
+  while groups[i] and name_of(groups[i]) ~= name_of(group_or_line) do i = i + 1 end
+  return i
 end
 
 -- What the table at a path has of each experiment in each world, {world =, source =, experiment =,

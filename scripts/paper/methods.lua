@@ -100,7 +100,7 @@ function methods.trainer(world, c, o)
   local pi = make{items = items, preset = "paper", temperature = c.temperature, seed = c.seed,
                   train_items = c.learnt == "yes"}
   local with = setmetatable({k = math.min(c.k or 1, items.rows)}, {__index = c})
-  local index = function() return (world:index(c.index)) end
+  local index = function() return world:index(c.index) end
   if c.learnt == "yes" then -- its index is brought up to date, so it is this policy's own
     index = function() return worlds.indexes[c.index](pi:items()) end
   end

@@ -18,6 +18,7 @@ local reasons = require "reasons"
 local script = require "script"
 local shown = require "shown"
 local tables = require "tables"
+local text = require "fopo.base.text"
 
 local o, folders = script.options{to = "runs/paper/report", notes = "", figures = {"all"}}
 if #folders == 0 then folders = {"runs/paper"} end
@@ -89,21 +90,11 @@ end
 
 -- Prose in lines of at most 100 characters; an empty line ends a paragraph, "- " begins a point.
 local function filled(prose)
-  local out, line = {}, ""
-  local function close()
-    if line ~= "" then out[#out + 1] = line end
-    line = ""
+  local parts = {}
+  for part in (prose:gsub("([^\n])\n%- ", "%1\n\n\0- ") .. "\n\n"):gmatch("(.-)\n\n") do
+    parts[#parts + 1] = text.fill(part, 100, "")
   end
-  for given in (prose .. "\n"):gmatch("(.-)\n") do
-    if given == "" or given:find("^%- ") then close() end
-    if given == "" then out[#out + 1] = "" end
-    for word in given:gmatch("%S+") do
-      if #line + 1 + #word > 100 then close() end
-      line = line == "" and word or line .. " " .. word
-    end
-  end
-  close()
-  return table.concat(out, "\n")
+  return (table.concat(parts, "\n\n"):gsub("\n\n\0", "\n"))
 end
 
 local markdown = tables.markdown
@@ -201,7 +192,7 @@ local function put_experiment(w, e)
                 .. (e.dim and (" at L = %d"):format(e.dim) or "")
   if experiment.prepare then experiment.prepare(e.rows) end
   local figure = w.slug .. "-" .. name .. (e.dim and ("-%d"):format(e.dim) or "")
-  for _, row in ipairs(tables.last(e.rows)) do seconds = seconds + (row.seconds or 0) end
+  for _, row in ipairs(shown.last(e.rows)) do seconds = seconds + (row.seconds or 0) end
   say("### %s: %s\n", w.title, title)
   local about = ("%s items, %s training and %s test sessions; seeds %s; %s of training; %s; %s."):
     format(tables.count(first.items), tables.count(first.contexts), tables.count(first.test),

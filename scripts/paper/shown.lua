@@ -1,5 +1,4 @@
 -- Tables and figures of the rows of an experiment.
-local fopo = require "fopo"
 local kept = require "kept"
 local script = require "script"
 
@@ -111,33 +110,11 @@ function shown.usual(rows, column)
   return best
 end
 
--- Draws the curves of an experiment in a world, if gnuplot is there and there are any.
+-- Draws the curves of an experiment in a world, if there are any; whether it did.
 function shown.figure(path, e, world, curves)
   if not curves or #curves == 0 then return false end
-  if not os.execute("command -v gnuplot >/dev/null") then
-    print("no figure " .. path .. ": gnuplot is not installed")
-    return false
-  end
   curves.title = curves.title or ("%s, %s"):format(e.title, world)
-  fopo.plot.save(path, curves)
-  return true
-end
-
--- Prints the table of the rows of a file, and draws the curves that e.show makes of them.
-function shown.show(e, found, rows, o, f)
-  local first = rows[1]
-  if not first then script.misuse("%s has none of these runs", f.path) end
-  local title = ("%s on %s (%s): %d items, %d contexts, %d test sessions, seeds %s"):format(e.title,
-    found.name, found.source, first.items, first.contexts, first.test,
-    table.concat(shown.values(rows, "seed"), ", "))
-  if e.prepare then e.prepare(rows) end
-  local curves, note = e.show(rows, o)
-  local lines = require("tables").of(e, rows)
-  print(("\n%s\n%s\n%s"):format(title, fopo.report.table(lines), note or ""))
-  local path = f.start .. ".svg"
-  if shown.figure(path, e, found.name, curves) then print("drawn in " .. path) end
-  print("kept in " .. f.path)
-  io.stdout:flush()
+  return script.figure(path, curves)
 end
 
 return shown

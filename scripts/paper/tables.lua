@@ -2,16 +2,7 @@
 local script = require "script"
 local shown = require "shown"
 
-local tables = {last = shown.last}
-
--- 790000 as "790,000".
-function tables.count(n)
-  local text = ("%d"):format(n)
-  local head = #text % 3
-  local groups = {head > 0 and text:sub(1, head) or nil}
-  for i = head + 1, #text, 3 do groups[#groups + 1] = text:sub(i, i + 2) end
-  return table.concat(groups, ",")
-end
+local tables = {count = require("fopo.base.text").count}
 
 function tables.seeds(rows)
   local list = shown.values(rows, "seed")
@@ -48,12 +39,6 @@ local function cell(rows, name, form)
   return (form .. " (" .. form .. " to " .. form .. ")"):format(list[1], low, high)
 end
 
-local function plain(rows, name, form)
-  local list = {}
-  for _, row in ipairs(rows) do list[#list + 1] = row[name] end
-  return #list > 0 and form:format((script.mean(list))) or ""
-end
-
 -- The method of a row; a mixture by its eps.
 local function method(row)
   if row.method == "mixture" and row.epsilon then return ("mixture, eps %g"):format(row.epsilon) end
@@ -75,7 +60,7 @@ function tables.value(title, name, form)
   return {title, function(rows) return cell(rows, name, form) end}
 end
 function tables.mean(title, name, form)
-  return {title, function(rows) return plain(rows, name, form) end}
+  return {title, function(rows) return shown.plain(rows, name, form) end}
 end
 tables.reward = tables.value("R_test", "reward", "%.4f")
 tables.ms = tables.value("ms/step", "ms_step", "%.3g")

@@ -106,15 +106,11 @@ local build = {
 }
 worlds.indexes = build
 
--- The index of a kind over the embeddings asked for last, and the seconds of its construction.
+-- The index of a kind over the embeddings asked for last.
 function world:index(kind)
   local indexes = self.made.indexes
-  if not indexes[kind] then
-    local start = fopo.clock()
-    indexes[kind] = {build[kind](self.made.items)}
-    indexes[kind][2] = fopo.clock() - start
-  end
-  return table.unpack(indexes[kind])
+  indexes[kind] = indexes[kind] or build[kind](self.made.items)
+  return indexes[kind]
 end
 
 return worlds

@@ -14,6 +14,9 @@ function study.options(defaults, quick)
   local o, files, is_quick = script.options(defaults, quick)
   if is_quick then study.suffix = "_quick" end
   if o.worlds then table.move(files, 1, #files, #o.worlds + 1, o.worlds) end
+  for _, size in ipairs{"users", "items", "clusters"} do
+    if o[size] == 0 then o[size] = nil end -- 0: the world's own size
+  end
   return o, files
 end
 
@@ -95,13 +98,9 @@ function study.keep(name, columns, rows)
 end
 
 -- Draws curves into runs/, where gnuplot is.
-function study.figure(name, curves)
+function study.draw(name, curves)
   local path = ("runs/%s%s.svg"):format(name, study.suffix)
-  if not os.execute("command -v gnuplot >/dev/null") then
-    return print("no figure " .. path .. ": gnuplot is not installed")
-  end
-  fopo.plot.save(path, curves)
-  print("drawn in " .. path)
+  if script.figure(path, curves) then print("drawn in " .. path) end
 end
 
 function study.print(title, rows)

@@ -246,7 +246,7 @@ local function figure(name, label, points)
     if #curve.x < 2 then return end
     curves[#curves + 1] = curve
   end
-  study.figure(name, curves)
+  study.draw(name, curves)
 end
 
 figure("defaults_lr", "learning rate",

@@ -39,9 +39,6 @@ local o = study.options(
    min_items = 20},
   {steps = 40, dim = 8, k = 20, samples = 60, tails = {10}, refresh = {1, 5},
    rows = {"float32", "float16"}, budgets = {0}, scale = 0.03, seeds = {1, 2}, worlds = {"narrow"}})
-for _, size in ipairs{"users", "items", "clusters"} do
-  if o[size] == 0 then o[size] = nil end -- 0: the world's own size
-end
 
 -- The methods in the order of the table: {name, gradient(world), rows, and what is in the CSV}.
 local function methods()

@@ -40,9 +40,6 @@ local o = study.options(
    min_items = 10},
   {steps = 40, dim = 8, k = 20, samples = 60, heads = {50, 200}, tails = {10}, scale = 0.03,
    seeds = {1, 2}, worlds = {"narrow"}, min_items = 20})
-for _, size in ipairs{"users", "items", "clusters"} do
-  if o[size] == 0 then o[size] = nil end -- 0: the world's own size
-end
 
 -- {name, gradient} of each method that fits the catalogue, the mixture first.
 local function methods(world)

@@ -149,6 +149,16 @@ function script.where(rows, where)
   return list
 end
 
+-- Draws curves where gnuplot is; whether it did.
+function script.figure(path, curves)
+  if not os.execute("command -v gnuplot >/dev/null") then
+    print("no figure " .. path .. ": gnuplot is not installed")
+    return false
+  end
+  fopo.plot.save(path, curves)
+  return true
+end
+
 -- ---- training for a time
 
 -- Trains for so many seconds of wall time; or, with o.clock = "cpu", for so many seconds of CPU
