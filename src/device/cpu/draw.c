@@ -189,8 +189,9 @@ static void draw_candidates(uint32_t *ids, float *logq, const candidates *c, con
   }
 }
 
-/* Lists in `at` the samples of a tile that draw a candidate and returns their number: stratified,
- * those from `rest` on; else those whose word `which` is at least eps 2^32. */
+/* Lists in `at` the samples of a tile that draw a candidate and returns their number: the samples
+ * from `rest` on if the mixture is stratified, else the samples whose word `which` is at least
+ * eps 2^32. */
 static size_t choose(uint32_t *at, const uint32_t *which, size_t n, const fopo_mixture *m,
                      size_t rest) {
   if (!m->stratified) {

@@ -1,4 +1,4 @@
-/* A head that all contexts share: two dense products over rows that lie together, and the tail.
+/* A head that all contexts share: two dense products over packed rows, and the tail.
  *
  * A unit of work is a panel of up to 32 contexts times a chunk of the head: its scores, their
  * exponentials, and the sums of w and w beta, each relative to the largest score of the unit. The
@@ -38,8 +38,9 @@ static float item_number(const fopo_rows *items, size_t a, size_t i) {
   }
 }
 
-/* In float32 whatever the items are in: the products take more time than any reading of rows. Rows
- * that are asked for in bfloat16 are rounded, so that they are those of a card. */
+/* The rows are stored in float32 whatever the items' type: the products, not the reading of rows,
+ * take the time. If bfloat16 is asked for, they are rounded to it, so that the CPU multiplies the
+ * same numbers as a GPU. */
 int fopo_cpu_pack_head(fopo_device *d, fopo_shared_head *head, const fopo_rows *items, size_t L,
                        fopo_products products) {
   (void)d;

@@ -103,7 +103,8 @@ template <class key>
 __device__ inline void sort_segment(key *keys, size_t base, size_t n, size_t first, size_t last,
                                     bool ascending) {
   size_t i = base + threadIdx.x % WARP, j = i + WARP;
-  key a = i < n ? keys[i] : key{}, b = j < n ? keys[j] : key{}; /* those behind n meet each other */
+  /* lanes past n hold a dummy, which is exchanged with other dummies alone */
+  key a = i < n ? keys[i] : key{}, b = j < n ? keys[j] : key{};
   for (size_t run = first; run <= last; run *= 2) {
     bool a_rises = ((i & run) == 0) == ascending, b_rises = ((j & run) == 0) == ascending;
     if (run > WARP) put_in_order(a, b, a_rises);

@@ -210,29 +210,51 @@ __device__ inline float scale_of(const update &o) {
   return o.u.totals != nullptr ? fopo_update_scale(&o.u, o.u.totals->norm) : o.scale;
 }
 
-__global__ void adam_kernel(float *theta, float *m, float *v, const float *G, update o, float beta1,
-                            float rest1, float beta2, float rest2, float unbias, float eps,
-                            const step_table *steps, size_t n) {
+struct adam_arguments {
+  float *theta, *m, *v; /* [n] */
+  const float *G;       /* [n] */
+  update o;
+  float beta1, rest1, beta2, rest2; /* rest = 1 - beta */
+  float unbias, eps;
+  const step_table *steps;
+  size_t n;
+};
+
+__global__ void adam_kernel(const __grid_constant__ adam_arguments a) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= n || halted(o.u.totals)) return;
+  update o = a.o;
+  float unbias = a.unbias;
+  const step_table *steps = a.steps;
+  if (i >= a.n || halted(o.u.totals)) return;
   if (steps != nullptr) {
     const step_numbers &now = steps->of[steps->at - 1];
     o.lr = now.lr, o.keep = now.keep, unbias = now.unbias;
   }
-  float g = scale_of(o) * G[i] - o.decay * theta[i];
-  m[i] = beta1 * m[i] + rest1 * g;
-  v[i] = beta2 * v[i] + rest2 * g * g;
+  float g = scale_of(o) * a.G[i] - o.decay * a.theta[i];
+  a.m[i] = a.beta1 * a.m[i] + a.rest1 * g;
+  a.v[i] = a.beta2 * a.v[i] + a.rest2 * g * g;
   /* theta = keep theta + lr mhat / (sqrt(vhat) + eps) */
-  theta[i] = o.keep * theta[i] + o.lr * m[i] / (sqrtf(v[i] * unbias) + eps);
+  a.theta[i] = o.keep * a.theta[i] + o.lr * a.m[i] / (sqrtf(a.v[i] * unbias) + a.eps);
 }
 
 int adam(fopo_device *d, const fopo_parameters *x, const float *G, const fopo_adam *o) {
   step_numbers now = step_numbers_of(o);
   update common = update_of(o->u);
   common.lr = now.lr;
-  return launch(d, "adam", ceil_div(x->n, THREADS), THREADS, 0, adam_kernel, x->theta, x->m, x->v,
-                G, common, (float)o->beta1, (float)(1 - o->beta1), (float)o->beta2,
-                (float)(1 - o->beta2), now.unbias, (float)o->eps, steps_on_device(d), x->n);
+  adam_arguments a = {x->theta,
+                      x->m,
+                      x->v,
+                      G,
+                      common,
+                      (float)o->beta1,
+                      (float)(1 - o->beta1),
+                      (float)o->beta2,
+                      (float)(1 - o->beta2),
+                      now.unbias,
+                      (float)o->eps,
+                      steps_on_device(d),
+                      x->n};
+  return launch(d, "adam", ceil_div(x->n, THREADS), THREADS, 0, adam_kernel, a);
 }
 
 __global__ void sgd_kernel(float *theta, float *velocity, const float *G, update o, float momentum,

@@ -183,7 +183,7 @@ __device__ inline void sort_ids(uint32_t *sorted, const uint32_t *ids, size_t n,
 }
 
 /* The item of rank `rank` among the items that are not in sorted [n]: rank plus the number of
- * candidates below it, which are those with sorted[j] - j <= rank. By binary search. */
+ * candidates below it: the number of j with sorted[j] - j <= rank, found by binary search. */
 __device__ inline uint32_t other_of(const uint32_t *sorted, size_t n, uint64_t rank) {
   size_t first = 0;
   while (n > 0) {

@@ -14,7 +14,6 @@ constexpr int FLIGHT = 8;    /* rows that a thread waits for at a time */
 /* out [L] = sum c beta over n samples, in their order. Rows are loaded FLIGHT at a time before the
  * first is used: otherwise each would wait for the one before. Samples of weight 0, as most rewards
  * are, load nothing. */
-
 template <int BYTES, class T>
 __device__ inline void add_rows(float *out, const T *items, size_t ld, const uint32_t *ids,
                                 const float *c, size_t n, size_t L) {
@@ -75,20 +74,28 @@ __global__ void rows_finish_kernel(float *V, const float *partial, const float *
   }
 }
 
-/* V [B, L] from c [B, S]; partial [B, ceil(S / CHUNK), L] is scratch. */
+/* V = sum c beta for each context, less rbar mean if mean is not NULL, rbar being in stats. */
+struct row_sums {
+  float *V;            /* [B, L] */
+  float *partial;      /* [B, ceil(S / CHUNK), L] scratch */
+  const uint32_t *ids; /* [B, S] */
+  const float *c;      /* [B, S] */
+  const float *mean;   /* [B, L] or NULL */
+  const float *stats;  /* [B, FOPO_STATS]; read with mean alone */
+  size_t B, S, L;
+};
+
 template <class T>
-static int sum_rows_as(fopo_device *d, float *V, float *partial, const void *items, size_t ld,
-                       const uint32_t *ids, const float *c, const float *mean, const float *stats,
-                       size_t B, size_t S, size_t L) {
-  size_t chunks = ceil_div(S, CHUNK);
+static int sum_rows_as(fopo_device *d, const row_sums &x, const void *items, size_t ld) {
+  size_t B = x.B, S = x.S, L = x.L, chunks = ceil_div(S, CHUNK);
   int bytes = load_bytes<T>(items, ld, L);
   size_t wanted = ceil_div(L, (size_t)bytes / sizeof(T)); /* threads that have something to add */
   unsigned threads = (unsigned)least(rounded_up(wanted, WARP), THREADS);
-  int status = launch(d, "the sums of rows", B * chunks, threads, 0, rows_kernel<T>, partial,
-                      static_cast<const T *>(items), ld, bytes, ids, c, S, L, (unsigned)chunks);
+  int status = launch(d, "the sums of rows", B * chunks, threads, 0, rows_kernel<T>, x.partial,
+                      static_cast<const T *>(items), ld, bytes, x.ids, x.c, S, L, (unsigned)chunks);
   if (status != FOPO_OK) return status;
-  return launch(d, "the sums of rows", B, THREADS, 0, rows_finish_kernel, V, (const float *)partial,
-                mean, stats, L, (unsigned)chunks);
+  return launch(d, "the sums of rows", B, THREADS, 0, rows_finish_kernel, x.V,
+                (const float *)x.partial, x.mean, x.stats, L, (unsigned)chunks);
 }
 
 size_t sum_rows_scratch(size_t B, size_t S, size_t L) { return B * ceil_div(S, CHUNK) * L; }
@@ -108,14 +115,11 @@ int reserve_sums(fopo_device *d, float **scratch, float **c, const fopo_estimate
 
 int sum_rows(fopo_device *d, float *V, float *scratch, const fopo_rows *items, const uint32_t *ids,
              const float *c, size_t B, size_t S, size_t L) {
+  row_sums x = {V, scratch, ids, c, nullptr, nullptr, B, S, L};
   switch (items->type) {
-  case FOPO_FLOAT16:
-    return sum_rows_as<fp16>(d, V, scratch, items->x, items->ld, ids, c, nullptr, nullptr, B, S, L);
-  case FOPO_BFLOAT16:
-    return sum_rows_as<bf16>(d, V, scratch, items->x, items->ld, ids, c, nullptr, nullptr, B, S, L);
-  default:
-    return sum_rows_as<float>(d, V, scratch, items->x, items->ld, ids, c, nullptr, nullptr, B, S,
-                              L);
+  case FOPO_FLOAT16: return sum_rows_as<fp16>(d, x, items->x, items->ld);
+  case FOPO_BFLOAT16: return sum_rows_as<bf16>(d, x, items->x, items->ld);
+  default: return sum_rows_as<float>(d, x, items->x, items->ld);
   }
 }
 
@@ -147,8 +151,8 @@ int reinforce(fopo_device *d, const fopo_estimate *e, const fopo_samples *sample
   status = launch(d, "rewards less their mean", B, THREADS, 0, reinforce_kernel, c, e->stats,
                   samples->r, mean == nullptr, S);
   if (status != FOPO_OK) return status;
-  return sum_rows_as<float>(d, e->V, partial, items.x, items.ld, samples->ids, c, mean, e->stats, B,
-                            S, L);
+  row_sums x = {e->V, partial, samples->ids, c, mean, e->stats, B, S, L};
+  return sum_rows_as<float>(d, x, items.x, items.ld);
 }
 
 } // namespace gpu

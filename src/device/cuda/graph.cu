@@ -1,11 +1,11 @@
 /* A step as a CUDA graph: recorded once by capturing the stream, then launched by one call, which
  * saves the cost of its launches; and STEPS_A_GRAPH such steps, one behind the other, as another.
  *
- * Kernels, shapes and addresses are the same from step to step. The numbers that differ are
- * read from device memory (struct step_table), where replay puts those of all its steps before the
- * first launch; the kernels count the steps. They are those of a step that is not recorded, and so
- * are its bits. FOPO_RECORD=0 switches
- * recording off, for measurements and for tools, and so does a profile (profile.cu). */
+ * Kernels, shapes and addresses are the same from step to step. The numbers that differ are read
+ * from device memory (struct step_table), where replay puts those of all its steps before the first
+ * launch; the kernels count the steps. A recorded step has the same numbers as one that is not
+ * recorded, and so the same bits. FOPO_RECORD=0 switches recording off, for measurements and for
+ * tools, and so does a profile (profile.cu). */
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
@@ -44,7 +44,7 @@ int start_recording(fopo_device *d) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE, "recording is switched off by FOPO_GPU_PROFILE");
   }
   drop_graph(d);
-  /* from here on launches in the stream are added to the graph and not executed */
+  /* capture: from here on launches in the stream are added to the graph and not executed */
   status = check(cudaStreamBeginCapture(of(d)->stream, cudaStreamCaptureModeThreadLocal),
                  "recording a step");
   of(d)->recording = status == FOPO_OK;
@@ -79,6 +79,7 @@ int stop_recording(fopo_device *d, int keep) {
   cudaGraph_t graph = nullptr;
   if (!s->recording) return FOPO_OK;
   s->recording = false;
+  /* the captured step, then a graph of one step and one of STEPS_A_GRAPH, ready for launches */
   int status = check(cudaStreamEndCapture(s->stream, &graph), "recording a step");
   if (status == FOPO_OK && keep) status = make_ready(&s->graph, graph);
   if (status == FOPO_OK && keep) status = chain(&s->many_steps, graph);
@@ -103,8 +104,10 @@ int replay(fopo_device *d, const fopo_replayed *steps, size_t n, size_t *done) {
   *done = 0;
   int status = alive();
   if (status != FOPO_OK || s->graph == nullptr) return status;
+  /* what differs from step to step goes to the card: the steps [n] behind the counter */
   step_table table = table_of(steps, n);
   status = put(d, s->steps, &table, offsetof(step_table, of) + n * sizeof *table.of);
+  /* launches, by STEPS_A_GRAPH steps as long as there are so many */
   while (status == FOPO_OK && *done < n) {
     bool many = n - *done >= STEPS_A_GRAPH;
     status = check(cudaGraphLaunch(many ? s->many_steps : s->graph, s->stream), "recorded steps");

@@ -212,7 +212,7 @@ struct rewarded {
   float reward;
 };
 
-/* How many items of context b may earn something; those outside the head count. */
+/* How many items of a context may earn something, inside the head or not. */
 __device__ inline size_t count_rewarded(const sparse_reward &s, uint32_t row) {
   size_t hits = s.indptr != nullptr ? s.indptr[row + 1] - s.indptr[row] : 0;
   return hits + (s.credit.action != nullptr ? 1 : 0);

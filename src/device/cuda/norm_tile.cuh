@@ -79,7 +79,7 @@ __device__ inline float lowest_of(uint64_t threshold, double q, double beta, dou
   return nextafterf((float)((double)score_of(threshold) - slack), -INFINITY);
 }
 
-/* Fills x for the tile at place `at`; false if no query needs it or those behind it. */
+/* Fills x for the tile at place `at`; false if no query needs this tile or a later one. */
 __device__ inline bool bound_queries(bounds &x, const norm_work &w, uint32_t group, uint32_t at) {
   bool needs = false;
   if (threadIdx.x < queries_of(w, group)) {

@@ -55,8 +55,9 @@ __device__ inline float least_score(uint64_t threshold) {
   return threshold == 0 ? -INFINITY : score_of(threshold);
 }
 
-/* Ends a tile for one query, by the last block that finished it. Selects, if it is time: of the
- * query's keys or, if some did not fit, of those from before the tile and all of the tile's. */
+/* Ends a tile for one query, by the last block that finished it. If a selection is due, it selects
+ * among the query's keys; if some keys of the tile did not fit, among the keys that were there
+ * before the tile and the keys of all items of the tile, which are computed again. */
 __device__ inline void update_query(const search &s, const tile &t, size_t b) {
   __shared__ uint64_t keys[CAPACITY];
   __shared__ uint32_t n;

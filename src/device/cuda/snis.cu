@@ -92,7 +92,7 @@ __device__ __noinline__ void finish_context(const snis_arguments &a, size_t b, d
   size_t splits = a.splits, S = a.S, L = a.L;
   const sums *partial = a.partial + b * splits;
   const float *of_w = a.u + b * splits * L, *of_wd = a.v + b * splits * L;
-  /* add the scalars of all blocks, scaled to one shift */
+  /* the scalars of all blocks, scaled to one shift: factor [splits] */
   sums t = {partial[0].shift, partial[0].low, 0, 0, 0, 0};
   for (size_t k = 1; k < splits; k++) t.shift = larger(t.shift, partial[k].shift);
   for (size_t k = threadIdx.x; k < splits; k += blockDim.x) {
@@ -106,7 +106,7 @@ __device__ __noinline__ void finish_context(const snis_arguments &a, size_t b, d
     t.wd += factor[k] * partial[k].wd;
     t.head += factor[k] * partial[k].head;
   }
-  /* V = sum wbar (gamma (r - rbar) + alpha) beta, from sum w d beta and sum w beta */
+  /* V [L] = sum wbar (gamma (r - rbar) + alpha) beta, from sum w d beta and sum w beta */
   double dbar = t.wd / t.w;
   fopo_objective_rule rule = rule_of(a.objective, t);
   for (size_t i = threadIdx.x; i < L; i += blockDim.x) {
@@ -120,6 +120,7 @@ __device__ __noinline__ void finish_context(const snis_arguments &a, size_t b, d
     a.V[b * L + i] = all_masked(t) ? 0.0f : (float)direction;
   }
   if (threadIdx.x == 0) write_stats(a.stats + b * FOPO_STATS, t, rule);
+  /* c [S] */
   if (a.c == nullptr) return;
   for (size_t s = threadIdx.x; s < S; s += blockDim.x) {
     a.c[b * S + s] = coefficient(a.c[b * S + s], a.from.given.r[b * S + s], t, rule);
@@ -146,6 +147,7 @@ __global__ void __launch_bounds__(THREADS, LANES *PER <= 512 ? 2 : 1)
   const fopo_samples &given = a.from.given;
   samples_at x_s;
   float low;
+  /* the block's n samples: where they lie in memory, or drawn into shared memory */
   if (a.from.kind == GIVEN) {
     x_s = {given.ids + b * S + begin, given.logq + b * S + begin, given.r + b * S + begin};
     low = block_least(given.r + b * S, S);
@@ -155,12 +157,16 @@ __global__ void __launch_bounds__(THREADS, LANES *PER <= 512 ? 2 : 1)
     draw_samples(a.from, memory, a.chunk, b, S, begin, begin + n);
   }
 
+  /* q [L] in registers, spread over the lanes of a team as the rows will be */
   float q[PER], x[PER], next[PER] = {};
 #pragma unroll
   for (int e = 0; e < PER; e++) {
     size_t at = place_in_row<BYTES, T>(e, lane, LANES);
     q[e] = at < L ? a.Q[b * L + at] : 0.0f;
   }
+
+  /* a team's sums over its samples s = team, team + TEAMS, ...; the row of the next one, and the id
+   * of the one after it, are on their way while a row is used */
   running<PER> t = {};
   t.shift = -INFINITY;
   size_t s = team;
@@ -183,7 +189,8 @@ __global__ void __launch_bounds__(THREADS, LANES *PER <= 512 ? 2 : 1)
     add_sample(t, x, f, x_s.r[s] - low, x_s.logq[s] > a.floor);
   }
 
-  /* scale all teams to one shift; a team without a sample has sums of 0 */
+  /* all teams scaled to one shift (a team without a sample has sums of 0), and their sums: the
+   * scalars, then u [L] and v [L] */
   float shift = block_max(t.shift), factor = shift_factor(t.shift, shift);
   double own = lane == 0 ? (double)factor : 0.0;
   double x4[] = {own * (double)t.w, own * (double)factor * (double)t.ww, own * (double)t.wd,
@@ -196,6 +203,7 @@ __global__ void __launch_bounds__(THREADS, LANES *PER <= 512 ? 2 : 1)
   add_warps<T, BYTES, LANES, PER>(a.u + blockIdx.x * L, of_warps, t.u, L);
   add_warps<T, BYTES, LANES, PER>(a.v + blockIdx.x * L, of_warps, t.v, L);
 
+  /* the last block of a context writes its estimate, the last block of all the statistics */
   if (a.V == nullptr || !arrives_last(a.arrivals + 1 + b, a.splits)) return;
   finish_context(a, b, reinterpret_cast<double *>(memory));
   if (a.batch.sums == nullptr || !arrives_last(a.arrivals, (unsigned)a.batch.B)) return;

@@ -40,8 +40,8 @@ __global__ void weights_kernel(float *c, float *stats, fopo_objective_kind objec
   for (size_t s = threadIdx.x; s < S; s += blockDim.x) c[s] = coefficient(c[s], r[s], t, rule);
 }
 
-/* The sums of samples whose scores are in w [B, S]: then w holds their weights, and wd those times
- * d. */
+/* The sums of samples whose scores are in w [B, S] on entry. On return w holds the weights, and wd
+ * [B, S] the weights times d. */
 __global__ void long_kernel(sums *partial, float *w, float *wd, const float *logq, const float *r,
                             float floor, size_t S) {
   size_t b = blockIdx.x;

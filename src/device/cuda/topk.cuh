@@ -2,12 +2,14 @@
  * so that they compare like integers, above the complement of the id), and the selection of the k
  * largest by the threads of one block.
  *
- * Each query has CAPACITY keys of global memory: first, in any order, the k best as of some earlier
- * selection, then those that were appended since because they are above the smallest of them, the
- * threshold. Keys are distinct, so the order in which they are appended does not change the result.
+ * Each query has CAPACITY keys of global memory: first, in any order, the k best of the last
+ * selection, then the keys appended since. A key is appended if it is above the threshold, which is
+ * the smallest key of the last selection. Keys are distinct, so the order in which they are
+ * appended does not change the result.
  *
- * The k-th key is found by its digits, the highest first: a pass counts the keys of each digit
- * among those that agree with it in the digits before. Nothing is sorted but the answer. */
+ * The k-th key is found by a radix select, digit by digit from the highest: a pass counts the keys
+ * of each value of the digit among the keys that have all digits found before. Only the answer is
+ * sorted. */
 #ifndef FOPO_DEVICE_CUDA_TOPK_CUH
 #define FOPO_DEVICE_CUDA_TOPK_CUH
 
@@ -172,7 +174,7 @@ __device__ inline void add_key(selection &s, uint64_t key) {
 struct search {
   uint64_t *keys;      /* [B, CAPACITY] */
   uint64_t *threshold; /* [B] as of the last selection */
-  uint32_t *n;         /* [B] keys appended so far, also those that did not fit */
+  uint32_t *n;         /* [B] keys appended so far, keys that did not fit included */
   uint32_t *kept;      /* [B] how many of them the last selection has left */
   size_t k;
 };
