@@ -270,7 +270,7 @@ build/fuzz/%.o: %.cc
 	  -MMD -MP -c -o $@ $<
 
 # The test of the kernels with nothing that is above them: tests/test_arm.sh builds it for arm64.
-LOW := $(filter $(OUT)/src/core/% $(OUT)/src/kernels/%,$(OBJ))
+LOW := $(filter $(OUT)/src/core/% $(OUT)/src/comm/% $(OUT)/src/kernels/%,$(OBJ))
 $(OUT)/kernels_alone: tests/c/test_kernels.c $(LOW) $(OUT)/flags
 	$(call say,TEST,$<)
 	$(Q)$(CC) $(CFLAGS) -Wno-missing-prototypes -Itests/c $(LDFLAGS) -o $@ $< $(LOW) $(LDLIBS) -lcmocka
