@@ -11,7 +11,7 @@
 #include <immintrin.h>
 #include <math.h>
 
-#include "kernels/kernels_exp.h"
+#include "kernels/kernels_panels.h"
 #include "kernels/prefilter_256.h"
 
 /* A mask of the first n <= 8 lanes. */
@@ -32,53 +32,6 @@ static void axpy(float *y, float a, const float *x, size_t n) {
     __m256 sum =
         _mm256_fmadd_ps(scale, _mm256_maskload_ps(x + i, rest), _mm256_maskload_ps(y + i, rest));
     _mm256_maskstore_ps(y + i, rest, sum);
-  }
-}
-
-/* n_rows <= 4 rows times 16 queries of a panel [dim, width]: 2 n_rows vectors of sums, which stay
- * in registers, and one broadcast number of a row at a time. */
-INLINE void score_block(float *out, const float *const *row, const float *panel, size_t dim,
-                        size_t width, const int n_rows) {
-  __m256 left[4], right[4];
-#pragma GCC unroll 4
-  for (int l = 0; l < n_rows; l++) left[l] = right[l] = _mm256_setzero_ps();
-#pragma GCC unroll 1
-  for (size_t i = 0; i < dim; i++, panel += width) {
-    __m256 q0 = _mm256_loadu_ps(panel), q1 = _mm256_loadu_ps(panel + 8);
-#pragma GCC unroll 4
-    for (int l = 0; l < n_rows; l++) {
-      __m256 x = _mm256_broadcast_ss(row[l] + i);
-      left[l] = _mm256_fmadd_ps(x, q0, left[l]);
-      right[l] = _mm256_fmadd_ps(x, q1, right[l]);
-    }
-  }
-#pragma GCC unroll 4
-  for (int l = 0; l < n_rows; l++) {
-    _mm256_storeu_ps(out + (size_t)l * width, left[l]);
-    _mm256_storeu_ps(out + (size_t)l * width + 8, right[l]);
-  }
-}
-
-static void scores(float *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
-                   const float *panel, size_t dim, size_t width) {
-  size_t s = 0;
-  for (; dim > 0 && s < 16 && s < count; s++) prefetch_row(row_of(rows, ld, ids, s), dim);
-  for (s = 0; s + 4 <= count; s += 4) {
-    const float *row[4];
-#pragma GCC unroll 4
-    for (size_t l = 0; l < 4; l++) row[l] = row_of(rows, ld, ids, s + l);
-    for (size_t next = s + 16; dim > 0 && next < s + 20 && next < count; next++) {
-      prefetch_row(row_of(rows, ld, ids, next), dim);
-    }
-    for (size_t j = 0; j < width; j += 16) {
-      score_block(out + s * width + j, row, panel + j, dim, width, 4);
-    }
-  }
-  for (; s < count; s++) {
-    const float *row = row_of(rows, ld, ids, s);
-    for (size_t j = 0; j < width; j += 16) {
-      score_block(out + s * width + j, &row, panel + j, dim, width, 1);
-    }
   }
 }
 
@@ -118,14 +71,14 @@ INLINE double sum_lanes(__m256d a) {
 
 /* w = exp(x - minus) of 8 numbers, or of the first n < 8, and 0 in the other lanes. */
 INLINE __m256 exp_8(float *w, const float *x, __m256 minus) {
-  __m256 y = exponential8(_mm256_sub_ps(_mm256_loadu_ps(x), minus));
+  __m256 y = v_exp(_mm256_sub_ps(_mm256_loadu_ps(x), minus));
   _mm256_storeu_ps(w, y);
   return y;
 }
 
 INLINE __m256 exp_rest(float *w, const float *x, __m256 minus, size_t n) {
   __m256i rest = first_lanes(n);
-  __m256 y = exponential8(_mm256_sub_ps(_mm256_maskload_ps(x, rest), minus));
+  __m256 y = v_exp(_mm256_sub_ps(_mm256_maskload_ps(x, rest), minus));
   _mm256_maskstore_ps(w, rest, y);
   return _mm256_and_ps(y, _mm256_castsi256_ps(rest));
 }
@@ -328,9 +281,9 @@ FOPO_KERNELS_FILL(avx2, table) {
   table->gather_dot_bfloat16 = fopo_gather_dot_bfloat16_avx2;
   table->gather_axpy_bfloat16 = fopo_gather_axpy_bfloat16_avx2;
   table->scores = scores;
-  table->max_columns = fopo_max_columns_avx2;
-  table->exp_columns = fopo_exp_columns_avx2;
-  table->add_products = fopo_add_products_avx2;
+  table->max_columns = max_columns;
+  table->exp_columns = exp_columns;
+  table->add_products = add_products;
   table->product = fopo_product_avx2;
   table->select_columns_at_least = select_columns_at_least;
   table->approximate_kth = fopo_approximate_kth;

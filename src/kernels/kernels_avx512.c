@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #include <math.h>
 
-#include "kernels/kernels_exp.h"
+#include "kernels/kernels_panels.h"
 #include "kernels/prefilter_512.h"
 
 /* A mask of the first n < 16 lanes. */
@@ -26,61 +26,6 @@ static void axpy(float *y, float a, const float *x, size_t n) {
     __m512 sum = _mm512_fmadd_ps(scale, _mm512_maskz_loadu_ps(rest, x + i),
                                  _mm512_maskz_loadu_ps(rest, y + i));
     _mm512_mask_storeu_ps(y + i, rest, sum);
-  }
-}
-
-/* n_rows <= 8 rows times the 16 * vectors queries of a panel [dim, 16 * vectors]: n_rows * vectors
- * vectors of sums, which stay in registers, and one broadcast number of a row at a time. */
-INLINE void score_block(float *out, const float *const *row, const float *panel, size_t dim,
-                        const int n_rows, const int vectors) {
-  __m512 sum[16];
-#pragma GCC unroll 16
-  for (int k = 0; k < n_rows * vectors; k++) sum[k] = _mm512_setzero_ps();
-#pragma GCC unroll 1
-  for (size_t i = 0; i < dim; i++, panel += 16 * vectors) {
-    __m512 q[2];
-#pragma GCC unroll 2
-    for (int v = 0; v < vectors; v++) q[v] = _mm512_loadu_ps(panel + 16 * v);
-#pragma GCC unroll 8
-    for (int l = 0; l < n_rows; l++) {
-      __m512 x = _mm512_set1_ps(row[l][i]);
-#pragma GCC unroll 2
-      for (int v = 0; v < vectors; v++) {
-        sum[l * vectors + v] = _mm512_fmadd_ps(x, q[v], sum[l * vectors + v]);
-      }
-    }
-  }
-#pragma GCC unroll 16
-  for (int k = 0; k < n_rows * vectors; k++) _mm512_storeu_ps(out + 16 * k, sum[k]);
-}
-
-INLINE void score_rows(float *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
-                       const float *panel, size_t dim, const int vectors) {
-  size_t width = (size_t)vectors * 16, s = 0;
-  for (; s + 8 <= count; s += 8) {
-    const float *row[8];
-#pragma GCC unroll 8
-    for (size_t l = 0; l < 8; l++) row[l] = row_of(rows, ld, ids, s + l);
-    for (size_t next = s + 16; next < s + 24 && next < count; next++) {
-      prefetch_row(row_of(rows, ld, ids, next), dim);
-    }
-    score_block(out + s * width, row, panel, dim, 8, vectors);
-  }
-  for (; s < count; s++) {
-    const float *row = row_of(rows, ld, ids, s);
-    score_block(out + s * width, &row, panel, dim, 1, vectors);
-  }
-}
-
-static void scores(float *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
-                   const float *panel, size_t dim, size_t width) {
-  if (dim > 0) {
-    for (size_t s = 0; s < 16 && s < count; s++) prefetch_row(row_of(rows, ld, ids, s), dim);
-  }
-  if (width == FOPO_PANEL) {
-    score_rows(out, rows, ld, ids, count, panel, dim, 2);
-  } else {
-    score_rows(out, rows, ld, ids, count, panel, dim, 1);
   }
 }
 
@@ -121,7 +66,7 @@ static double exp_sum(float *w, const float *x, float shift, size_t n) {
   for (size_t i = 0; i < n; i += 16) {
     __mmask16 mask = n - i < 16 ? first_lanes(n - i) : (__mmask16)0xffff;
     __m512 z = _mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), minus);
-    __m512 y = _mm512_maskz_mov_ps(mask, exponential16(z));
+    __m512 y = _mm512_maskz_mov_ps(mask, v_exp(z));
     _mm512_mask_storeu_ps(w + i, mask, y);
     sum0 = _mm512_add_pd(sum0, low(y));
     sum1 = _mm512_add_pd(sum1, high(y));
@@ -418,9 +363,9 @@ FOPO_KERNELS_FILL(avx512, table) {
   table->gather_dot_bfloat16 = fopo_gather_dot_bfloat16_avx512;
   table->gather_axpy_bfloat16 = fopo_gather_axpy_bfloat16_avx512;
   table->scores = scores;
-  table->max_columns = fopo_max_columns_avx512;
-  table->exp_columns = fopo_exp_columns_avx512;
-  table->add_products = fopo_add_products_avx512;
+  table->max_columns = max_columns;
+  table->exp_columns = exp_columns;
+  table->add_products = add_products;
   table->product = fopo_product_avx512;
   table->select_columns_at_least = select_columns_at_least;
   table->approximate_kth = fopo_approximate_kth;

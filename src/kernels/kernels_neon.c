@@ -10,7 +10,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "kernels/kernels_exp.h"
+#include "kernels/kernels_panels.h"
 
 static void axpy(float *y, float a, const float *x, size_t n) {
   float32x4_t scale = vdupq_n_f32(a);
@@ -20,65 +20,6 @@ static void axpy(float *y, float a, const float *x, size_t n) {
     vst1q_f32(y + i + 4, vfmaq_f32(vld1q_f32(y + i + 4), scale, vld1q_f32(x + i + 4)));
   }
   for (; i < n; i++) y[i] = fmaf(a, x[i], y[i]);
-}
-
-/* n_rows <= 4 rows times 16 queries of a panel [dim, width]: 4 n_rows vectors of sums, which stay
- * in registers. Numbers of a row are loaded four at a time, as lanes to multiply with. */
-INLINE void score_block(float *out, const float *const *row, const float *panel, size_t dim,
-                        size_t width, const int n_rows) {
-  float32x4_t sum[16], q[4], x[4];
-#pragma GCC unroll 16
-  for (int k = 0; k < 4 * n_rows; k++) sum[k] = vdupq_n_f32(0);
-  size_t i = 0;
-#define ADD_LANE(lane)                                                                             \
-  _Pragma("GCC unroll 4") for (int k = 0; k < 4; k++) q[k] = vld1q_f32(panel + 4 * k);             \
-  _Pragma("GCC unroll 16") for (int k = 0; k < 4 * n_rows; k++) {                                  \
-    sum[k] = vfmaq_laneq_f32(sum[k], q[k % 4], x[k / 4], lane);                                    \
-  }                                                                                                \
-  panel += width
-#pragma GCC unroll 1
-  for (; i + 4 <= dim; i += 4) {
-#pragma GCC unroll 4
-    for (int l = 0; l < n_rows; l++) x[l] = vld1q_f32(row[l] + i);
-    ADD_LANE(0);
-    ADD_LANE(1);
-    ADD_LANE(2);
-    ADD_LANE(3);
-  }
-#pragma GCC unroll 1
-  for (; i < dim; i++) {
-#pragma GCC unroll 4
-    for (int l = 0; l < n_rows; l++) x[l] = vld1q_dup_f32(row[l] + i);
-    ADD_LANE(0);
-  }
-#undef ADD_LANE
-#pragma GCC unroll 16
-  for (int k = 0; k < 4 * n_rows; k++) {
-    vst1q_f32(out + (size_t)(k / 4) * width + 4 * (k % 4), sum[k]);
-  }
-}
-
-static void scores(float *out, const float *rows, size_t ld, const uint32_t *ids, size_t count,
-                   const float *panel, size_t dim, size_t width) {
-  size_t s = 0;
-  for (; dim > 0 && s < 16 && s < count; s++) prefetch_row(row_of(rows, ld, ids, s), dim);
-  for (s = 0; s + 4 <= count; s += 4) {
-    const float *row[4];
-#pragma GCC unroll 4
-    for (size_t l = 0; l < 4; l++) row[l] = row_of(rows, ld, ids, s + l);
-    for (size_t next = s + 16; dim > 0 && next < s + 20 && next < count; next++) {
-      prefetch_row(row_of(rows, ld, ids, next), dim);
-    }
-    for (size_t j = 0; j < width; j += 16) {
-      score_block(out + s * width + j, row, panel + j, dim, width, 4);
-    }
-  }
-  for (; s < count; s++) {
-    const float *row = row_of(rows, ld, ids, s);
-    for (size_t j = 0; j < width; j += 16) {
-      score_block(out + s * width + j, &row, panel + j, dim, width, 1);
-    }
-  }
 }
 
 /* Bit 4 j is set for each of 16 numbers x[j] >= least[j]. */
@@ -159,8 +100,8 @@ static float largest(const float *x, size_t n) {
 
 /* w[0 .. 7] = exp(x - shift), which is also added to the sums. */
 INLINE void exp_eight(float *w, const float *x, float32x4_t shift, float64x2_t sum[4]) {
-  float32x4_t y0 = exponential4(vsubq_f32(vld1q_f32(x), shift));
-  float32x4_t y1 = exponential4(vsubq_f32(vld1q_f32(x + 4), shift));
+  float32x4_t y0 = v_exp(vsubq_f32(vld1q_f32(x), shift));
+  float32x4_t y1 = v_exp(vsubq_f32(vld1q_f32(x + 4), shift));
   vst1q_f32(w, y0);
   vst1q_f32(w + 4, y1);
   sum[0] = vaddq_f64(sum[0], vcvt_f64_f32(vget_low_f32(y0)));
@@ -424,9 +365,9 @@ FOPO_KERNELS_FILL(neon, table) {
   table->gather_dot_bfloat16 = fopo_gather_dot_bfloat16_neon;
   table->gather_axpy_bfloat16 = fopo_gather_axpy_bfloat16_neon;
   table->scores = scores;
-  table->max_columns = fopo_max_columns_neon;
-  table->exp_columns = fopo_exp_columns_neon;
-  table->add_products = fopo_add_products_neon;
+  table->max_columns = max_columns;
+  table->exp_columns = exp_columns;
+  table->add_products = add_products;
   table->select_columns_at_least = select_columns_at_least;
   table->approximate_kth = approximate_kth;
   table->kth = kth;

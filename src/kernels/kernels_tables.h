@@ -17,8 +17,8 @@
 /* Begins that function. */
 #define FOPO_KERNELS_FILL(name, table) int fopo_kernels_fill_##name(fopo_kernels *(table))
 
-/* The kernels over item rows and those of a shared head, as kernels_rows_NAME.c and
- * kernels_head_NAME.c define them. AVX-512 leaves rows shorter than its vectors to AVX2. */
+/* The kernels over item rows, as kernels_rows_NAME.c defines them. AVX-512 leaves rows shorter than
+ * its vectors to AVX2. */
 typedef void fopo_gather_dot(float *f, const float *rows, size_t ld, const uint32_t *ids,
                              size_t count, const float *q, size_t dim);
 typedef void fopo_gather_axpy(float *v, const float *rows, size_t ld, const uint32_t *ids,
@@ -28,11 +28,6 @@ typedef void fopo_gather_dot_half(float *f, const uint16_t *rows, size_t ld, con
 typedef void fopo_gather_axpy_half(float *v, const uint16_t *rows, size_t ld, const uint32_t *ids,
                                    const float *c, size_t count, size_t n_next, size_t dim);
 typedef float fopo_dot(const float *a, const float *b, size_t n);
-typedef void fopo_max_columns(float *most, const float *x, size_t count, size_t width);
-typedef void fopo_exp_columns(float *x, float *sum, float *squares, const float *shift,
-                              size_t count, size_t width);
-typedef void fopo_add_products(float *v, const float *rows, size_t ld, const float *w, size_t count,
-                               size_t dim, size_t width);
 typedef void fopo_product_kernel(const fopo_product_task *o);
 #define X(name, base, cpu_has_it)                                                                  \
   fopo_product_kernel fopo_product_##name;                                                         \
@@ -40,10 +35,7 @@ typedef void fopo_product_kernel(const fopo_product_task *o);
   fopo_gather_dot fopo_gather_dot_##name;                                                          \
   fopo_gather_axpy fopo_gather_axpy_##name;                                                        \
   fopo_gather_dot_half fopo_gather_dot_float16_##name, fopo_gather_dot_bfloat16_##name;            \
-  fopo_gather_axpy_half fopo_gather_axpy_float16_##name, fopo_gather_axpy_bfloat16_##name;         \
-  fopo_max_columns fopo_max_columns_##name;                                                        \
-  fopo_exp_columns fopo_exp_columns_##name;                                                        \
-  fopo_add_products fopo_add_products_##name;
+  fopo_gather_axpy_half fopo_gather_axpy_float16_##name, fopo_gather_axpy_bfloat16_##name;
 #include "kernels/instruction_sets.def"
 #undef X
 
