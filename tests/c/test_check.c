@@ -72,9 +72,8 @@ static void check_slopes(small_world *w, size_t n_theta, double h) {
   FREED(fopo_gradient_free) fopo_gradient *g = NULL;
   fopo_gradient_options o = {.estimator = &fopo_estimator_exact};
   fopo_gradient_stats stats;
-  FREED(fopo_free)
-  float *G = fopo_alloc(n_theta, sizeof *G),
-        *u = fopo_alloc(DIRECTIONS * n_theta, sizeof *u);
+  FREED(fopo_free) float *G = fopo_alloc(n_theta, sizeof *G);
+  FREED(fopo_free) float *u = fopo_alloc(DIRECTIONS * n_theta, sizeof *u);
   FREED(fopo_free) float *r = rewards(w, 1);
   double slope[DIRECTIONS], value, log_z;
   fopo_reference_context one = {.x = fopo_matrix_row(w->contexts, 1), .r = r};

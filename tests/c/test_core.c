@@ -355,12 +355,10 @@ TEST(dense_svd_is_right) {
   static const size_t shapes[][2] = {{1, 1}, {30, 12}, {12, 30}, {25, 25}};
   for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
     size_t m = shapes[s][0], n = shapes[s][1], r = m < n ? m : n;
-    DONE(fopo_matrix_done)
-    fopo_matrix A = random_matrix(m, n, 2, 1),
-                old = random_matrix(m, n, 2, 1);
-    DONE(fopo_matrix_done)
-    fopo_matrix U = random_matrix(m, r, 1, 2),
-                Vt = random_matrix(r, n, 3, 2);
+    DONE(fopo_matrix_done) fopo_matrix A = random_matrix(m, n, 2, 1);
+    DONE(fopo_matrix_done) fopo_matrix old = random_matrix(m, n, 2, 1);
+    DONE(fopo_matrix_done) fopo_matrix U = random_matrix(m, r, 1, 2);
+    DONE(fopo_matrix_done) fopo_matrix Vt = random_matrix(r, n, 3, 2);
     float values[30], again[30];
     ok(fopo_svd_dense(U, values, Vt, A));
     for (size_t i = 0; i < m; i++) {
@@ -497,9 +495,8 @@ TEST(many_pairs) {
                {R, UINT32_MAX, 14000000, 0},
                {(size_t)R << 10, C, 1, 0}};
   FREED(fopo_free) uint32_t *row = fopo_alloc(N, sizeof *row), *col = fopo_alloc(N, sizeof *col);
-  FREED(fopo_free)
-  float *value = fopo_alloc(N, sizeof *value),
-        *sum = fopo_alloc((size_t)R * C, sizeof *sum);
+  FREED(fopo_free) float *value = fopo_alloc(N, sizeof *value);
+  FREED(fopo_free) float *sum = fopo_alloc((size_t)R * C, sizeof *sum);
   int before = fopo_threads();
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
     uint32_t wide = cases[k].rows > R ? 1u << 10 : 1;
@@ -572,9 +569,8 @@ TEST(sparse_product_is_right) {
   size_t repeats;
   ok(fopo_csr_from_pairs(&m, world.row, world.col, world.value, PAIRS, ROWS, COLS, &repeats));
   for (size_t cols = 1; cols < 20; cols += 3) {
-    DONE(fopo_matrix_done)
-    fopo_matrix B = random_matrix(COLS, cols, 2, 1),
-                C = random_matrix(ROWS, cols, 1, 2);
+    DONE(fopo_matrix_done) fopo_matrix B = random_matrix(COLS, cols, 2, 1);
+    DONE(fopo_matrix_done) fopo_matrix C = random_matrix(ROWS, cols, 1, 2);
     ok(fopo_csr_times_dense(C, &m, B));
     for (size_t i = 0; i < ROWS; i++) {
       for (size_t j = 0; j < cols; j++) {
@@ -606,9 +602,8 @@ static fopo_csr drawn(size_t n) {
 
 TEST(sparse_product_does_not_depend_on_threads) {
   DONE(fopo_csr_done) fopo_csr m = drawn(200000);
-  DONE(fopo_matrix_done)
-  fopo_matrix B = random_matrix(3000, 40, 0, 1),
-              one = random_matrix(20000, 40, 0, 2);
+  DONE(fopo_matrix_done) fopo_matrix B = random_matrix(3000, 40, 0, 1);
+  DONE(fopo_matrix_done) fopo_matrix one = random_matrix(20000, 40, 0, 2);
   fopo_threads_set(1);
   ok(fopo_csr_times_dense(one, &m, B));
   for (int threads = 2; threads <= 4; threads += 2) {

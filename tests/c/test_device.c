@@ -189,9 +189,9 @@ TEST(test_gather_rows) {
 
 TEST(test_products) {
   enum { B = 6, D = 20, L = 33 };
-  FREED(free)
-  float *X = normals(B * D, 1, 4),
-        *theta = normals(D * L, 1, 5), *V = normals(B * L, 1, 6);
+  FREED(free) float *X = normals(B * D, 1, 4);
+  FREED(free) float *theta = normals(D * L, 1, 5);
+  FREED(free) float *V = normals(B * L, 1, 6);
   float Q[B * L], G[D * L];
   ok(d->ops->queries(d, fopo_matrix_view(Q, B, L), fopo_matrix_view(X, B, D), theta, 0.5f));
   for (size_t b = 0; b < B; b++) {
@@ -272,9 +272,8 @@ static void snis_reference(double *V, double *size, double stats[FOPO_STATS], co
 
 /* The relative tolerance must grow with the scores, whose rounding changes the weights. */
 static void check_snis(const batch *x, float floor, double tolerance) {
-  FREED(free)
-  float *V = room(x->B * x->L, sizeof *V),
-        *stats = room(x->B * FOPO_STATS, sizeof *stats);
+  FREED(free) float *V = room(x->B * x->L, sizeof *V);
+  FREED(free) float *stats = room(x->B * FOPO_STATS, sizeof *stats);
   FREED(free) double *wanted = room(x->L, sizeof *wanted), *size = room(x->L, sizeof *size);
   FREED(free) float *c = room(x->B * x->S, sizeof *c);
   double figures[FOPO_STATS];
@@ -688,9 +687,9 @@ TEST(test_tail) {
 /* Tail draws against counting the items one by one, with candidates at both ends and in runs. */
 static void check_ranks(size_t P, size_t K, size_t U, uint32_t seed) {
   size_t S = K + U;
-  FREED(free)
-  uint32_t *head = room(K, sizeof *head),
-           *ids = room(S, sizeof *ids), *x = room(U, sizeof *x);
+  FREED(free) uint32_t *head = room(K, sizeof *head);
+  FREED(free) uint32_t *ids = room(S, sizeof *ids);
+  FREED(free) uint32_t *x = room(U, sizeof *x);
   FREED(free) float *logq = room(S, sizeof *logq);
   FREED(free) char *taken = room(P, 1);
   uint32_t row = seed, count = (uint32_t)K;

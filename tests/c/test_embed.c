@@ -85,9 +85,8 @@ TEST(columns_are_singular_vectors) {
 
 TEST(scales_are_as_told) {
   float s[L];
-  DONE(fopo_matrix_done)
-  fopo_matrix V = embed(FOPO_SCALE_NONE, s),
-              root = embed(FOPO_SCALE_SQRT, NULL);
+  DONE(fopo_matrix_done) fopo_matrix V = embed(FOPO_SCALE_NONE, s);
+  DONE(fopo_matrix_done) fopo_matrix root = embed(FOPO_SCALE_SQRT, NULL);
   DONE(fopo_matrix_done) fopo_matrix sigma = embed(FOPO_SCALE_SIGMA, NULL);
   double sum = 0, seen = (double)items_seen();
   for (size_t j = 0; j < L; j++) sum += (double)s[j];

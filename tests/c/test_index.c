@@ -54,11 +54,7 @@ static answer answer_new(size_t B, size_t k) {
   return a;
 }
 
-static void answer_free(answer a) {
-  free(a.ids);
-  free(a.counts);
-  free(a.scores);
-}
+static void answer_done(answer *a) { free(a->ids), free(a->counts), free(a->scores); }
 
 static answer ask(fopo_index *ix, fopo_matrix Q, size_t k) {
   answer a = answer_new(Q.rows, k);
@@ -146,11 +142,10 @@ TEST(exact_kinds_agree_with_plain_search) {
     ok(fopo_index_exact(&exact, items));
     ok(fopo_index_norm(&norm, items, 0));
     for (size_t i = 0; i < 4; i++) {
-      answer truth = plain(items, Q, ks[i]);
-      answer a = ask(exact, Q, ks[i]), b = ask(norm, Q, ks[i]);
+      DONE(answer_done) answer truth = plain(items, Q, ks[i]);
+      DONE(answer_done) answer a = ask(exact, Q, ks[i]), b = ask(norm, Q, ks[i]);
       assert_same(truth, a);
       assert_same(truth, b);
-      answer_free(truth), answer_free(a), answer_free(b);
     }
   }
 }
@@ -167,9 +162,8 @@ TEST(sizes_at_the_edges) {
       size_t k = Ps[i] < 5 ? Ps[i] : 5;
       FREED(fopo_index_free) fopo_index *norm = NULL;
       ok(fopo_index_norm(&norm, items, 0));
-      answer truth = plain(items, Q, k), a = ask(norm, Q, k);
+      DONE(answer_done) answer truth = plain(items, Q, k), a = ask(norm, Q, k);
       assert_same(truth, a);
-      answer_free(truth), answer_free(a);
     }
   }
 }
@@ -186,10 +180,9 @@ TEST(nearly_equal_scores_are_ordered_by_their_dots) {
   FREED(fopo_index_free) fopo_index *exact = NULL, *norm = NULL;
   ok(fopo_index_exact(&exact, items));
   ok(fopo_index_norm(&norm, items, 0));
-  answer truth = plain(items, Q, 50), a = ask(exact, Q, 50), b = ask(norm, Q, 50);
+  DONE(answer_done) answer truth = plain(items, Q, 50), a = ask(exact, Q, 50), b = ask(norm, Q, 50);
   assert_same(truth, a);
   assert_same(truth, b);
-  answer_free(truth), answer_free(a), answer_free(b);
 }
 
 static double norm_of(fopo_matrix m, size_t i) {
@@ -214,7 +207,7 @@ TEST(budget_keeps_to_the_largest_norms) {
     }
     assert_true(larger < budget);
   }
-  answer_free(a);
+  answer_done(&a);
   fopo_index_facts facts = fopo_index_about(ix);
   assert_string_equal(facts.kind, "norm");
   assert_int_equal(facts.reachable, budget);
@@ -225,7 +218,7 @@ TEST(budget_keeps_to_the_largest_norms) {
   a = ask(ix, Q, 1000);
   assert_int_equal(a.counts[3], budget);
   assert_sound(a, items, Q);
-  answer_free(a);
+  answer_done(&a);
   fopo_recall r;
   ok(fopo_index_recall(&r, ix, Q, 1000));
   assert_int_equal(r.short_rows, Q.rows);
@@ -238,7 +231,7 @@ TEST(heavy_tails_stop_early) {
   DONE(fopo_matrix_done) fopo_matrix items = world(50000, 16, HEAVY, 51), Q = normal(64, 16, 52);
   FREED(fopo_index_free) fopo_index *ix = NULL;
   ok(fopo_index_norm(&ix, items, 0));
-  answer_free(ask(ix, Q, 1));
+  DONE(answer_done) answer first = ask(ix, Q, 1);
   fopo_index_facts facts = fopo_index_about(ix);
   assert_true(facts.scored < Q.rows * items.rows / 50);
   fopo_recall r;
@@ -250,12 +243,11 @@ TEST(heavy_tails_stop_early) {
 TEST(same_bits_for_any_number_of_threads) {
   int before = fopo_threads(), counts[] = {1, 2, 4};
   size_t Bs[] = {1, 9, 150};
-  DONE(fopo_matrix_done)
-  fopo_matrix items = world(20000, 16, HEAVY, 61),
-              queries = normal(150, 16, 62);
+  DONE(fopo_matrix_done) fopo_matrix items = world(20000, 16, HEAVY, 61);
+  DONE(fopo_matrix_done) fopo_matrix queries = normal(150, 16, 62);
   for (size_t b = 0; b < 3; b++) {
     fopo_matrix Q = fopo_matrix_rows(queries, 0, Bs[b]);
-    answer first = {0};
+    DONE(answer_done) answer first = {0};
     size_t scored = 0;
     for (size_t i = 0; i < 3; i++) {
       ok(fopo_threads_set(counts[i]));
@@ -268,10 +260,9 @@ TEST(same_bits_for_any_number_of_threads) {
       } else {
         assert_same(first, a);
         assert_int_equal(scored, fopo_index_about(ix).scored);
-        answer_free(a);
+        answer_done(&a);
       }
     }
-    answer_free(first);
   }
   fopo_threads_set(before);
 }
@@ -284,10 +275,10 @@ TEST(repeated_searches_allocate_nothing) {
   ok(fopo_index_norm(&kinds[1], items, 0));
   kinds[2] = hnsw_of(items, 6, 40, 0);
   for (size_t i = 0; i < 3; i++) {
-    answer_free(ask(kinds[i], Q, 20));
+    DONE(answer_done) answer once = ask(kinds[i], Q, 20);
     size_t held = fopo_memory_in_use().bytes;
     fopo_memory_fail_after(0, 1);
-    answer_free(ask(kinds[i], Q, 20));
+    DONE(answer_done) answer again = ask(kinds[i], Q, 20);
     fopo_memory_fail_after(-1, 0);
     assert_int_equal(fopo_memory_in_use().bytes, held);
     fopo_index_free(kinds[i]);
@@ -297,12 +288,12 @@ TEST(repeated_searches_allocate_nothing) {
 /* ---- refusals ---- */
 
 TEST(wrong_requests_are_named) {
-  DONE(fopo_matrix_done)
-  fopo_matrix items = normal(100, 8, 81),
-              Q = normal(4, 8, 82), thin = normal(4, 7, 83);
+  DONE(fopo_matrix_done) fopo_matrix items = normal(100, 8, 81);
+  DONE(fopo_matrix_done) fopo_matrix Q = normal(4, 8, 82);
+  DONE(fopo_matrix_done) fopo_matrix thin = normal(4, 7, 83);
   fopo_index *ix, *none;
   ok(fopo_index_norm(&ix, items, 0));
-  answer a = answer_new(4, 200);
+  DONE(answer_done) answer a = answer_new(4, 200);
   refused(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 101), FOPO_ERR_ARGUMENT,
           "k is 101 but the index holds 100 items");
   assert_int_equal(fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 0), FOPO_ERR_ARGUMENT);
@@ -321,27 +312,24 @@ TEST(wrong_requests_are_named) {
   assert_int_equal(fopo_index_norm(&none, items, 0), FOPO_ERR_NUMERIC);
   items.x[7 * 8 + 2] = 1e19f;
   refused(fopo_index_norm(&none, items, 0), FOPO_ERR_NUMERIC, "row 8");
-  answer_free(a);
   fopo_index_free(ix);
   fopo_index_free(NULL);
 }
 
 TEST(interruption_leaves_the_index_usable) {
-  DONE(fopo_matrix_done)
-  fopo_matrix items = world(20000, 16, GAUSSIAN, 91),
-              Q = normal(300, 16, 92);
+  DONE(fopo_matrix_done) fopo_matrix items = world(20000, 16, GAUSSIAN, 91);
+  DONE(fopo_matrix_done) fopo_matrix Q = normal(300, 16, 92);
   FREED(fopo_index_free) fopo_index *ix = NULL;
   ok(fopo_index_exact(&ix, items));
-  answer a = answer_new(Q.rows, 3);
+  DONE(answer_done) answer a = answer_new(Q.rows, 3);
   fopo_interrupt_request();
   int status = fopo_index_search(a.ids, a.scores, a.counts, ix, Q, 3);
   assert_int_equal(status, FOPO_ERR_INTERRUPTED);
   says("interrupted");
   fopo_interrupt_clear();
   fopo_matrix few = fopo_matrix_rows(Q, 0, 2);
-  answer truth = plain(items, few, 3), b = ask(ix, few, 3);
+  DONE(answer_done) answer truth = plain(items, few, 3), b = ask(ix, few, 3);
   assert_same(truth, b);
-  answer_free(a), answer_free(b), answer_free(truth);
 }
 
 /* ---- hnsw ---- */
@@ -352,9 +340,8 @@ TEST(hnsw_keeps_its_recall) {
     double least10, least100;
   } floors[] = {{GAUSSIAN, 0.97, 0.9}, {HEAVY, 0.97, 0.85}};
   for (size_t i = 0; i < 2; i++) {
-    DONE(fopo_matrix_done)
-    fopo_matrix items = world(2000, 16, floors[i].s, 111),
-                Q = normal(100, 16, 112);
+    DONE(fopo_matrix_done) fopo_matrix items = world(2000, 16, floors[i].s, 111);
+    DONE(fopo_matrix_done) fopo_matrix Q = normal(100, 16, 112);
     FREED(fopo_index_free) fopo_index *ix = hnsw_of(items, 16, 150, 0);
     fopo_recall r;
     ok(fopo_index_recall(&r, ix, Q, 10));
@@ -364,7 +351,7 @@ TEST(hnsw_keeps_its_recall) {
     assert_int_equal(r.short_rows, 0);
     answer a = ask(ix, Q, 30);
     assert_sound(a, items, Q);
-    answer_free(a);
+    answer_done(&a);
     fopo_index_facts facts = fopo_index_about(ix);
     assert_true(facts.reachable > 0 && facts.reachable <= items.rows);
     assert_int_equal(facts.M, 16);
@@ -378,7 +365,7 @@ TEST(hnsw_keeps_its_recall) {
 TEST(hnsw_says_when_it_found_too_few) {
   DONE(fopo_matrix_done) fopo_matrix items = world(900, 8, SPARSE, 121), Q = normal(20, 8, 122);
   FREED(fopo_index_free) fopo_index *ix = hnsw_of(items, 4, 900, 1);
-  answer a = ask(ix, Q, 900);
+  DONE(answer_done) answer a = ask(ix, Q, 900);
   assert_sound(a, items, Q);
   size_t reachable = fopo_index_about(ix).reachable;
   assert_true(reachable < 900);
@@ -390,7 +377,6 @@ TEST(hnsw_says_when_it_found_too_few) {
   ok(fopo_index_recall(&r, ix, Q, 900));
   assert_int_equal(r.short_rows, Q.rows);
   assert_int_equal(r.reachable, reachable);
-  answer_free(a);
 }
 
 TEST(hnsw_takes_odd_sizes) {
@@ -398,31 +384,31 @@ TEST(hnsw_takes_odd_sizes) {
   for (size_t n = 1; n <= 40; n += n < 4 ? 1 : 9) {
     items.rows = n;
     FREED(fopo_index_free) fopo_index *ix = hnsw_of(items, 2, 0, 0);
-    answer a = ask(ix, Q, n);
+    DONE(answer_done) answer a = ask(ix, Q, n);
     assert_sound(a, items, Q);
-    answer_free(a);
   }
   items.rows = 40;
 }
 
-TEST(hnsw_is_the_same_every_time) {
+/* The same answers by an index that is built anew with 1, 2 and 4 threads. */
+static void same_every_time(fopo_index *(*built)(fopo_matrix items), uint64_t seed) {
   int before = fopo_threads(), counts[] = {1, 2, 4};
-  DONE(fopo_matrix_done) fopo_matrix items = world(1500, 12, HEAVY, 141), Q = normal(50, 12, 142);
-  answer first = {0};
+  DONE(fopo_matrix_done) fopo_matrix items = world(1500, 12, HEAVY, seed);
+  DONE(fopo_matrix_done) fopo_matrix Q = normal(50, 12, seed + 1);
+  answer answers[3];
   for (size_t i = 0; i < 3; i++) {
     ok(fopo_threads_set(counts[i]));
-    FREED(fopo_index_free) fopo_index *ix = hnsw_of(items, 8, 60, 1);
-    answer a = ask(ix, Q, 40);
-    if (i == 0) {
-      first = a;
-    } else {
-      assert_same(first, a);
-      answer_free(a);
-    }
+    FREED(fopo_index_free) fopo_index *ix = built(items);
+    answers[i] = ask(ix, Q, 40);
+    assert_same(answers[0], answers[i]);
   }
-  answer_free(first);
+  for (size_t i = 0; i < 3; i++) answer_done(&answers[i]);
   fopo_threads_set(before);
 }
+
+static fopo_index *some_graph(fopo_matrix items) { return hnsw_of(items, 8, 60, 1); }
+
+TEST(hnsw_is_the_same_every_time) { same_every_time(some_graph, 141); }
 
 TEST(hnsw_refuses_odd_options) {
   DONE(fopo_matrix_done) fopo_matrix items = normal(50, 4, 151);
@@ -468,9 +454,8 @@ static fopo_index *hybrid_of(fopo_matrix items, double head, size_t ef, int dete
 /* On heavy-tailed norms a hybrid is no worse than the graph alone, and nearly exact. */
 TEST(hybrid_beats_the_graph_on_heavy_tails) {
   DONE(fopo_matrix_done) fopo_matrix items = world(4000, 16, HEAVY, 311), Q = normal(100, 16, 312);
-  FREED(fopo_index_free)
-  fopo_index *graph = hnsw_of(items, 8, 150, 1),
-             *ix = hybrid_of(items, 0.05, 150, 1);
+  FREED(fopo_index_free) fopo_index *graph = hnsw_of(items, 8, 150, 1);
+  FREED(fopo_index_free) fopo_index *ix = hybrid_of(items, 0.05, 150, 1);
   size_t ks[] = {1, 10, 100};
   for (size_t i = 0; i < 3; i++) {
     fopo_recall alone, both;
@@ -484,7 +469,7 @@ TEST(hybrid_beats_the_graph_on_heavy_tails) {
   }
   answer a = ask(ix, Q, 250);
   assert_sound(a, items, Q);
-  answer_free(a);
+  answer_done(&a);
   fopo_index_facts facts = fopo_index_about(ix);
   assert_string_equal(facts.kind, "hybrid");
   assert_int_equal(facts.prefix, 200);
@@ -501,10 +486,9 @@ TEST(an_exact_prefix_needs_no_graph) {
     for (size_t j = 0; j < items.cols; j++) fopo_matrix_row(items, i)[j] *= scale;
   }
   FREED(fopo_index_free) fopo_index *ix = hybrid_of(items, 0.1, 10, 1);
-  answer truth = plain(items, Q, 20), a = ask(ix, Q, 20);
+  DONE(answer_done) answer truth = plain(items, Q, 20), a = ask(ix, Q, 20);
   assert_same(truth, a);
   assert_true(fopo_index_about(ix).scored <= 300 * Q.rows);
-  answer_free(truth), answer_free(a);
 }
 
 /* Every size of prefix, down to one item in it or one in the graph; k up to all items. */
@@ -519,37 +503,21 @@ TEST(hybrid_takes_odd_sizes) {
       size_t head = fopo_index_about(ix).prefix;
       assert_true(head >= 1 && head < n);
       for (size_t k = 1; k <= n; k += n - 1) {
-        answer a = ask(ix, Q, k);
+        DONE(answer_done) answer a = ask(ix, Q, k);
         assert_sound(a, items, Q);
         for (size_t b = 0; b < Q.rows; b++) {
           assert_true(a.counts[b] >= (head + 1 < k ? head + 1 : k));
           assert_true(a.counts[b] <= fopo_index_about(ix).reachable);
         }
-        answer_free(a);
       }
     }
   }
   items.rows = 41;
 }
 
-TEST(hybrid_is_the_same_every_time) {
-  int before = fopo_threads(), counts[] = {1, 2, 4};
-  DONE(fopo_matrix_done) fopo_matrix items = world(1500, 12, HEAVY, 341), Q = normal(50, 12, 342);
-  answer first = {0};
-  for (size_t i = 0; i < 3; i++) {
-    ok(fopo_threads_set(counts[i]));
-    FREED(fopo_index_free) fopo_index *ix = hybrid_of(items, 0.02, 60, 1);
-    answer a = ask(ix, Q, 40);
-    if (i == 0) {
-      first = a;
-    } else {
-      assert_same(first, a);
-      answer_free(a);
-    }
-  }
-  answer_free(first);
-  fopo_threads_set(before);
-}
+static fopo_index *some_hybrid(fopo_matrix items) { return hybrid_of(items, 0.02, 60, 1); }
+
+TEST(hybrid_is_the_same_every_time) { same_every_time(some_hybrid, 341); }
 
 TEST(hybrid_refuses_odd_options) {
   DONE(fopo_matrix_done) fopo_matrix items = normal(50, 4, 351);
@@ -578,12 +546,12 @@ TEST(breadth_and_budget_change_in_place) {
   FREED(fopo_index_free) fopo_index *norm = NULL, *small = NULL, *graph = hnsw_of(items, 8, 10, 1);
   ok(fopo_index_norm(&norm, items, 0));
   ok(fopo_index_norm(&small, items, 90));
-  answer all = ask(norm, Q, 30), few = ask(small, Q, 30);
+  DONE(answer_done) answer all = ask(norm, Q, 30), few = ask(small, Q, 30);
   ok(fopo_index_set_budget(norm, 90));
   ok(fopo_index_set_budget(small, 0));
   assert_int_equal(fopo_index_about(norm).reachable, 90);
   assert_int_equal(fopo_index_about(small).reachable, 2000);
-  answer few_again = ask(norm, Q, 30), all_again = ask(small, Q, 30);
+  DONE(answer_done) answer few_again = ask(norm, Q, 30), all_again = ask(small, Q, 30);
   assert_same(all, all_again);
   assert_same(few, few_again);
 
@@ -599,7 +567,6 @@ TEST(breadth_and_budget_change_in_place) {
   refused(fopo_index_set_ef(graph, 0), FOPO_ERR_ARGUMENT, "ef is 0");
   refused(fopo_index_set_ef(norm, 5), FOPO_ERR_ARGUMENT, "of kind norm has no ef");
   refused(fopo_index_set_budget(graph, 5), FOPO_ERR_ARGUMENT, "of kind hnsw has no budget");
-  answer_free(all), answer_free(few), answer_free(all_again), answer_free(few_again);
 }
 
 /* The recall of a budget is the share of the true answers that are among its largest norms, for any
@@ -608,7 +575,7 @@ TEST(a_budget_has_the_recall_of_its_prefix) {
   DONE(fopo_matrix_done) fopo_matrix items = world(1000, 8, HEAVY, 371), Q = normal(50, 8, 372);
   size_t k = 20, budgets[] = {1, 19, 20, 100, 400, 999, 1000, 5000};
   fopo_index *norm;
-  answer truth = plain(items, Q, k);
+  DONE(answer_done) answer truth = plain(items, Q, k);
   double before = -1.0;
   for (size_t i = 0; i < 8; i++) {
     ok(fopo_index_norm(&norm, items, budgets[i]));
@@ -616,7 +583,7 @@ TEST(a_budget_has_the_recall_of_its_prefix) {
     assert_int_equal(fopo_index_about(norm).reachable, reachable);
     /* The items of the prefix: all that a search for k = budget returns. */
     uint8_t within[1000] = {0};
-    answer held = ask(norm, Q, 1000);
+    DONE(answer_done) answer held = ask(norm, Q, 1000);
     for (size_t j = 0; j < held.counts[0]; j++) within[held.ids[j]] = 1;
     size_t hits = 0;
     for (size_t j = 0; j < Q.rows * k; j++) hits += within[truth.ids[j]];
@@ -629,11 +596,9 @@ TEST(a_budget_has_the_recall_of_its_prefix) {
       if (batch == 0) assert_true(r.recall >= before);
       before = r.recall;
     }
-    answer_free(held);
     fopo_index_free(norm);
   }
   assert_true(before == 1.0);
-  answer_free(truth);
 }
 
 /* The mass of an answer against its definition, at two scales of the queries: near 0 any items hold
@@ -650,7 +615,7 @@ TEST(the_mass_is_that_of_the_answers) {
       for (size_t j = 0; j < Q.cols; j++) fopo_matrix_row(Q, b)[j] *= scales[s] / before;
     }
     before = scales[s];
-    answer truth = plain(items, Q, k), held = ask(norm, Q, k);
+    DONE(answer_done) answer truth = plain(items, Q, k), held = ask(norm, Q, k);
     double expected = 0.0;
     for (size_t b = 0; b < Q.rows; b++) {
       double all = 0.0, sum = 0.0;
@@ -664,7 +629,6 @@ TEST(the_mass_is_that_of_the_answers) {
     ok(fopo_index_measure(&r, norm, Q, k, truth.scores, 7));
     if (fabs(r.mass - expected) > 1e-9) fail_msg("mass %.12f, not %.12f", r.mass, expected);
     assert_true(r.recall < 0.9 && (s > 0 || r.mass > 0.9999));
-    answer_free(truth), answer_free(held);
   }
 }
 
@@ -730,7 +694,7 @@ TEST(files_give_the_same_answers) {
     assert_int_equal(was.prefix, is.prefix);
     assert_int_equal(was.ef_construction, is.ef_construction);
     assert_int_equal(was.scored, is.scored);
-    answer_free(a), answer_free(b);
+    answer_done(&a), answer_done(&b);
     fopo_index_free(ix), fopo_index_free(kinds[i]);
     /* Other items of the same shape, and items of another shape, are refused. */
     items.x[77] += 1.0f;
@@ -935,7 +899,7 @@ TEST(sets_ascend) {
         assert_true(there && (j == 0 || ids[j - 1] < ids[j]));
       }
     }
-    answer_free(a), answer_free(ordered);
+    answer_done(&a), answer_done(&ordered);
     fopo_index_free(kinds[i]);
   }
 }
@@ -1008,9 +972,8 @@ TEST(random_damage_is_survived) {
     set(a, at, truth);
     int status = load(&ix, items);
     if (status == FOPO_OK) {
-      answer b = ask(ix, Q, 80);
+      DONE(answer_done) answer b = ask(ix, Q, 80);
       assert_sound(b, items, Q);
-      answer_free(b);
     } else {
       assert_int_equal(status, FOPO_ERR_FORMAT);
       refused++;
@@ -1040,7 +1003,7 @@ static int make_hybrid(fopo_index **ix, fopo_matrix items) {
  * status, no leak. */
 static void survives_faults(maker *make, int forever) {
   DONE(fopo_matrix_done) fopo_matrix items = world(100, 6, GAUSSIAN, 211), Q = normal(70, 6, 212);
-  answer a = answer_new(70, 9);
+  DONE(answer_done) answer a = answer_new(70, 9);
   size_t blocks = fopo_memory_in_use().blocks;
   long n = 0;
   for (int done = 0; !done; n++) {
@@ -1063,7 +1026,6 @@ static void survives_faults(maker *make, int forever) {
     assert_int_equal(fopo_memory_in_use().blocks, blocks);
   }
   assert_true(n > 5);
-  answer_free(a);
 }
 
 TEST(memory_faults_lose_nothing) {

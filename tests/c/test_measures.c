@@ -120,9 +120,8 @@ enum { P = 700, N = 300, L = 6, K = 5 };
  * density that is small but for context 7, which has seen all but 3 of them, and context 8, all. */
 static void seen(fopo_csr *X, fopo_csr *Y) {
   size_t n = 0, y = 0, repeats;
-  FREED(fopo_free)
-  uint32_t *row = fopo_alloc(2 * N * P, sizeof *row),
-           *col = fopo_alloc(2 * N * P, sizeof *col);
+  FREED(fopo_free) uint32_t *row = fopo_alloc(2 * N * P, sizeof *row);
+  FREED(fopo_free) uint32_t *col = fopo_alloc(2 * N * P, sizeof *col);
   uint32_t *yrow = row + N * P, *ycol = col + N * P;
   for (uint32_t i = 0; i < N; i++) {
     for (uint32_t a = 0; a < P; a++) {

@@ -99,9 +99,8 @@ TEST(same_bytes_twice) {
   size_t n = samples(arrays), n1, n2;
   ok(fopo_npz_save(in_folder("one.npz"), arrays, n, 1));
   ok(fopo_npz_save(in_folder("two.npz"), arrays, n, 1));
-  FREED(free)
-  unsigned char *one = slurp(in_folder("one.npz"), &n1),
-                *two = slurp(in_folder("two.npz"), &n2);
+  FREED(free) unsigned char *one = slurp(in_folder("one.npz"), &n1);
+  FREED(free) unsigned char *two = slurp(in_folder("two.npz"), &n2);
   assert_int_equal(n1, n2);
   assert_memory_equal(one, two, n1);
 }

@@ -24,9 +24,8 @@ typedef struct {
 static void world_init(world *w, size_t P, size_t N, size_t D, size_t L, uint64_t seed) {
   *w = (world){.P = P, .N = N, .D = D, .L = L};
   size_t n = 0, repeats;
-  FREED(fopo_free)
-  uint32_t *row = fopo_alloc(N * P, sizeof *row),
-           *col = fopo_alloc(N * P, sizeof *col);
+  FREED(fopo_free) uint32_t *row = fopo_alloc(N * P, sizeof *row);
+  FREED(fopo_free) uint32_t *col = fopo_alloc(N * P, sizeof *col);
   w->rows = fopo_alloc(N, sizeof *w->rows);
   ok(fopo_matrix_init(&w->items, P, L));
   ok(fopo_matrix_init(&w->contexts, N, D));

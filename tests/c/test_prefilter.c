@@ -109,9 +109,8 @@ static void check_scores(const fopo_prefilter *s, double scale, double query_sca
   for (size_t j = 0; j < FOPO_PANEL; j++) all[j] = -INFINITY;
   for (size_t d = 0; d < DIMS; d++) {
     size_t dim = dims[d], n = numbers[d % 6], width = n > 16 ? FOPO_PANEL : 16;
-    DONE(fopo_matrix_done)
-    fopo_matrix rows = normal(ROWS, dim, scale, 1),
-                panel = normal(dim, width, query_scale, 2);
+    DONE(fopo_matrix_done) fopo_matrix rows = normal(ROWS, dim, scale, 1);
+    DONE(fopo_matrix_done) fopo_matrix panel = normal(dim, width, query_scale, 2);
     DONE(fopo_matrix_done) fopo_matrix queries = normal(width, dim, 1.0, 2);
     for (size_t i = 0; i < dim * width; i++) {
       queries.x[i % width * dim + i / width] = panel.x[i];
@@ -224,7 +223,7 @@ static answer ask(fopo_index *ix, fopo_matrix Q, size_t k) {
   return a;
 }
 
-static void answer_free(answer a) { free(a.ids), free(a.counts), free(a.scores); }
+static void answer_done(answer *a) { free(a->ids), free(a->counts), free(a->scores); }
 
 static int by_id(const void *a, const void *b) {
   uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
@@ -233,7 +232,7 @@ static int by_id(const void *a, const void *b) {
 
 /* The same items when no scores are asked for, by rising id. */
 static void check_set(fopo_index *ix, fopo_matrix Q, size_t k, answer expected) {
-  answer a = {calloc(Q.rows * k, 4), calloc(Q.rows, 4), calloc(Q.rows * k, 4)};
+  DONE(answer_done) answer a = {calloc(Q.rows * k, 4), calloc(Q.rows, 4), calloc(Q.rows * k, 4)};
   ok(fopo_index_search_set(a.ids, a.scores, a.counts, ix, Q, k));
   FREED(free) uint32_t *ids = malloc(k * sizeof *ids);
   for (size_t b = 0; b < Q.rows; b++) {
@@ -242,7 +241,6 @@ static void check_set(fopo_index *ix, fopo_matrix Q, size_t k, answer expected) 
     assert_memory_equal(a.ids + b * k, ids, k * sizeof *ids);
     assert_int_equal(a.counts[b], expected.counts[b]);
   }
-  answer_free(a);
 }
 
 /* The index built with and without a prefilter, searched with it, by teams of several sizes. */
@@ -262,12 +260,12 @@ static void check_index(int (*build)(fopo_index **ix, fopo_matrix items), fopo_m
       assert_memory_equal(a.ids, expected.ids, Q.rows * k * sizeof *a.ids);
       assert_memory_equal(a.scores, expected.scores, Q.rows * k * sizeof *a.scores);
       assert_memory_equal(a.counts, expected.counts, Q.rows * sizeof *a.counts);
-      answer_free(a);
+      answer_done(&a);
       if (other && t == 1) check_set(filtered, Q, k, expected);
     }
   }
   fopo_threads_set(before);
-  answer_free(expected);
+  answer_done(&expected);
   fopo_index_free(plain), fopo_index_free(filtered);
 }
 
@@ -344,9 +342,8 @@ TEST(answers_are_the_same_bits) { each_kind(same_bits); }
 
 static void many_same_bits(int slow) {
   if (slow) return;
-  DONE(fopo_matrix_done)
-  fopo_matrix items = world(1500, 1000, HEAVY),
-              Q = normal(33, 1000, 1e-3, 8);
+  DONE(fopo_matrix_done) fopo_matrix items = world(1500, 1000, HEAVY);
+  DONE(fopo_matrix_done) fopo_matrix Q = normal(33, 1000, 1e-3, 8);
   check_index(norm_of, items, Q, 1);
   check_index(norm_of, items, Q, 700);
   check_index(exact_of, items, Q, 1500);
@@ -360,9 +357,8 @@ TEST(many_dimensions_and_many_answers) { each_kind(many_same_bits); }
  */
 static void too_high_floors(int slow) {
   (void)slow;
-  DONE(fopo_matrix_done)
-  fopo_matrix items = normal(9000, 16, 0.01, 10),
-              Q = normal(40, 16, 1.0, 11);
+  DONE(fopo_matrix_done) fopo_matrix items = normal(9000, 16, 0.01, 10);
+  DONE(fopo_matrix_done) fopo_matrix Q = normal(40, 16, 1.0, 11);
   for (size_t i = 0; i < 12; i++) items.x[((i * 4 + 2) * 16 + i) * 16] = 10.0f + (float)i;
   for (size_t b = 0; b < 40; b++) {
     Q.x[b * 16] = b % 2 == 0 ? 5.0f : -5.0f;
@@ -382,9 +378,8 @@ TEST(floors_estimated_too_high_are_repaired) { each_kind(too_high_floors); }
 static void refuses(int slow) {
   (void)slow;
   fopo_kernels_use(&with);
-  DONE(fopo_matrix_done)
-  fopo_matrix items = world(5000, 16, HUGE_NORMS),
-              Q = normal(40, 16, 1.0, 9);
+  DONE(fopo_matrix_done) fopo_matrix items = world(5000, 16, HUGE_NORMS);
+  DONE(fopo_matrix_done) fopo_matrix Q = normal(40, 16, 1.0, 9);
   float odd[] = {INFINITY, -INFINITY, NAN, 1e30f};
   FREED(fopo_index_free) fopo_index *ix = NULL;
   ok(fopo_index_norm(&ix, items, 0));

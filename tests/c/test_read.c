@@ -61,15 +61,12 @@ static int shaped(const fopo_dataset *d, const char *format, size_t users, size_
 TEST(pairs_with_header) {
   FREED(fopo_dataset_free) fopo_dataset *d = READ(FIXTURE("hetrec.dat"));
   assert_true(shaped(d, "pairs", 2, 2, 3) && at(d, "2", "52") == 11690);
-  fopo_dataset_free(d);
-  d = READ(FIXTURE("caserec.dat"));
+  fopo_dataset_free(d), d = READ(FIXTURE("caserec.dat"));
   assert_true(shaped(d, "pairs", 2, 1, 2) && at(d, "3", "6264") == 0.5);
-  fopo_dataset_free(d);
-  d = READ(FIXTURE("retailrocket.csv"));
+  fopo_dataset_free(d), d = READ(FIXTURE("retailrocket.csv"));
   assert_true(shaped(d, "pairs", 2, 3, 3) && at(d, "257597", "356475") == 1);
   assert_null(d->matrix.values);
-  fopo_dataset_free(d);
-  d = READ_AS(FIXTURE("retailrocket.csv"), .where = "event = view");
+  fopo_dataset_free(d), d = READ_AS(FIXTURE("retailrocket.csv"), .where = "event = view");
   assert_true(shaped(d, "pairs", 2, 2, 2) && d->skipped == 1 && d->rows_read == 2);
 }
 
@@ -84,11 +81,9 @@ TEST(pairs_without_header) {
   FREED(fopo_dataset_free) fopo_dataset *d = READ(FIXTURE("u.data"));
   assert_true(shaped(d, "pairs", 2, 2, 3) && at(d, "5", "902") == 1 && at(d, "31", "7") == 3);
   assert_int_equal(d->users.numbers[0], 5); /* ascending */
-  fopo_dataset_free(d);
-  d = READ(FIXTURE("ratings_ml1m.dat"));
+  fopo_dataset_free(d), d = READ(FIXTURE("ratings_ml1m.dat"));
   assert_true(shaped(d, "pairs", 2, 2, 3) && at(d, "4", "1193") == 4);
-  fopo_dataset_free(d);
-  d = READ(FIXTURE("sasrec.txt"));
+  fopo_dataset_free(d), d = READ(FIXTURE("sasrec.txt"));
   assert_true(shaped(d, "pairs", 2, 4, 5) && at(d, "2", "9") == 1);
   fopo_dataset_free(d);
   REFUSE(FIXTURE("yoochoose.dat"), FOPO_ERR_FORMAT, "second column holds times");
@@ -102,8 +97,7 @@ TEST(missing_ids) {
   FREED(fopo_dataset_free)
   fopo_dataset *d = READ_AS(FIXTURE("diginetica.csv"), .user = "Session-ID");
   assert_true(shaped(d, "pairs", 2, 3, 3) && at(d, "10", "32118") == 1);
-  fopo_dataset_free(d);
-  d = READ_AS(FIXTURE("diginetica.csv"), .where = "user_id != NA");
+  fopo_dataset_free(d), d = READ_AS(FIXTURE("diginetica.csv"), .where = "user_id != NA");
   assert_true(shaped(d, "pairs", 1, 1, 1) && d->skipped == 2);
 }
 
@@ -114,11 +108,9 @@ TEST(goodreads) {
   fopo_dataset_free(d);
   d = READ_AS(FIXTURE("goodreads.csv"), .value = "rating", .where = "rating>=4");
   assert_true(shaped(d, "goodreads", 2, 2, 2) && at(d, "2", "14") == 4 && d->skipped == 4);
-  fopo_dataset_free(d);
-  d = READ(FIXTURE("goodreads_index.csv"));
+  fopo_dataset_free(d), d = READ(FIXTURE("goodreads_index.csv"));
   assert_true(shaped(d, "goodreads", 2, 1, 2) && at(d, "9", "423") == 1);
-  fopo_dataset_free(d);
-  d = READ_AS(FIXTURE("goodreads.csv"), .format = "pairs");
+  fopo_dataset_free(d), d = READ_AS(FIXTURE("goodreads.csv"), .format = "pairs");
   assert_true(shaped(d, "pairs", 3, 4, 6) && at(d, "0", "12") == 5);
   fopo_dataset_free(d);
   REFUSE_AS(FIXTURE("hetrec.dat"), FOPO_ERR_FORMAT, "is_read is missing", .format = "goodreads");
@@ -128,8 +120,7 @@ TEST(lists) {
   fopo_dataset *d = READ(FIXTURE("kgat.txt"));
   assert_true(shaped(d, "lists", 4, 12, 14) && d->repeats == 1 && d->rows_read == 15);
   assert_true(d->users_seen == 3 && at(d, "0", "3") == 2 && at(d, "1", "9") == 1);
-  fopo_dataset_free(d);
-  d = READ(FIXTURE("citeulike.dat"));
+  fopo_dataset_free(d), d = READ(FIXTURE("citeulike.dat"));
   assert_true(shaped(d, "counted", 4, 8, 6) && at(d, "2", "7") == 1 && d->users_seen == 3);
   fopo_dataset_free(d);
   REFUSE(FIXTURE("fimi.dat"), FOPO_ERR_FORMAT, "line 3, column 1: '0' is a user that had a line");
@@ -285,8 +276,7 @@ TEST(numbers_of_every_length) {
       READ(write_text("user,item\n4294967295,31\n0,32\n31,63\n32,64\n4294967295,0\n"));
   assert_true(shaped(d, "pairs", 4, 5, 5) && at(d, "4294967295", "0") == 1);
   assert_true(at(d, "31", "63") == 1 && d->users.numbers[3] == 4294967295);
-  fopo_dataset_free(d);
-  d = READ(write_text("user,item\n4294967296,31\n5,32\n"));
+  fopo_dataset_free(d), d = READ(write_text("user,item\n4294967296,31\n5,32\n"));
   assert_true(shaped(d, "pairs", 2, 2, 2) && at(d, "4294967296", "31") == 1);
 }
 
@@ -475,17 +465,14 @@ TEST(where_and_columns) {
   FREED(fopo_dataset_free)
   fopo_dataset *d =
       READ_AS(write_text(text), .user = "Kind", .item = "1", .value = "", .where = "kind!=");
-  fopo_dataset_free(d);
-  d = READ_AS(write_text(text), .user = "2", .item = "1");
+  fopo_dataset_free(d), d = READ_AS(write_text(text), .user = "2", .item = "1");
   assert_true(shaped(d, "pairs", 3, 3, 4) && at(d, "7", "6") == 9);
   fopo_dataset_free(d);
   d = READ_AS(write_text("1,2,3\n4,5,6\n"), .header = 1, .user = "1", .item = "2", .value = "3");
   assert_true(shaped(d, "pairs", 1, 1, 1) && at(d, "4", "5") == 6);
-  fopo_dataset_free(d);
-  d = READ_AS(write_text("user,item\nann,bob\n"), .header = -1);
+  fopo_dataset_free(d), d = READ_AS(write_text("user,item\nann,bob\n"), .header = -1);
   assert_true(shaped(d, "pairs", 2, 2, 2) && at(d, "user", "item") == 1);
-  fopo_dataset_free(d);
-  d = READ_AS(write_text("a;b,1\nc;d,2\n"), .separator = ',');
+  fopo_dataset_free(d), d = READ_AS(write_text("a;b,1\nc;d,2\n"), .separator = ',');
   assert_true(shaped(d, "pairs", 2, 2, 2) && at(d, "c;d", "2") == 1);
 }
 
@@ -505,8 +492,7 @@ TEST(repeats_are_summed) {
   fopo_dataset *d = READ(write_text("user,item\n1,2\n1,2\n3,2\n1,2\n"));
   assert_true(shaped(d, "pairs", 2, 1, 2) && d->repeats == 2 && d->rows_read == 4);
   assert_true(at(d, "1", "2") == 3 && at(d, "3", "2") == 1);
-  fopo_dataset_free(d);
-  d = READ(write_text("user,item,weight\n1,2,0.5\n1,2,-2\n"));
+  fopo_dataset_free(d), d = READ(write_text("user,item,weight\n1,2,0.5\n1,2,-2\n"));
   assert_true(at(d, "1", "2") == -1.5);
   fopo_dataset_free(d);
   REFUSE(write_text("user,item,weight\n1,2,3e38\n1,2,3e38\n"), FOPO_ERR_NUMERIC, "is inf");
@@ -694,11 +680,9 @@ TEST(scipy_agrees) {
   }
   d = READ(in_folder("sparse_bool.npz"));
   assert_true(d->matrix.values == NULL && at(d, "2", "4") == 1);
-  fopo_dataset_free(d);
-  d = READ(in_folder("sparse_int8.npz"));
+  fopo_dataset_free(d), d = READ(in_folder("sparse_int8.npz"));
   assert_true(shaped(d, "npz", 3, 5, 3) && at(d, "2", "4") == 4);
-  fopo_dataset_free(d);
-  d = READ(in_folder("sparse_repeats.npz"));
+  fopo_dataset_free(d), d = READ(in_folder("sparse_repeats.npz"));
   assert_true(at(d, "0", "1") == 3 && d->repeats == 1 && d->rows_read == 3);
   fopo_dataset_free(d);
   REFUSE(in_folder("sparse_dia.npz"), FOPO_ERR_FORMAT, "tocsr()");
@@ -861,8 +845,7 @@ TEST(odd_first_lines) {
 TEST(aligned_columns) {
   FREED(fopo_dataset_free) fopo_dataset *d = READ(write_text("1  1  3\n1  2  4\n2  1  5\n"));
   assert_true(shaped(d, "pairs", 2, 2, 3) && at(d, "2", "1") > 4.5);
-  fopo_dataset_free(d);
-  d = READ(write_text("  1  12  3  4  5  6\n 22   1  4  5  6  7\n"));
+  fopo_dataset_free(d), d = READ(write_text("  1  12  3  4  5  6\n 22   1  4  5  6  7\n"));
   assert_true(shaped(d, "pairs", 2, 2, 2) && at(d, "22", "1") > 3.5);
   fopo_dataset_free(d);
   REFUSE(write_text("1  1  3\n1  2\n2  1  5\n"), FOPO_ERR_FORMAT, "has 2 fields where the first");

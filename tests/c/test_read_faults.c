@@ -346,8 +346,7 @@ TEST(sparse) {
   for (int i = 0; i < 3; i++) {
     fopo_dataset *d = READ_AS(write_sparse(forms[i], 3, 3, 8, 1), 0);
     assert_true(fopo_csr_nnz(&d->matrix) == 8 && d->matrix.values != NULL);
-    fopo_dataset_free(d);
-    d = READ_AS(write_sparse(forms[i], 3, 3, 8, 1), .value = "");
+    fopo_dataset_free(d), d = READ_AS(write_sparse(forms[i], 3, 3, 8, 1), .value = "");
     assert_true(fopo_csr_nnz(&d->matrix) == 8 && d->matrix.values == NULL);
     fopo_dataset_free(d);
     REFUSE(write_sparse(forms[i], 3, 3, 8, 3), FOPO_ERR_FORMAT, "an index is 3");

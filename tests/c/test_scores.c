@@ -7,6 +7,8 @@
 #include "policy/softmax.h"
 #include "small_world.h"
 
+FREED_BY(fopo_index_free, fopo_index)
+
 enum { P = 9000, N = 6, DIM = 4, RANKS = 3 }; /* more items than two tiles hold */
 enum { EMPTY, FEW, MANY, ALL_BUT_ONE, ALL, ENDS };
 
@@ -104,8 +106,7 @@ static void same_sums(const double *log_z, const double *squares, const double *
   }
 }
 
-static void test_lookup(void **unused) {
-  (void)unused;
+TEST(test_lookup) {
   DONE(world_done) world x;
   world_init(&x);
   fopo_sparse_scores mask = fopo_mask_of(&x.X), s = values_of(&x.X);
@@ -135,8 +136,7 @@ static void test_lookup(void **unused) {
 }
 
 /* Masks and values, in the rows' order and in another. */
-static void test_sums(void **unused) {
-  (void)unused;
+TEST(test_sums) {
   DONE(world_done) world x;
   world_init(&x);
   static uint32_t rows[N] = {ALL_BUT_ONE, EMPTY, ENDS, ALL, FEW, MANY};
@@ -199,8 +199,7 @@ static void part_init(part_of *to, const world *x, const uint32_t *place, uint32
   assert_int_equal(n, rows);
 }
 
-static void test_parts(void **unused) {
-  (void)unused;
+TEST(test_parts) {
   static part_of part;
   static uint32_t place[P];
   DONE(world_done) world x;
@@ -224,8 +223,7 @@ static void test_parts(void **unused) {
 
 /* ---- the temperature ---- */
 
-static void test_temperature(void **unused) {
-  (void)unused;
+TEST(test_temperature) {
   DONE(world_done) world x;
   world_init(&x);
   fopo_sparse_scores s = fopo_mask_of(&x.X), values = values_of(&x.X);
@@ -308,8 +306,7 @@ static void same_expected(const world *x, const fopo_policy *pi, const fopo_csr 
   assert_true(fabs(e.likelihood_se / sqrt(variance / counted) - 1.0) < 1e-5);
 }
 
-static void test_expected(void **unused) {
-  (void)unused;
+TEST(test_expected) {
   static uint32_t rows[N] = {ALL_BUT_ONE, EMPTY, ENDS, ALL, FEW, MANY};
   DONE(world_done) world x;
   DONE(fopo_csr_done) fopo_csr Y = {0};
@@ -353,11 +350,10 @@ static void test_expected(void **unused) {
 /* ---- recommendations ---- */
 
 /* log Z is over all items if a server leaves some out, and over those left if the policy does. */
-static void test_recommend(void **unused) {
-  (void)unused;
+TEST(test_recommend) {
   enum { K = 3 };
-  world x;
-  fopo_index *ix = NULL;
+  DONE(world_done) world x;
+  FREED(fopo_index_free) fopo_index *ix = NULL;
   world_init(&x);
   ok(fopo_index_norm(&ix, x.w.items, 0));
   fopo_sparse_scores mask = fopo_mask_of(&x.X);
@@ -379,8 +375,6 @@ static void test_recommend(void **unused) {
     plain_sums(&plain, &squares, &x, n, n, 1, NULL, 0, 1);
     assert_true(of_rest[n] == plain || fabs(of_rest[n] - plain) < 1e-5);
   }
-  fopo_index_free(ix);
-  world_done(&x);
 }
 
 /* ---- the reference in double ---- */
@@ -415,8 +409,7 @@ static void plain_slope(double *value, double *slope, double *log_z, const world
   *log_z = top + log(Z);
 }
 
-static void test_reference(void **unused) {
-  (void)unused;
+TEST(test_reference) {
   DONE(world_done) world x;
   world_init(&x);
   float *r = fopo_alloc(P, sizeof *r), U[DIM * DIM];
@@ -438,12 +431,4 @@ static void test_reference(void **unused) {
   fopo_free(r);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_lookup),    cmocka_unit_test(test_sums),
-      cmocka_unit_test(test_parts),     cmocka_unit_test(test_temperature),
-      cmocka_unit_test(test_expected),  cmocka_unit_test(test_recommend),
-      cmocka_unit_test(test_reference),
-  };
-  return cmocka_run_group_tests_name("scores", tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

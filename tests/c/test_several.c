@@ -220,8 +220,7 @@ TEST(files_are_one) {
   d = READ(one);
   const char *saved = in_folder("one.npz");
   ok(fopo_dataset_save(d, saved));
-  fopo_dataset_free(d);
-  d = READ(saved, two);
+  fopo_dataset_free(d), d = READ(saved, two);
   assert_string_equal(d->format, "mixed");
   assert_true(same_dataset(whole, d));
 }
@@ -235,8 +234,7 @@ TEST(names_of_files) {
   static const int64_t users[] = {-1, 7, 8, 9}, items[] = {1, 4, 5};
   assert_memory_equal(d->users.numbers, users, sizeof users);
   assert_memory_equal(d->items.numbers, items, sizeof items);
-  fopo_dataset_free(d);
-  d = READ(a, b, c);
+  fopo_dataset_free(d), d = READ(a, b, c);
   static const char *const names[] = {"9", "7", "8", "-1", "x"};
   for (size_t i = 0; i < 5; i++) assert_int_equal(fopo_names_find(&d->users, names[i]), i);
   assert_memory_equal(d->items.numbers, items, sizeof items);
@@ -272,18 +270,14 @@ TEST(values_and_times) {
              *timed = write_named("timed.csv", "user,item,time\n1,1,7\n2,2,3\n1,1,5\n");
   FREED(fopo_dataset_free) fopo_dataset *d = READ(plain, rated);
   assert_true(d->matrix.values[0] == 2.5f && d->matrix.values[1] == 1.0f && *d->no_times == '\0');
-  fopo_dataset_free(d);
-  d = READ(rated, plain);
+  fopo_dataset_free(d), d = READ(rated, plain);
   assert_true(d->matrix.values[0] == 2.5f && d->repeats == 2 && d->rows_read == 5);
-  fopo_dataset_free(d);
-  d = READ(timed, timed);
+  fopo_dataset_free(d), d = READ(timed, timed);
   assert_true(d->times.first[0] == 5 && d->times.last[0] == 7 && d->matrix.values[0] == 4.0f);
-  fopo_dataset_free(d);
-  d = READ(timed, plain);
+  fopo_dataset_free(d), d = READ(timed, plain);
   assert_null(d->times.first);
   if (strstr(d->no_times, "plain.csv has none") == NULL) fail_msg("%s", d->no_times);
-  fopo_dataset_free(d);
-  d = READ(plain, timed);
+  fopo_dataset_free(d), d = READ(plain, timed);
   if (strstr(d->no_times, "plain.csv has none") == NULL) fail_msg("%s", d->no_times);
   fopo_dataset_free(d);
   const char *late = write_named("late.csv", "user,item,time\n1,1,7\n2,2,soon\n");

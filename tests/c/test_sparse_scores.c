@@ -2,7 +2,6 @@
  * the CPU with every instruction set and on the CUDA device, against plain sums in double. Rows of
  * s are masks or values; among the contexts are rows that are empty, rows that mask all items, and
  * rows that leave one. */
-#include <math.h>
 
 #include "core/csr.h"
 #include "cuda_case.h"
@@ -264,8 +263,11 @@ static void draw(const world *w, uint32_t *ids, float *logq, float *r, size_t S)
 
 static void check_snis(const world *w, size_t S, fopo_float type, int by_id) {
   size_t L = w->L;
-  uint32_t *ids = room(B * S, 4);
-  float *logq = room(B * S, 4), *r = room(B * S, 4), *V = room(B * L, 4), *c = room(B * S, 4);
+  FREED(free) uint32_t *ids = room(B * S, 4);
+  FREED(free) float *logq = room(B * S, 4);
+  FREED(free) float *r = room(B * S, 4);
+  FREED(free) float *V = room(B * L, 4);
+  FREED(free) float *c = room(B * S, 4);
   float stats[B * FOPO_STATS];
   draw(w, ids, logq, r, S);
   fopo_device_batch batch = batch_of(w, S, by_id);
@@ -291,28 +293,23 @@ static void check_snis(const world *w, size_t S, fopo_float type, int by_id) {
     }
   }
   release_all();
-  free(ids), free(logq), free(r), free(V), free(c);
 }
 
 static void snis_here(void) {
   for (int valued = 0; valued < 2; valued++) {
-    world w = world_new(13, valued), wide = world_new(1030, valued);
+    DONE(world_free) world w = world_new(13, valued), wide = world_new(1030, valued);
     check_snis(&w, 300, FOPO_FLOAT32, 0);
     check_snis(&w, 17, valued ? FOPO_BFLOAT16 : FOPO_FLOAT16, 1);
     check_snis(&wide, 60, FOPO_FLOAT32, 1);
-    world_free(&w), world_free(&wide);
   }
 }
 
-static void test_snis(void **state) {
-  (void)state;
-  everywhere(snis_here);
-}
+TEST(test_snis) { everywhere(snis_here); }
 
 /* Rows that are all empty change no bit. */
 static void empty_here(void) {
   enum { S = 200, L = 13 };
-  world w = world_new(L, 0);
+  DONE(world_free) world w = world_new(L, 0);
   uint32_t ids[B * S];
   float logq[B * S], r[B * S], V[2][B * L], stats[2][B * FOPO_STATS];
   static const uint64_t none[3 * B + 1];
@@ -329,20 +326,16 @@ static void empty_here(void) {
   }
   assert_memory_equal(V[0], V[1], sizeof V[0]);
   assert_memory_equal(stats[0], stats[1], sizeof stats[0]);
-  world_free(&w);
 }
 
-static void test_empty(void **state) {
-  (void)state;
-  everywhere(empty_here);
-}
+TEST(test_empty) { everywhere(empty_here); }
 
 /* ---- candidates ---- */
 
 static void candidates_here(void) {
   enum { K = 30, S = 64, L = 13 };
   for (int valued = 0; valued < 2; valued++) {
-    world w = world_new(L, valued);
+    DONE(world_free) world w = world_new(L, valued);
     uint32_t ids[B * K], counts[B], drawn[B * S];
     float f[B * K], logq[B * S];
     for (size_t b = 0; b < B; b++) {
@@ -390,20 +383,15 @@ static void candidates_here(void) {
       }
     }
     release_all();
-    world_free(&w);
   }
 }
 
-static void test_candidates(void **state) {
-  (void)state;
-  everywhere(candidates_here);
-}
+TEST(test_candidates) { everywhere(candidates_here); }
 
 /* topk finds by q . beta, and returns f. */
-static void test_topk(void **state) {
-  (void)state;
+TEST(test_topk) {
   enum { K = 20, L = 13 };
-  world w = world_new(L, 0);
+  DONE(world_free) world w = world_new(L, 0);
   uint32_t ids[B * K];
   float f[B * K];
   d = gpu;
@@ -416,7 +404,6 @@ static void test_topk(void **state) {
     near((double)f[i], w.f[i / K * P + ids[i]], 1e-5, "a score", i / K);
   }
   release_all();
-  world_free(&w);
 }
 
 /* ---- a shared head ---- */
@@ -474,24 +461,20 @@ static void check_head(const world *w, size_t H, fopo_products products, int dra
 static void head_here(void) {
   static const size_t heads[] = {1, 130, 600, P - 1};
   for (size_t i = 0; i < 4; i++) {
-    world w = world_new(13, i % 2 == 0);
+    DONE(world_free) world w = world_new(13, i % 2 == 0);
     check_head(&w, heads[i], FOPO_PRODUCTS_FLOAT32, 0);
     check_head(&w, heads[i], FOPO_PRODUCTS_BFLOAT16, d == gpu);
-    world_free(&w);
   }
 }
 
-static void test_head(void **state) {
-  (void)state;
-  everywhere(head_here);
-}
+TEST(test_head) { everywhere(head_here); }
 
 /* ---- the policy ---- */
 
 static void policy_here(void) {
   enum { S = 50, L = 13 };
   for (int valued = 0; valued < 2; valued++) {
-    world w = world_new(L, valued);
+    DONE(world_free) world w = world_new(L, valued);
     uint32_t ids[B * S];
     float mean[B * L], log_z[B], weight[B], *rows = room(P * L, 4);
     fopo_device_batch batch = batch_of(&w, S, valued);
@@ -505,7 +488,7 @@ static void policy_here(void) {
     float *rows_ = on(rows, P * L * 4);
     ok(d->ops->items_expectation(d, rows_, items, sums.log_z, on(weight, sizeof weight), &batch));
     get(rows, rows_, P * L * 4);
-    double *wanted = room(P * L, sizeof *wanted);
+    FREED(free) double *wanted = room(P * L, sizeof *wanted);
     for (size_t b = 0; b < B; b++) {
       double z = 0, m[L] = {0};
       for (size_t a = 0; a < P; a++) z += exp(w.f[b * P + a]);
@@ -524,15 +507,11 @@ static void policy_here(void) {
     }
     for (size_t i = 0; i < P * L; i++) near((double)rows[i], wanted[i], 1e-5, "a row", i / L);
     release_all();
-    world_free(&w);
-    free(rows), free(wanted);
+    free(rows);
   }
 }
 
-static void test_policy(void **state) {
-  (void)state;
-  everywhere(policy_here);
-}
+TEST(test_policy) { everywhere(policy_here); }
 
 /* ---- parts of a catalogue ---- */
 
@@ -547,7 +526,7 @@ static void join_here(void) {
   if (d->ops->join_sums == NULL) return;
   draw(&w, ids, logq, r, S);
   ids[ALL_BUT_ONE * S + S - 1] = 5;
-  float *sums = room(2 * B * width, sizeof *sums);
+  FREED(free) float *sums = room(2 * B * width, sizeof *sums);
   uint32_t counts[B];
   fopo_device_batch batch = batch_of(&w, S, 0);
   fopo_rows items = items_of(&w, FOPO_FLOAT32);
@@ -577,13 +556,9 @@ static void join_here(void) {
   }
   release_all();
   world_free(&w);
-  free(sums);
 }
 
-static void test_join(void **state) {
-  (void)state;
-  everywhere(join_here);
-}
+TEST(test_join) { everywhere(join_here); }
 
 /* ---- objectives ---- */
 
@@ -611,8 +586,8 @@ static double value_at(const world *w, size_t b, fopo_objective_kind objective, 
 static void objectives_here(void) {
   enum { L = 7, H = 300, U = P - H };
   for (int valued = 0; valued < 2; valued++) {
-    world w = world_new(L, valued);
-    uint32_t *ids = room(B * P, 4);
+    DONE(world_free) world w = world_new(L, valued);
+    FREED(free) uint32_t *ids = room(B * P, 4);
     float *logq = room(B * P, 4), *c = room(B * P, 4), V[B * L], stats[B * FOPO_STATS];
     uint32_t order[P];
     for (size_t i = 0; i < B * P; i++) {
@@ -665,15 +640,11 @@ static void objectives_here(void) {
       }
     }
     release_all();
-    world_free(&w);
-    free(ids), free(logq), free(c);
+    free(logq), free(c);
   }
 }
 
-static void test_objectives(void **state) {
-  (void)state;
-  everywhere(objectives_here);
-}
+TEST(test_objectives) { everywhere(objectives_here); }
 
 /* Targets in half precision too. */
 static void targets_here(void) {
@@ -709,10 +680,7 @@ static void targets_here(void) {
   world_free(&w);
 }
 
-static void test_targets(void **state) {
-  (void)state;
-  everywhere(targets_here);
-}
+TEST(test_targets) { everywhere(targets_here); }
 
 /* ---- draws that are used where they are made ---- */
 
@@ -759,26 +727,17 @@ static void check_drawn(const world *w, fopo_draw_kind kind) {
   free(V);
 }
 
-static void test_drawn(void **state) {
-  (void)state;
+TEST(test_drawn) {
   d = gpu;
   for (int kind = 0; kind < 3; kind++) {
-    world w = world_new(13, kind % 2);
+    DONE(world_free) world w = world_new(13, kind % 2);
     check_drawn(&w, (fopo_draw_kind)kind);
-    world_free(&w);
   }
 }
 
 int main(void) {
   if (!open_both()) return 0;
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_snis),       cmocka_unit_test(test_empty),
-      cmocka_unit_test(test_candidates), cmocka_unit_test(test_topk),
-      cmocka_unit_test(test_head),       cmocka_unit_test(test_policy),
-      cmocka_unit_test(test_join),       cmocka_unit_test(test_objectives),
-      cmocka_unit_test(test_targets),    cmocka_unit_test(test_drawn),
-  };
-  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  int failed = run_all(NULL, NULL);
   close_both();
   return failed;
 }

@@ -58,8 +58,8 @@ static long session_of(const fopo_sessions *s, uint32_t user) {
 }
 
 static void check_form(const fopo_sessions *s) {
-  assert_int_equal(fopo_csr_check(&s->X, fopo_csr_nnz(&s->X), "X"), FOPO_OK);
-  assert_int_equal(fopo_csr_check(&s->Y, fopo_csr_nnz(&s->Y), "Y"), FOPO_OK);
+  ok(fopo_csr_check(&s->X, fopo_csr_nnz(&s->X), "X"));
+  ok(fopo_csr_check(&s->Y, fopo_csr_nnz(&s->Y), "Y"));
   for (size_t i = 0; i < s->X.rows; i++) {
     assert_true(count_in(&s->X, i) > 0 && count_in(&s->Y, i) > 0);
   }
@@ -123,10 +123,9 @@ static int smaller(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-static void by_time(void **state) {
-  (void)state;
-  fopo_dataset d;
-  fopo_split split;
+TEST_WITH(by_time, no_leak) {
+  DONE(dataset_done) fopo_dataset d;
+  DONE(fopo_split_done) fopo_split split;
   fopo_split_options o = {10, 0, 0.15, 0.2, SPLIT_SEED};
   fopo_split_plan plan = {.kind = FOPO_SPLIT_TIME, .by_time = 1, .observed = 0.7};
   make_dataset(&d, 0);
@@ -155,15 +154,12 @@ static void by_time(void **state) {
                session_of(&split.test, u) >= 0;
   }
   assert_int_equal(split.kept, in_some);
-  fopo_split_done(&split);
-  dataset_done(&d);
 }
 
 /* Given cuts; the one of validation stays a share of all. No validation: the windows meet. */
-static void by_given_times(void **state) {
-  (void)state;
-  fopo_dataset d;
-  fopo_split split;
+TEST_WITH(by_given_times, no_leak) {
+  DONE(dataset_done) fopo_dataset d;
+  DONE(fopo_split_done) fopo_split split;
   double valid = 100, test = 150;
   fopo_split_options o = {2, 0, 0.1, 0.1, SPLIT_SEED};
   make_dataset(&d, 0);
@@ -198,15 +194,12 @@ static void by_given_times(void **state) {
   for (size_t u = 0; u < USERS; u++) few += count_in(&d.matrix, u) < 2;
   assert_int_equal(split.kept + split.dropped, USERS);
   assert_true(split.dropped > few);
-  fopo_split_done(&split);
-  dataset_done(&d);
 }
 
 /* Repeats: X is what was taken before, Y what is taken after, seen or not. */
-static void seen_again(void **state) {
-  (void)state;
-  fopo_dataset d;
-  fopo_split split;
+TEST_WITH(seen_again, no_leak) {
+  DONE(dataset_done) fopo_dataset d;
+  DONE(fopo_split_done) fopo_split split;
   double valid = 100, test = 150;
   fopo_split_options o = {2, 0, 0.1, 0.1, SPLIT_SEED};
   make_dataset(&d, 1);
@@ -230,8 +223,6 @@ static void seen_again(void **state) {
   ok(fopo_split_by(&split, &d, &o, &random));
   shares_nothing(&split.train);
   check_window(&d, &split.test, 150, INFINITY, 2, 1);
-  fopo_split_done(&split);
-  dataset_done(&d);
 }
 
 static double latest_in(const fopo_dataset *d, const fopo_csr *m, size_t i, uint32_t user) {
@@ -242,8 +233,7 @@ static double latest_in(const fopo_dataset *d, const fopo_csr *m, size_t i, uint
   return latest;
 }
 
-static void the_last_items(void **state) {
-  (void)state;
+TEST_WITH(the_last_items, no_leak) {
   fopo_dataset d;
   fopo_split split;
   fopo_split_options o = {5, 0, 0.1, 0.1, SPLIT_SEED};
@@ -287,10 +277,9 @@ static void the_last_items(void **state) {
 }
 
 /* With seen = keep the last interaction counts, which may be of an item that was seen. */
-static void the_last_again(void **state) {
-  (void)state;
-  fopo_dataset d;
-  fopo_split split;
+TEST_WITH(the_last_again, no_leak) {
+  DONE(dataset_done) fopo_dataset d;
+  DONE(fopo_split_done) fopo_split split;
   fopo_split_options o = {5, 0, 0, 0.1, SPLIT_SEED};
   fopo_split_plan plan = {.kind = FOPO_SPLIT_LAST, .by_time = 1, .keep_seen = 1};
   make_dataset(&d, 1);
@@ -306,14 +295,11 @@ static void the_last_again(void **state) {
     again += (size_t)fopo_csr_contains(&split.test.X, i, y);
   }
   assert_true(again > 5 && again < split.test.X.rows);
-  fopo_split_done(&split);
-  dataset_done(&d);
 }
 
 /* A half is the authors' split to the bit; another share, and an order, are not. */
-static void users_by_order(void **state) {
-  (void)state;
-  fopo_dataset d;
+TEST_WITH(users_by_order, no_leak) {
+  DONE(dataset_done) fopo_dataset d;
   fopo_split split, old;
   fopo_split_options o = {10, 0, 0.1, 0.1, SPLIT_SEED};
   make_dataset(&d, 1);
@@ -338,13 +324,11 @@ static void users_by_order(void **state) {
   assert_int_equal(split.train.X.rows, old_rows);
   check_train(&d, &split.train, INFINITY, 0.01);
   fopo_split_done(&split);
-  dataset_done(&d);
 }
 
 /* Equal times are cut at random: over seeds no place in the row is favoured. */
-static void ties_are_random(void **state) {
-  (void)state;
-  fopo_dataset d = {0};
+TEST_WITH(ties_are_random, no_leak) {
+  DONE(dataset_done) fopo_dataset d = {0};
   fopo_split split;
   size_t first = 0, rows = 0;
   ok(fopo_csr_init(&d.matrix, 40, 40, 400, 0));
@@ -360,13 +344,11 @@ static void ties_are_random(void **state) {
   }
   assert_int_equal(rows, 2000);
   assert_true(first > 130 && first < 270); /* 200, five standard deviations of 13.4 */
-  dataset_done(&d);
 }
 
-static void same_for_any_threads(void **state) {
-  (void)state;
-  fopo_dataset d;
-  fopo_split a, b;
+TEST_WITH(same_for_any_threads, no_leak) {
+  DONE(dataset_done) fopo_dataset d;
+  DONE(fopo_split_done) fopo_split a, b;
   int before = fopo_threads();
   make_dataset(&d, 1);
   fopo_split_options o = {5, 0, 0.1, 0.1, SPLIT_SEED};
@@ -386,14 +368,10 @@ static void same_for_any_threads(void **state) {
                         fopo_csr_nnz(&left[p]->Y) * sizeof(uint32_t));
   }
   fopo_threads_set(before);
-  fopo_split_done(&a);
-  fopo_split_done(&b);
-  dataset_done(&d);
 }
 
-static void refusals(void **state) {
-  (void)state;
-  fopo_dataset d;
+TEST_WITH(refusals, no_leak) {
+  DONE(dataset_done) fopo_dataset d;
   fopo_split split;
   double early = -5, late = 1000, nan = strtod("nan", NULL);
   fopo_split_options o = {5, 0, 0.1, 0.1, 1};
@@ -423,7 +401,6 @@ static void refusals(void **state) {
           "the dataset has no times: line 3 is bad; read it with");
   refused(fopo_split_by(&split, &d, &o, &(fopo_split_plan){.kind = FOPO_SPLIT_TIME}),
           FOPO_ERR_ARGUMENT, "has no times");
-  dataset_done(&d);
 }
 
 /* ---- given files ---- */
@@ -451,12 +428,11 @@ static void part_done(fopo_dataset *d) {
   fopo_names_done(&d->items);
 }
 
-static void files_by_name(void **state) {
-  (void)state;
+TEST_WITH(files_by_name, no_leak) {
   static const char *const first[] = {"apple", "pear", "7"}, *const second[] = {"fig", "apple"};
   static const double times[] = {5, 6, 7, 8, 1, 2, 3};
-  fopo_dataset train, test;
-  fopo_joined j;
+  DONE(part_done) fopo_dataset train, test;
+  DONE(fopo_joined_done) fopo_joined j;
   fopo_split split;
   char name[32];
   make_part(&train, (uint32_t[]){0, 0, 1, 1}, (uint32_t[]){0, 1, 1, 2}, 4, 2, 3, first, times);
@@ -480,19 +456,15 @@ static void files_by_name(void **state) {
     assert_int_equal(fopo_csr_row(&split.test.Y, 0)[keep], 3);
     fopo_split_done(&split);
   }
-  fopo_joined_done(&j);
-  part_done(&train);
-  part_done(&test);
 }
 
 /* A pair of train that test has again, later: no second interaction of train, where it would be
  * known from test alone. */
-static void files_keep_train_apart(void **state) {
-  (void)state;
+TEST_WITH(files_keep_train_apart, no_leak) {
   static const double times[] = {1, 2, 3, 9};
-  fopo_dataset train, test;
-  fopo_joined j;
-  fopo_split split;
+  DONE(part_done) fopo_dataset train, test;
+  DONE(fopo_joined_done) fopo_joined j;
+  DONE(fopo_split_done) fopo_split split;
   make_part(&train, (uint32_t[]){0, 0, 0}, (uint32_t[]){0, 1, 2}, 3, 1, 3, NULL, times);
   make_part(&test, (uint32_t[]){0}, (uint32_t[]){0}, 1, 1, 3, NULL, times + 3);
   const fopo_dataset *parts[3] = {&train, NULL, &test};
@@ -505,18 +477,13 @@ static void files_keep_train_apart(void **state) {
   shares_nothing(&split.train);
   assert_true(count_in(&split.test.X, 0) == 3 && count_in(&split.test.Y, 0) == 1);
   assert_int_equal(*fopo_csr_row(&split.test.Y, 0), 0);
-  fopo_split_done(&split);
-  fopo_joined_done(&j);
-  part_done(&train);
-  part_done(&test);
 }
 
 /* Lists have no names: indices agree, and the catalogue is as wide as the widest. */
-static void files_by_index(void **state) {
-  (void)state;
-  fopo_dataset train, valid, test;
-  fopo_joined j;
-  fopo_split split;
+TEST_WITH(files_by_index, no_leak) {
+  DONE(part_done) fopo_dataset train, valid, test;
+  DONE(fopo_joined_done) fopo_joined j;
+  DONE(fopo_split_done) fopo_split split;
   make_part(&train, (uint32_t[]){0, 0, 2, 2, 2}, (uint32_t[]){4, 1, 0, 2, 3}, 5, 3, 5, NULL, NULL);
   make_part(&valid, (uint32_t[]){2}, (uint32_t[]){4}, 1, 3, 5, NULL, NULL);
   make_part(&test, (uint32_t[]){0, 2, 3}, (uint32_t[]){6, 1, 0}, 3, 4, 7, NULL, NULL);
@@ -532,16 +499,10 @@ static void files_by_index(void **state) {
   assert_int_equal(*fopo_csr_row(&split.test.Y, (size_t)u), 1);
   assert_int_equal(*fopo_csr_row(&split.valid.Y, (size_t)v), 4);
   assert_true(j.new_items[2] == 1 && j.new_users[2] == 1); /* item 6, user 3; item 1 is in train */
-  fopo_split_done(&split);
-  fopo_joined_done(&j);
-  part_done(&train);
-  part_done(&valid);
-  part_done(&test);
 }
 
 /* An item in X and in Y is one interaction of the embedding. */
-static void embedding_of_both(void **state) {
-  (void)state;
+TEST_WITH(embedding_of_both, no_leak) {
   float values[2][12];
   for (int again = 0; again < 2; again++) {
     uint64_t starts[5] = {0, 1, 2, 3, 4}, ends[5] = {0, 1 + (uint64_t)again, 2 + (uint64_t)again,
@@ -558,9 +519,8 @@ static void embedding_of_both(void **state) {
 }
 
 /* Each allocation failing in turn: a sentence, nothing left behind. */
-static void survives_lack_of_memory(void **state) {
-  (void)state;
-  fopo_dataset train, test;
+TEST_WITH(survives_lack_of_memory, no_leak) {
+  DONE(part_done) fopo_dataset train, test;
   make_part(&train, (uint32_t[]){0, 0, 1, 1}, (uint32_t[]){0, 1, 1, 2}, 4, 2, 3, NULL, NULL);
   make_part(&test, (uint32_t[]){0}, (uint32_t[]){2}, 1, 2, 3, NULL, NULL);
   const fopo_dataset *parts[3] = {&train, NULL, &test};
@@ -582,24 +542,6 @@ static void survives_lack_of_memory(void **state) {
     assert_int_equal(fopo_memory_in_use().blocks, blocks);
     assert_true(n < 300);
   }
-  part_done(&train);
-  part_done(&test);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(by_time, no_leak),
-                                     cmocka_unit_test_teardown(by_given_times, no_leak),
-                                     cmocka_unit_test_teardown(seen_again, no_leak),
-                                     cmocka_unit_test_teardown(the_last_items, no_leak),
-                                     cmocka_unit_test_teardown(the_last_again, no_leak),
-                                     cmocka_unit_test_teardown(users_by_order, no_leak),
-                                     cmocka_unit_test_teardown(ties_are_random, no_leak),
-                                     cmocka_unit_test_teardown(same_for_any_threads, no_leak),
-                                     cmocka_unit_test_teardown(refusals, no_leak),
-                                     cmocka_unit_test_teardown(files_by_name, no_leak),
-                                     cmocka_unit_test_teardown(files_keep_train_apart, no_leak),
-                                     cmocka_unit_test_teardown(files_by_index, no_leak),
-                                     cmocka_unit_test_teardown(embedding_of_both, no_leak),
-                                     cmocka_unit_test_teardown(survives_lack_of_memory, no_leak)};
-  return cmocka_run_group_tests_name("splits", tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

@@ -299,11 +299,9 @@ TEST(cache_keeps_times) {
   spit(in_folder("case.csv"), f->text, f->n);
   FREED(fopo_dataset_free) fopo_dataset *d = READ(in_folder("case.csv"));
   ok(fopo_dataset_save(d, in_folder("times.npz")));
-  fopo_dataset_free(d);
-  d = READ(in_folder("times.npz"));
+  fopo_dataset_free(d), d = READ(in_folder("times.npz"));
   assert_as_made(d, f);
-  fopo_dataset_free(d);
-  d = READ_AS(in_folder("times.npz"), .time = "");
+  fopo_dataset_free(d), d = READ_AS(in_folder("times.npz"), .time = "");
   assert_null(d->times.first);
   assert_null(d->times.last);
 }
