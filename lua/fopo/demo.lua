@@ -294,9 +294,8 @@ local function number_of(which)
     if name == which or title:lower() == tostring(which):lower() then return i end
     titles[i] = name
   end
-  local near = type(which) == "string" and define.nearest(which, titles)
   define.fail("there is no lesson %s%s; fopo.demo() lists them", tostring(which),
-              near and (", did you mean %q?"):format(near) or "")
+              define.meant(which, titles, ", did you mean %q?"))
 end
 
 return define.fn{

@@ -24,9 +24,8 @@ local function entry_for(x)
   local method = name and name:match(":([%w_]+)$")
   local users = method and users_of(method) or {}
   if users[1] then return users[1] end
-  local near = name and not entry and define.nearest(name, define.order)
   define.fail("there is no example of %s%s; help\"all\" lists what there is", name or
-              "this " .. define.kind(x), near and ("; did you mean %q?"):format(near) or "")
+              "this " .. define.kind(x), entry and "" or define.meant(name, define.order))
 end
 
 return define.fn{

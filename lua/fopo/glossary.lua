@@ -161,9 +161,8 @@ prompt.]],
     end
     local found = glossary.find(word)
     if not found then
-      local near = glossary.nearest(word)
       define.fail("the glossary has no word %q%s; fopo.glossary() lists them", word,
-                  near and ("; did you mean %q?"):format(near) or "")
+                  define.meant(word, words))
     end
     print(found)
   end,

@@ -7,6 +7,13 @@ local auto = require "fopo.index.auto"
 local choice = require "fopo.index.choice"
 local fn, doc = define.fn, define.doc
 local index, methods = {}, native.types.index
+local graph_options = {
+  {"M", "integer", 16, "links per item and layer", min = 2, max = 128},
+  {"ef_construction", "integer", 200, "breadth of the search while building", min = 2},
+  {"ef", "integer", 256, "breadth of a search; at least k", min = 1},
+  {"seed", "integer", 1, "of the levels"},
+  {"deterministic", "boolean", false, "build with one thread: the same graph every time"},
+}
 local items_argument = {"items", "array", nil, "[P, L] item embeddings; kept alive, not copied"}
 local notes = setmetatable({}, {__mode = "k"}) -- index -> notes of index.auto
 
@@ -37,13 +44,7 @@ assert(ix:search(items, 1):get(1, 1))]],
 
 index.hnsw = fn{
   name = "fopo.index.hnsw", returns = "index", args = {items_argument},
-  options = {
-    {"M", "integer", 16, "links per item and layer", min = 2, max = 128},
-    {"ef_construction", "integer", 200, "breadth of the search while building", min = 2},
-    {"ef", "integer", 256, "breadth of a search; at least k", min = 1},
-    {"seed", "integer", 1, "of the levels"},
-    {"deterministic", "boolean", false, "build with one thread: the same graph every time"},
-  },
+  options = graph_options,
   text = [[The graph of Malkov and Yashunin (2020) on inner products, built by hnswlib.
 Approximate: the inner product is no metric, so items can be unreachable and answers short;
 ix:recall and ix:about say how many. ix.ef can be set between searches.]],
@@ -59,10 +60,7 @@ index.hybrid = fn{
     {"head", "number", 0.05, "share of the items, those of largest norm, that is searched exactly",
      above = 0, below = 1},
     {"M", "integer", 16, "links per item and layer of the graph", min = 2, max = 128},
-    {"ef_construction", "integer", 200, "breadth of the search while building", min = 2},
-    {"ef", "integer", 256, "breadth of a search; at least k", min = 1},
-    {"seed", "integer", 1, "of the levels"},
-    {"deterministic", "boolean", false, "build with one thread: the same graph every time"},
+    table.unpack(graph_options, 2),
   },
   text = [[The items of largest norm exactly, as index.norm, the others through a graph, as
 index.hnsw; the answers are merged. Embeddings by SVD have heavy-tailed norms, and a graph by inner

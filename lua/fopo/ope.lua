@@ -35,9 +35,8 @@ local function chosen(o)
   end
   for _, one in ipairs(o.estimators or {}) do
     if not known[one] then
-      local near = define.nearest(one, all)
       define.fail("%s: there is no estimator %q%s; use %s", name, tostring(one),
-                  near and ("; did you mean %q?"):format(near) or "", table.concat(all, ", "))
+                  define.meant(tostring(one), all), table.concat(all, ", "))
     end
     local option = missing(one, o)
     if option then

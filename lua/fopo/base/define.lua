@@ -79,6 +79,23 @@ function define.nearest(word, candidates)
   return least <= math.max(2, #word // 3) and best or nil
 end
 
+-- "; did you mean 'x'?" of the nearest candidate, or "" if none is near or the word is no string.
+-- form: another one for %q or '%s'.
+function define.meant(word, candidates, form)
+  local near = type(word) == "string" and define.nearest(word, candidates)
+  return near and (form or "; did you mean %q?"):format(near) or ""
+end
+
+-- The names in a table that begin with a letter, sorted.
+function define.names_in(t)
+  local list = {}
+  for key in next, t do
+    if type(key) == "string" and key:find("^%a") then list[#list + 1] = key end
+  end
+  table.sort(list)
+  return list
+end
+
 local function fits(value, want)
   local kind = define.kind(value)
   for one in want:gmatch("[^|]+") do
@@ -169,25 +186,17 @@ local function checked(entry, spec, value)
     for _, one in ipairs(spec.one_of) do
       if one == value then return value end
     end
-    local near = define.nearest(value, spec.one_of)
     refuse("%s must be %s, not %q%s", name, choices_of(spec), value,
-           near and ("; did you mean %q?"):format(near) or "")
+           define.meant(value, spec.one_of))
   end
   return value
 end
 
-local function names_of(specs)
-  local names = {}
-  for i, spec in ipairs(specs) do names[i] = spec[1] end
-  return names
-end
-
 -- Raises that `what` has no field `key`; `names` are the fields that it has.
 function define.no_field(what, key, names)
-  local near = type(key) == "string" and define.nearest(key, names)
+  local meant = define.meant(key, names, "; did you mean '%s'?")
   define.fail("%s has no field %s%s", what, shown(key):gsub('"', "'"),
-              near and ("; did you mean '%s'?"):format(near) or "; its fields are: "
-              .. table.concat(names, ", "))
+              meant ~= "" and meant or "; its fields are: " .. table.concat(names, ", "))
 end
 
 -- The value, checked as the option `option` of the declared function `name`; `what` names it in
@@ -221,10 +230,10 @@ function define.options(entry, given)
   for _, spec in ipairs(entry.options) do known[spec[1]] = true end
   for key in pairs(given) do
     if not known[key] then
-      local names = names_of(entry.options)
-      local near = type(key) == "string" and define.nearest(key, names)
+      local names = {}
+      for i, spec in ipairs(entry.options) do names[i] = spec[1] end
       define.fail("%s has no option %s%s; it takes %s", entry.name, shown(key),
-                  near and ("; did you mean '%s'?"):format(near) or "",
+                  define.meant(key, names, "; did you mean '%s'?"),
                   #names > 0 and table.concat(names, ", ") or "none")
     end
   end
@@ -244,9 +253,7 @@ end
 
 -- The option `preset` of a declaration: "paper: lr = 0.0001, weight_decay = 1e-10".
 local function preset_option(presets)
-  local names, texts = {}, {}
-  for name in pairs(presets) do names[#names + 1] = name end
-  table.sort(names)
+  local names, texts = define.names_in(presets), {}
   for i, name in ipairs(names) do
     local parts = {}
     for key, value in pairs(presets[name]) do

@@ -52,9 +52,7 @@ local function refuse(meta, spec, o, key, value)
     define.fail("%s has no field %s; %s", spec.what, define.shown(key):gsub('"', "'"), remedy)
   end
   if not define.nearest(tostring(key), names) then
-    names = {}
-    for name in pairs(spec.settable) do names[#names + 1] = name end
-    table.sort(names)
+    names = define.names_in(spec.settable)
     define.fail("%s has no field %s%s", spec.what, define.shown(key):gsub('"', "'"),
                 #names > 0 and "; what can be set is " .. table.concat(names, ", ")
                 or ", and none can be set: " .. tostring(spec.remedy))

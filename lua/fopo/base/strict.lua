@@ -4,14 +4,7 @@ local define = require "fopo.base.define"
 
 local strict = {}
 
-local function names_in(t)
-  local list = {}
-  for key in next, t do
-    if type(key) == "string" and key:find("^%a") then list[#list + 1] = key end
-  end
-  table.sort(list)
-  return list
-end
+local names_in = define.names_in
 
 -- Makes a module raise an error for a field that it does not have, read or assigned.
 function strict.module(name, module)
@@ -21,18 +14,16 @@ function strict.module(name, module)
     if type(key) == "string" then define.no_field(name, key, names_in(t)) end
   end
   function meta.__newindex(t, key)
-    local near = type(key) == "string" and define.nearest(key, names_in(t))
     define.fail("%s is a module of fopo's, and '%s' cannot be added to it%s; use a variable of "
                 .. "your own", name, tostring(key),
-                near and (" (did you mean '%s'?)"):format(near) or "")
+                define.meant(key, names_in(t), " (did you mean '%s'?)"))
   end
   return setmetatable(module, meta)
 end
 
 local function undefined(_, name)
-  local near = type(name) == "string" and #name > 2 and define.nearest(name, names_in(_G))
-  define.fail("%s has no value%s (fopo.strict)", tostring(name),
-              near and ("; did you mean '%s'?"):format(near) or "")
+  define.fail("%s has no value%s (fopo.strict)", tostring(name), #tostring(name) > 2
+              and define.meant(name, names_in(_G), "; did you mean '%s'?") or "")
 end
 
 -- A script or a line of the prompt may create a global; a function may not.

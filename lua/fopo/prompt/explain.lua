@@ -81,14 +81,11 @@ end
 -- ---- what was meant ----
 
 local function keys_of(places)
-  local list = {}
+  local all = {}
   for _, place in ipairs(places) do
-    for key in next, place do
-      if type(key) == "string" and key:find("^%a") then list[#list + 1] = key end
-    end
+    for key in next, place do all[key] = true end
   end
-  table.sort(list)
-  return list
+  return define.names_in(all)
 end
 
 -- The nearest candidate; nil for a short word, which would be near to too many.

@@ -137,12 +137,9 @@ local function check_names(self)
   local own = self.o.policy or self.o.gradient or self.o.optim
   for name in pairs(self.over) do
     if not known[name] and not own then
-      local names = {}
-      for one in pairs(known) do names[#names + 1] = one end
-      table.sort(names)
-      local near = define.nearest(name, names)
+      local names = define.names_in(known)
       define.fail("fopo.tune: over has %s, which no part uses%s; the built-in parts know %s", name,
-                  near and ("; did you mean %s?"):format(near) or "", table.concat(names, ", "))
+                  define.meant(name, names, "; did you mean %s?"), table.concat(names, ", "))
     end
   end
   if self.over.scale and self.o.items then

@@ -30,20 +30,14 @@ end
 
 local function width() return math.max(20, math.min(80, term.width()) - 1) end
 
--- Words of one paragraph in lines of at most `columns` columns.
-local function lines_of(paragraph, columns)
-  local lines, line = {}, ""
-  for word in paragraph:gmatch("%S+") do
-    local joined = line == "" and word or line .. " " .. word
-    if line ~= "" and text.width(joined) > columns then
-      lines[#lines + 1] = line
-      joined = word
-    end
-    line = joined
-  end
-  lines[#lines + 1] = line
+local function split(s)
+  local lines = {}
+  for line in (s .. "\n"):gmatch("([^\n]*)\n") do lines[#lines + 1] = line end
   return lines
 end
+
+-- Words of one paragraph in lines of at most `columns` columns.
+local function lines_of(paragraph, columns) return split(text.fill(paragraph, columns, "")) end
 
 -- Paragraphs are separated by empty lines; lines that begin with four blanks are not wrapped.
 local function wrapped(prose, columns)
@@ -54,7 +48,7 @@ local function wrapped(prose, columns)
     end
     open = {}
   end
-  for line in (prose .. "\n"):gmatch("([^\n]*)\n") do
+  for _, line in ipairs(split(prose)) do
     if line:find("^    ") or line == "" then
       close()
       out[#out + 1] = line
@@ -107,8 +101,7 @@ end
 -- Prints text a screen at a time if a person can be asked, else as it is.
 function page.out(s)
   local self, full = page.new(), math.max(10, term.height()) - 3
-  local lines = {}
-  for line in (s .. "\n"):gmatch("([^\n]*)\n") do lines[#lines + 1] = line end
+  local lines = split(s)
   for i, line in ipairs(lines) do
     if self.asks and self.rows >= full and #lines - i > 1 then
       local _, where = self:read("Return shows more, q leaves: ")
@@ -156,10 +149,8 @@ end
 
 -- Prints the code and the question on it. Returns "back" or "leave" if that was typed at a stop.
 function page:code(code, question, choices)
-  local lines = {}
-  for line in ((code or "") .. "\n"):gmatch("([^\n]*)\n") do
-    lines[#lines + 1] = line == "" and line or "  " .. highlighted(line)
-  end
+  local lines = split(code or "")
+  for i, line in ipairs(lines) do lines[i] = line == "" and line or "  " .. highlighted(line) end
   if not question then return block(self, lines, "Return shows the code: ") end
   if code then lines[#lines + 1] = "" end
   for _, line in ipairs(wrapped(question, width())) do
