@@ -385,7 +385,8 @@ paper: packages
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)for e in $(EXPERIMENTS); do ./fopo scripts/paper/$$e.lua scale=$(SCALE) \
 	  $(if $(DATA),'data=$(DATA)') $(if $(WORLD),'worlds=$(WORLD)') $(PAPER) || exit 1; done
-	$(Q)./fopo scripts/paper/report.lua $(patsubst out=%,%,$(filter out=%,$(PAPER)))
+	$(Q)./fopo scripts/paper/report.lua \
+	  $(or $(patsubst out=%,%,$(filter out=%,$(PAPER))),runs/paper/$(SCALE))
 
 # ------------------------------------------------------------------------------------------------
 # make install: the program, its CUDA part if it was built, manual, documents, examples and sample.

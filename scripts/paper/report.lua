@@ -3,7 +3,7 @@
 --
 --   ./fopo scripts/paper/report.lua [FOLDER ...] [to=runs/paper/report] [notes=FILE] [figures=all]
 --
--- FOLDER is the out= of experiments (runs/paper if none is given). Where two folders have the same
+-- FOLDER is the out= of experiments (runs/paper/small if none is given). Where two folders have the same
 -- experiment in the same world, the first one is judged; one of another L is shown below it. `to`
 -- gets README.md, results.csv with all rows that it shows, and the figures: all, or those named
 -- (figures=twitch-1-rq1,gowalla-ngcf-budget), and of the others the command that draws them. The
@@ -21,7 +21,7 @@ local tables = require "tables"
 local text = require "fopo.base.text"
 
 local o, folders = script.options{to = "runs/paper/report", notes = "", figures = {"all"}}
-if #folders == 0 then folders = {"runs/paper"} end
+if #folders == 0 then folders = {"runs/paper/small"} end
 
 -- What the scripts say of their experiments.
 local experiments = setmetatable({}, {__index = function(t, name)
