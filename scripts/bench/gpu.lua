@@ -1,15 +1,14 @@
 -- Section gpu: a step on this machine's GPU against the time that its rows take at the measured
 -- rate of a copy, against REINFORCE on the same GPU and the two products that it needs, and against
 -- the same three methods in PyTorch; and a shared head against the larger of its rows' time and
--- that of its own two products. Then the effect of rows in half the bytes on the reward. A case
--- that lacks its programs, does not fit into the GPU's memory or would begin after `enough` seconds
--- is skipped by name. Each case is printed as soon as it is measured, and the table is kept after
--- each batch size. With FOPO_RECORD=0 steps are launched kernel by kernel, not as a CUDA graph.
+-- that of its own two products. A case that lacks its programs, does not fit into the GPU's memory
+-- or would begin after `enough` seconds is skipped by name. Each case is printed as soon as it is
+-- measured, and the table is kept after each batch size. With FOPO_RECORD=0 steps are launched
+-- kernel by kernel, not as a CUDA graph. What rows in half the bytes earn is in gpu_curves.lua.
 local fopo = require "fopo"
 local bench = require "bench"
 local script = require "script"
 local world = require "world"
-local study = require "common" -- scripts/studies
 local gpu = {}
 local K = 256
 local BUDGET = 8192 -- items of the largest norms that an approximate search scores
@@ -163,33 +162,6 @@ local function one(P, L, B, sessions, items, rate, card, python)
   bench.keep()
 end
 
--- The reward on test sessions, by true argmax, after the same steps with each kind of rows: the
--- mean over the seeds and its standard error. The steps of a seed differ in the rounding of rows
--- alone.
-local function rewards(device)
-  local steps, seeds, L = bench.scaled(3000), 3, 64
-  local split = fopo.data.synthetic{users = bench.scaled(12000), items = bench.scaled(20000),
-    clusters = 200, tastes = 2, mean_items = 40, seed = 11}:sessions{min_items = 20, valid = 0,
-                                                                     test = 0.3, seed = 5}
-  local items = fopo.embed.svd(split.train, {dim = L})
-  local index, shown = fopo.index.norm(items), {}
-  for _, rows in ipairs{"float32", "float16", "bfloat16"} do
-    local values = {}
-    for seed = 1, seeds do
-      local pi = fopo.policy.linear{items = items, preset = "paper", seed = seed, rows = rows}
-      local t = fopo.trainer{policy = pi, data = split.train, valid = false,
-        batch = 32, seed = seed, device = device, optim = fopo.optim.adam{lr = 0.01},
-        gradient = script.mixture(index, {samples = bench.options.samples})}
-      t:run{steps = steps, every = steps, view = false}
-      values[seed] = fopo.evaluate(pi, split.test).reward
-    end
-    local mean, error = study.mean(values)
-    shown[#shown + 1] = ("%s rows %.5f +- %.5f"):format(rows, mean, error)
-  end
-  bench.note("reward of the mixture, %d items, L = %d, %d steps of 32, %d seeds: %s", items.rows, L,
-             steps, seeds, table.concat(shown, ", "))
-end
-
 function gpu.gpu()
   local native = require "fopo.native"
   local ok, device = pcall(native.device, "cuda")
@@ -226,7 +198,6 @@ function gpu.gpu()
     collectgarbage()
   end
   if card then card:stop() end
-  if bench.options.rewards then rewards("cuda") end
 end
 
 return gpu

@@ -47,7 +47,6 @@
 --   batches=32,1024   gpu: contexts of a step
 --   samples=1000      gpu: draws of a context
 --   enough=300        gpu: seconds after which no further case begins
---   rewards=yes       gpu: no: without the rewards of rows in half the bytes
 --   sample=0.4        seconds of steps in a measurement
 --   settle=0.05       seconds before a measurement
 -- PYTHON=... names the Python interpreter (default /usr/bin/python3, which has Debian's packages).
@@ -68,7 +67,7 @@ bench.options, words = script.options{
   files = {"amazon-book-ngcf/test.txt.gz", "gowalla-ngcf/test.txt", "citeulike-a/users.dat",
            "movietweetings-100k/ratings.dat"},
   dims = {10, 100, 1000}, graph_items = 50000, graph_limit = 300, sample = 0.4, settle = 0.05,
-  batches = {32, 1024}, samples = 1000, enough = 300, rewards = true, ranks = 2}
+  batches = {32, 1024}, samples = 1000, enough = 300, ranks = 2}
 local first = 0
 while arg[first - 1] do first = first - 1 end
 bench.fopo = arg[first]
