@@ -102,7 +102,9 @@ bind_array *bind_array_ids(lua_State *L, int index, const char *what) {
   return a;
 }
 
-bind_array *bind_array_own(lua_State *L, int index) {
+/* The array at `index` for a change: the handle gets a copy of its own if others hold the object.
+ */
+static bind_array *own_array(lua_State *L, int index) {
   bind_array *a = get_array(L, index);
   if (a->object.refs == 1) return a;
   bind_array *fresh = bind_array_new(L, a->ids, a->rows, a->cols);
@@ -285,10 +287,10 @@ static int set(lua_State *L) {
   size_t at = place(L, a);
   if (a->ids) {
     uint32_t id = lua_isnil(L, 4) ? FOPO_NO_ITEM : bind_id(L, 4, "id", UINT32_MAX);
-    ((uint32_t *)bind_array_own(L, 1)->data)[at] = id;
+    ((uint32_t *)own_array(L, 1)->data)[at] = id;
   } else {
     float value = bind_float(L, 4, "the value");
-    ((float *)bind_array_own(L, 1)->data)[at] = value;
+    ((float *)own_array(L, 1)->data)[at] = value;
   }
   return 0;
 }
@@ -381,7 +383,7 @@ static int add(lua_State *L) {
                        a->rows, a->cols, b->rows, b->cols);
   }
   lua_settop(L, 2);
-  a = bind_array_own(L, 1);
+  a = own_array(L, 1);
   b = bind_array_numbers(L, 2, "what is added");
   float *x = a->data, *y = b->data;
   for (size_t i = 0, n = bind_array_count(a); i < n; i++) x[i] += alpha * y[i];
@@ -393,7 +395,7 @@ static int add(lua_State *L) {
 static int scale(lua_State *L) {
   bind_array_numbers(L, 1, "the array");
   float alpha = bind_float(L, 2, "alpha");
-  bind_array *a = bind_array_own(L, 1);
+  bind_array *a = own_array(L, 1);
   float *x = a->data;
   for (size_t i = 0, n = bind_array_count(a); i < n; i++) x[i] *= alpha;
   lua_settop(L, 1);

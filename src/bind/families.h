@@ -43,10 +43,6 @@ void bind_push_ids(lua_State *L, const fopo_csr *m, size_t i);
 bind_array *bind_array_numbers(lua_State *L, int index, const char *what);
 bind_array *bind_array_ids(lua_State *L, int index, const char *what);
 
-/* The array at `index` for a change: the handle gets a copy of its own if others hold the object.
- */
-bind_array *bind_array_own(lua_State *L, int index);
-
 /* Pushes an array of items that are dealt out, whose shard is empty; and notes that it has been
  * filled. */
 bind_array *bind_array_new_part(lua_State *L);

@@ -1,5 +1,4 @@
-/* Sparse rows: allocation, search, the product with a dense matrix, checks; and their making from
- * pairs. */
+/* Sparse rows: allocation, search, the product with a dense matrix, and their making from pairs. */
 #include "core/csr.h"
 
 #include <math.h>
@@ -128,45 +127,6 @@ int fopo_csr_times_dense(fopo_matrix C, const fopo_csr *m, fopo_matrix B) {
     if (interruptible) stopped |= fopo_interrupted();
   }
   return stopped ? fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while multiplying") : FOPO_OK;
-}
-
-/* ---- checks ---- */
-
-static int check_row(const fopo_csr *m, size_t row, const char *what) {
-  const uint32_t *ids = fopo_csr_row(m, row);
-  size_t count = fopo_csr_count(m, row);
-  for (size_t e = 0; e < count; e++) {
-    if (ids[e] >= m->cols) {
-      return fopo_fail(FOPO_ERR_FORMAT, "%s: row %zu has column %u of %zu", what, row + 1,
-                       ids[e] + 1, m->cols);
-    }
-    if (e > 0 && ids[e] <= ids[e - 1]) {
-      return fopo_fail(FOPO_ERR_FORMAT, "%s: the columns of row %zu do not ascend (%u after %u)",
-                       what, row + 1, ids[e] + 1, ids[e - 1] + 1);
-    }
-    if (m->values != NULL && !isfinite(m->values[m->indptr[row] + e])) {
-      return fopo_fail(FOPO_ERR_NUMERIC, "%s: the value at row %zu, column %u is %g", what, row + 1,
-                       ids[e] + 1, (double)m->values[m->indptr[row] + e]);
-    }
-  }
-  return FOPO_OK;
-}
-
-int fopo_csr_check(const fopo_csr *m, size_t nnz, const char *what) {
-  if (m->indptr[0] != 0 || m->indptr[m->rows] != nnz) {
-    return fopo_fail(FOPO_ERR_FORMAT, "%s: rows run from %llu to %llu, not from 0 to %zu", what,
-                     (unsigned long long)m->indptr[0], (unsigned long long)m->indptr[m->rows], nnz);
-  }
-  for (size_t r = 0; r < m->rows; r++) {
-    if (m->indptr[r + 1] < m->indptr[r] || m->indptr[r + 1] > nnz) {
-      return fopo_fail(FOPO_ERR_FORMAT, "%s: row %zu ends at entry %llu but begins at %llu of %zu",
-                       what, r + 1, (unsigned long long)m->indptr[r + 1],
-                       (unsigned long long)m->indptr[r], nnz);
-    }
-    int status = check_row(m, r, what);
-    if (status != FOPO_OK) return status;
-  }
-  return FOPO_OK;
 }
 
 /* ---- rows from pairs in any order ---- */

@@ -64,8 +64,4 @@ void fopo_csr_add_rows(float *c, const uint32_t *ids, const float *values, size_
 /* C [rows, L] = M B, B [cols, L]; parallel over rows. */
 int fopo_csr_times_dense(fopo_matrix C, const fopo_csr *m, fopo_matrix B);
 
-/* Structure checks before a loaded matrix may be used: indptr starts at 0, ascends, ends at nnz;
- * ids ascend and are < cols; values are finite. `what` names it in the sentence. */
-int fopo_csr_check(const fopo_csr *m, size_t nnz, const char *what);
-
 #endif

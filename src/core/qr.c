@@ -304,8 +304,6 @@ static int qr(fopo_matrix A, fopo_matrix R, int passes) {
 
 int fopo_qr(fopo_matrix A, fopo_matrix R) { return qr(A, R, 2); }
 
-int fopo_orthonormalise(fopo_matrix A) { return qr(A, (fopo_matrix){0}, 2); }
-
 int fopo_orthonormalise_roughly(fopo_matrix A) { return qr(A, (fopo_matrix){0}, 1); }
 
 int fopo_gram(double *G, fopo_matrix A) {

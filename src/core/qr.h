@@ -11,11 +11,8 @@
  * Demmel, Grigori, Hoemmen, Langou, SIAM J. Sci. Comput. 2012). Threaded, can be interrupted. */
 int fopo_qr(fopo_matrix A, fopo_matrix R);
 
-/* A [m, n], m >= n, becomes an orthonormal basis of its columns: fopo_qr without R. */
-int fopo_orthonormalise(fopo_matrix A);
-
-/* The same in half the time, orthonormal only up to about 1e-7 times the condition number of A:
- * enough between the steps of a power iteration. */
+/* fopo_qr without R in half the time, orthonormal only up to about 1e-7 times the condition number
+ * of A: enough between the steps of a power iteration. */
 int fopo_orthonormalise_roughly(fopo_matrix A);
 
 /* Bytes that the functions above and fopo_gram take beside a tall A [m, n]. */

@@ -179,11 +179,6 @@ int fopo_index_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index
   return fopo_index_search_within(ids, scores, counts, ix, Q, k, 0, 0);
 }
 
-int fopo_index_search_set(uint32_t *ids, float *scratch, uint32_t *counts, fopo_index *ix,
-                          fopo_matrix Q, size_t k) {
-  return fopo_index_search_within(ids, scratch, counts, ix, Q, k, 0, 1);
-}
-
 int fopo_index_search_within(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix,
                              fopo_matrix Q, size_t k, size_t limit, int set) {
   int status = check_search(ix, Q, k);

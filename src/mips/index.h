@@ -66,14 +66,10 @@ int fopo_index_check_k(const fopo_index *ix, size_t k);
 int fopo_index_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix, fopo_matrix Q,
                       size_t k);
 
-/* The same items in ascending order of id, without scores: exact and norm then compute fewer dots.
- * scratch [Q.rows, k]. */
-int fopo_index_search_set(uint32_t *ids, float *scratch, uint32_t *counts, fopo_index *ix,
-                          fopo_matrix Q, size_t k);
-
-/* One of the two (set 1: the second, scores is its scratch) among the `limit` items of largest norm
- * alone, whatever the budget is; 0: by the budget. Only a norm index can be limited: others search
- * as always. */
+/* The same (set 0), or the same items in ascending order of id without scores, for which exact and
+ * norm compute fewer dots (set 1: scores [Q.rows, k] is scratch), among the `limit` items of
+ * largest norm alone, whatever the budget is; 0: by the budget. Only a norm index can be limited:
+ * others search as always. */
 int fopo_index_search_within(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix,
                              fopo_matrix Q, size_t k, size_t limit, int set);
 

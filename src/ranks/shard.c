@@ -233,16 +233,6 @@ int fopo_shard_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_shard
   return status;
 }
 
-int fopo_shard_rows(fopo_matrix rows, const fopo_shard *s, const uint32_t *ids) {
-  for (size_t i = 0; i < rows.rows; i++) {
-    uint32_t row = fopo_part_row(&s->part, ids[i]);
-    float *to = fopo_matrix_row(rows, i);
-    memset(to, 0, rows.cols * sizeof *to);
-    if (row != UINT32_MAX) memcpy(to, fopo_matrix_row(s->items, row), rows.cols * sizeof *to);
-  }
-  return fopo_comm_sum(rows.x, rows.rows * rows.cols);
-}
-
 /* ---- dealing ---- */
 
 /* Items on their way between the ranks: from ranges of the catalogue to parts of it, and back.

@@ -82,7 +82,4 @@ int fopo_shard_log_sums(double *log_z, double *squares, size_t n, int status);
 int fopo_shard_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_shard *s,
                         fopo_contexts_scale scale);
 
-/* rows [n, L] = the items ids [n], on every rank. */
-int fopo_shard_rows(fopo_matrix rows, const fopo_shard *s, const uint32_t *ids);
-
 #endif

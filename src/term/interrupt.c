@@ -98,8 +98,6 @@ void fopo_interrupt_uninstall(void) {
   base.L = NULL;
 }
 
-int fopo_interrupt_pending(void) { return fopo_interrupted() && !atomic; }
-
 /* ---- atomic functions ---- */
 
 /* Calls the function in upvalue 1 with the arguments on the stack; upvalue 2: atomic or not. */

@@ -27,9 +27,6 @@ int fopo_interrupt_atomic(lua_State *L);
 /* For Lua, divisible(f): the opposite, for a user's function that an atomic function calls. */
 int fopo_interrupt_divisible(lua_State *L);
 
-/* True if an interruption waits and may be raised here: for long loops in C that Lua calls. */
-int fopo_interrupt_pending(void);
-
 /* For signal handlers: interrupts what runs, as Ctrl-C does. On any thread but the main one it
  * sends the signal `number` to that and returns 0. */
 int fopo_interrupt_by_signal(int number);

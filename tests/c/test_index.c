@@ -889,7 +889,7 @@ TEST(sets_ascend) {
   kinds[3] = hybrid_of(items, 0.1, 60, 1);
   for (int i = 0; i < 4; i++) {
     answer a = ask(kinds[i], Q, K), ordered = answer_new(Q.rows, K);
-    ok(fopo_index_search_set(ordered.ids, ordered.scores, ordered.counts, kinds[i], Q, K));
+    ok(fopo_index_search_within(ordered.ids, ordered.scores, ordered.counts, kinds[i], Q, K, 0, 1));
     for (size_t b = 0; b < Q.rows; b++) {
       const uint32_t *ids = ordered.ids + b * K, *answered = a.ids + b * K;
       assert_int_equal(ordered.counts[b], a.counts[b]);

@@ -5,8 +5,8 @@
 #include "checks.h"
 #include "core/rng.h"
 #include "core/threads.h"
-#include "data/logs/events.h"
 #include "data/logs/hashed.h"
+#include "data/logs/readers.h"
 #include "data/world/synthetic_logs.h"
 #include "real_data.h"
 

@@ -233,7 +233,7 @@ static int by_id(const void *a, const void *b) {
 /* The same items when no scores are asked for, by rising id. */
 static void check_set(fopo_index *ix, fopo_matrix Q, size_t k, answer expected) {
   DONE(answer_done) answer a = {calloc(Q.rows * k, 4), calloc(Q.rows, 4), calloc(Q.rows * k, 4)};
-  ok(fopo_index_search_set(a.ids, a.scores, a.counts, ix, Q, k));
+  ok(fopo_index_search_within(a.ids, a.scores, a.counts, ix, Q, k, 0, 1));
   FREED(free) uint32_t *ids = malloc(k * sizeof *ids);
   for (size_t b = 0; b < Q.rows; b++) {
     memcpy(ids, expected.ids + b * k, k * sizeof *ids);

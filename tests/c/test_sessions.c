@@ -3,6 +3,7 @@
 #include "checks.h"
 #include "core/threads.h"
 #include "data/sessions.h"
+#include "sound.h"
 
 enum { USERS = 500, ITEMS = 3000 };
 
@@ -24,8 +25,8 @@ static const fopo_split_options usual = {20, 0, 0.1, 0.2, 3};
 /* Every session is the user's row cut in two: floor(n / 2) in X, the rest in Y, ascending. */
 static void assert_halves(const fopo_sessions *s, const fopo_dataset *d) {
   size_t nnz_x = fopo_csr_nnz(&s->X), nnz_y = fopo_csr_nnz(&s->Y);
-  ok(fopo_csr_check(&s->X, nnz_x, "X"));
-  ok(fopo_csr_check(&s->Y, nnz_y, "Y"));
+  assert_true(is_sound(&s->X, nnz_x));
+  assert_true(is_sound(&s->Y, nnz_y));
   assert_null(s->X.values);
   assert_null(s->Y.values);
   for (size_t i = 0; i < s->X.rows; i++) {

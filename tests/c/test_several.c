@@ -6,6 +6,7 @@
 #include "datasets.h"
 #include "folder.h"
 #include "ranks/read.h"
+#include "sound.h"
 
 FREED_BY(fopo_dataset_free, fopo_dataset)
 
@@ -165,7 +166,7 @@ static fopo_dataset *read_files(const char *const *paths, size_t n, const fopo_r
   assert_true(same_dataset(d, part) && strcmp(d->format, part->format) == 0);
   if (n > 1) assert_string_equal(d->no_times, part->no_times);
   fopo_dataset_free(part);
-  ok(fopo_csr_check(&d->matrix, fopo_csr_nnz(&d->matrix), "it"));
+  assert_true(is_sound(&d->matrix, fopo_csr_nnz(&d->matrix)));
   assert_true(d->users.n == d->matrix.rows && d->items.n == d->matrix.cols);
   assert_int_equal(d->rows_read, fopo_csr_nnz(&d->matrix) + d->repeats);
   return d;

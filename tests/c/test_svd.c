@@ -15,7 +15,7 @@ static fopo_matrix orthonormal(size_t rows, size_t cols, uint64_t seed) {
   fopo_matrix m;
   ok(fopo_matrix_init(&m, rows, cols));
   fopo_fill_normal(m.x, rows * cols, 1.0, seed, FOPO_STREAM_INIT);
-  ok(fopo_orthonormalise(m));
+  ok(fopo_qr(m, (fopo_matrix){0}));
   return m;
 }
 

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../c/sound.h"
 #include "bind/bind.h"
 #include "core/memory.h"
 #include "core/npy.h"
@@ -81,7 +82,7 @@ static void check_times(const double *t, size_t n) {
 static void check_dataset(const fopo_dataset *d) {
   const fopo_csr *m = &d->matrix;
   size_t nnz = fopo_csr_nnz(m);
-  MUST(fopo_csr_check(m, nnz, "it") == FOPO_OK);
+  MUST(is_sound(m, nnz));
   MUST(d->items_seen <= m->cols && d->users_seen <= m->rows && d->rows_read >= nnz);
   check_names(&d->users, m->rows);
   check_names(&d->items, m->cols);

@@ -10,7 +10,7 @@
 
 #include "core/memory.h"
 #include "core/progress.h"
-#include "data/logs/events.h"
+#include "data/logs/readers.h"
 #include "data/number.h"
 
 enum {

@@ -18,8 +18,8 @@
 
 #include "core/memory.h"
 #include "data/json_walk.h"
-#include "data/logs/events.h"
 #include "data/logs/hashed.h"
+#include "data/logs/readers.h"
 
 enum { PATH_MOST = 512 };
 

@@ -1,12 +1,14 @@
 /* The life of a log, and parts of one. */
 #include "data/logs/logs.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/rng.h"
 #include "core/status.h"
+#include "data/ids.h"
 
 void fopo_logs_free(fopo_logs *logs) {
   if (logs == NULL) return;
@@ -113,4 +115,154 @@ int fopo_logs_split(fopo_logs **train, fopo_logs **test, const fopo_logs *logs, 
   fopo_free(rows);
   fopo_free(chosen);
   return status;
+}
+
+/* ---- columns and actions of another log ---- */
+
+/* Gives a log the columns and actions of another one, so that a policy learned from one can be used
+ * on both. Columns and actions correspond by their names; one that the other log lacks is refused,
+ * because no policy learned from that log has a score for it. */
+
+/* Name i of a log's actions or columns; without names, they are called 1 .. n. */
+static const char *name_at(const fopo_names *names, size_t i, char *buffer, size_t size) {
+  if (names->text != NULL) return names->text + names->offsets[i];
+  if (names->n > 0) return fopo_names_get(names, i, buffer, size);
+  snprintf(buffer, size, "%zu", i + 1);
+  return buffer;
+}
+
+/* place [n]: the index of each of the n names `ours` among the m names `other`; *unknown: the first
+ * that is not among them, or n. */
+static int find_places(uint32_t *place, size_t *unknown, const fopo_names *ours, size_t n,
+                       const fopo_names *other, size_t m) {
+  fopo_ids ids = {0};
+  char buffer[32];
+  uint32_t index = 0;
+  int status = FOPO_OK;
+  *unknown = n;
+  for (size_t i = 0; i < m && status == FOPO_OK; i++) {
+    const char *name = name_at(other, i, buffer, sizeof buffer);
+    status = fopo_ids_add(&ids, &index, name, strlen(name));
+  }
+  size_t known = ids.n;
+  for (size_t i = 0; i < n && status == FOPO_OK; i++) {
+    const char *name = name_at(ours, i, buffer, sizeof buffer);
+    status = fopo_ids_add(&ids, &place[i], name, strlen(name));
+    if (status == FOPO_OK && place[i] >= known && *unknown == n) *unknown = i;
+  }
+  fopo_ids_done(&ids);
+  return status;
+}
+
+/* 1 if one of the columns is "base=...". */
+static int has_category(const fopo_names *columns, const char *base, size_t n) {
+  for (size_t i = 0; i < columns->n; i++) {
+    const char *name = columns->text + columns->offsets[i];
+    if (strncmp(name, base, n) == 0 && name[n] == '=') return 1;
+  }
+  return 0;
+}
+
+/* Refuses a column of `like` that this log lacks. A text of a category that both have is none: it
+ * does not occur here, and its column is zero. */
+static int check_lacking(const uint32_t *place, const fopo_logs *logs, const fopo_logs *like,
+                         const char *path) {
+  uint8_t *here = fopo_alloc(like->features.n, 1);
+  if (here == NULL) return FOPO_ERR_MEMORY;
+  for (size_t i = 0; i < logs->features.n; i++) here[place[i]] = 1;
+  int status = FOPO_OK;
+  for (size_t i = 0; i < like->features.n && status == FOPO_OK; i++) {
+    const char *name = like->features.text + like->features.offsets[i];
+    size_t base = strcspn(name, "=");
+    if (here[i] || (name[base] == '=' && has_category(&logs->features, name, base))) continue;
+    status = fopo_fail(FOPO_ERR_FORMAT,
+                       "%s lacks the column %.80s of the log given as "
+                       "`like`; name the columns of both with features = \"...\"",
+                       path, name);
+  }
+  fopo_free(here);
+  return status;
+}
+
+static int match_columns(fopo_logs *logs, const fopo_logs *like, const char *path) {
+  size_t D = like->contexts.cols, columns = logs->contexts.cols, unknown;
+  if (logs->features.text == NULL ||
+      like->features.text == NULL) { /* hashed: columns have no names */
+    if (logs->features.n == like->features.n && columns == D) return FOPO_OK;
+    return fopo_fail(FOPO_ERR_FORMAT,
+                     "%s has %zu %scolumns and the log given as `like` has %zu "
+                     "%s; read both from the same form of file, with the same hash_bits",
+                     path, columns, logs->features.n == 0 ? "hashed " : "", D,
+                     like->features.n == 0 ? "hashed ones" : "with names");
+  }
+  uint32_t *place = fopo_alloc(columns, sizeof *place);
+  fopo_matrix x = {0};
+  fopo_names names = {0};
+  int status = place != NULL
+                   ? find_places(place, &unknown, &logs->features, columns, &like->features, D)
+                   : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK && unknown < columns) {
+    status = fopo_fail(FOPO_ERR_FORMAT,
+                       "%s has %.80s, which the log given as `like` lacks; "
+                       "read the two as one file, or name the columns without it with features = "
+                       "\"...\"",
+                       path, logs->features.text + logs->features.offsets[unknown]);
+  }
+  if (status == FOPO_OK) status = check_lacking(place, logs, like, path);
+  /* contexts [n, columns] become x [n, D]: column i moves to place[i]. */
+  if (status == FOPO_OK) status = fopo_matrix_init(&x, logs->n, D);
+  if (status == FOPO_OK) status = fopo_names_copy(&names, &like->features);
+  if (status == FOPO_OK) {
+    for (size_t n = 0; n < logs->n; n++) {
+      const float *from = fopo_matrix_row(logs->contexts, n);
+      float *to = fopo_matrix_row(x, n);
+      for (size_t i = 0; i < columns; i++) to[place[i]] = from[i];
+    }
+    fopo_free(logs->contexts.x);
+    fopo_names_done(&logs->features);
+    logs->contexts = x;
+    logs->features = names;
+  } else {
+    fopo_matrix_done(&x);
+    fopo_names_done(&names);
+  }
+  fopo_free(place);
+  return status;
+}
+
+static int match_actions(fopo_logs *logs, const fopo_logs *like, const char *path) {
+  size_t P = logs->n_actions, unknown;
+  char buffer[32];
+  uint32_t *place = fopo_alloc(P, sizeof *place);
+  fopo_names names = {0};
+  int status = place != NULL
+                   ? find_places(place, &unknown, &logs->names, P, &like->names, like->n_actions)
+                   : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK && unknown < P) {
+    status = fopo_fail(FOPO_ERR_FORMAT,
+                       "%s has the action %.80s, which the log given as `like` "
+                       "lacks; its propensities are those of another catalogue",
+                       path, name_at(&logs->names, unknown, buffer, sizeof buffer));
+  }
+  if (status == FOPO_OK) status = fopo_names_copy(&names, &like->names);
+  if (status == FOPO_OK) {
+    for (size_t n = 0; n < logs->n; n++) logs->actions[n] = place[logs->actions[n]];
+    fopo_names_done(&logs->names);
+    logs->names = names;
+    logs->n_actions = like->n_actions;
+  } else {
+    fopo_names_done(&names);
+  }
+  fopo_free(place);
+  return status;
+}
+
+int fopo_logs_match(fopo_logs *logs, const fopo_logs *like, const char *path) {
+  int status = match_columns(logs, like, path);
+  if (status == FOPO_OK) status = match_actions(logs, like, path);
+  if (status != FOPO_OK) return status;
+  if (!logs->items_borrowed) fopo_free(logs->items.x);
+  logs->items = like->items;
+  logs->items_borrowed = 1;
+  return FOPO_OK;
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "core/status.h"
-#include "data/logs/events.h"
 #include "data/logs/readers.h"
 
 int fopo_logs_save(const fopo_logs *logs, const char *path) {

@@ -2,8 +2,8 @@
  *
  * A format is a fopo_log_reader at the end of the file that reads it. To add one:
  *
- *   1. write src/data/logs/NAME.c: a function that fills a fopo_logs (data/logs/events.h appends
- *      and checks events, columns.h reads tables, hashed.h hashes features), and
+ *   1. write src/data/logs/NAME.c: a function that fills a fopo_logs (readers.h appends and
+ *      checks events, columns.h reads tables, hashed.h hashes features), and
  *          const fopo_log_reader fopo_log_reader_NAME = {.name = "NAME", .what = "...", ...};
  *   2. add the row X(NAME) to src/data/logs/readers.def.
  *
@@ -56,5 +56,34 @@ const fopo_log_reader *fopo_log_reader_at(size_t i);
  * propensity that is 0, above 1 or NaN, a reward that is not finite, and an unknown action are
  * FOPO_ERR_FORMAT with file, line, column and text. */
 int fopo_logs_read(fopo_logs **logs, const char *path, const fopo_logs_options *options);
+
+/* ---- for readers: events as they are read, and what is refused of them ---- */
+
+/* Start from {.logs = logs, .D = columns}. */
+typedef struct {
+  fopo_logs *logs; /* not owned; logs->n events so far */
+  size_t D;        /* columns of contexts; 0: contexts are made later */
+  size_t capacity; /* events */
+} fopo_events;
+
+/* Capacity for one more event; its contexts are zero. */
+int fopo_events_reserve(fopo_events *e);
+
+/* Appends an event with the context row [D]. */
+int fopo_events_add(fopo_events *e, const float *row, uint32_t action, double reward,
+                    double propensity);
+
+/* 1 and the number, NaN and the infinities included, or 0. */
+int fopo_events_number(double *x, const char *text, size_t n);
+
+/* Why p is no propensity or r no reward, or NULL. */
+const char *fopo_events_refuse_propensity(double p);
+const char *fopo_events_refuse_reward(double r);
+
+/* Counts a malformed event if the options allow it (1), or fails with the place; column 0: the
+ * whole line. *errors: those counted so far. */
+int fopo_events_reject(fopo_logs *logs, size_t *errors, const fopo_logs_options *o,
+                       const fopo_text *t, size_t line, size_t column, const char *text, size_t n,
+                       const char *why);
 
 #endif

@@ -18,7 +18,7 @@
 
 #include "core/memory.h"
 #include "data/logs/columns.h"
-#include "data/logs/events.h"
+#include "data/logs/readers.h"
 #include "data/number.h"
 #include "data/pairs.h"
 

@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "core/memory.h"
-#include "data/logs/events.h"
 #include "data/logs/hashed.h"
+#include "data/logs/readers.h"
 #include "data/number.h"
 #include "data/pairs.h"
 

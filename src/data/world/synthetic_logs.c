@@ -83,7 +83,8 @@ static int make_items(fopo_matrix items, const fopo_log_world_options *o) {
   return FOPO_OK;
 }
 
-double fopo_log_world_rho(const fopo_log_world *w, const float *x, uint32_t a) {
+/* rho(a, x), x [D]. */
+static double rho_of(const fopo_log_world *w, const float *x, uint32_t a) {
   const fopo_log_world_options *o = &w->options;
   float product = fopo_kernels_get()->dot(x, fopo_matrix_row(w->items, a), o->dim);
   return sigmoid(o->bias + o->slope * (double)product);
@@ -175,7 +176,7 @@ static int make_events(fopo_log_world *w, fopo_logs *logs) {
       double p;
       uint32_t a = draw(&p, &b, o, row, i);
       fopo_words word = fopo_random(o->seed, STREAM_EVENTS, 1, (uint32_t)row, 0);
-      double rho = fopo_log_world_rho(w, fopo_matrix_row(w->contexts, row), a);
+      double rho = rho_of(w, fopo_matrix_row(w->contexts, row), a);
       logs->actions[row] = a;
       logs->propensities[row] = (float)(p < 1.0 ? p : 1.0);
       logs->rewards[row] = fopo_unit(word.v[0]) < rho ? 1.0f : 0.0f;
@@ -252,7 +253,7 @@ int fopo_log_world_logging(double *value, const fopo_log_world *world, fopo_matr
     for (size_t i = 0; i < n && status == FOPO_OK; i++) {
       for (size_t j = 0; j < b.counts[i]; j++) {
         sum += (double)b.scores[i * o->k + j] *
-               fopo_log_world_rho(world, fopo_matrix_row(X, first + i), b.ids[i * o->k + j]);
+               rho_of(world, fopo_matrix_row(X, first + i), b.ids[i * o->k + j]);
       }
     }
     if (status == FOPO_OK) {
@@ -282,7 +283,7 @@ int fopo_log_world_rewards(float *r, const fopo_log_world *world, fopo_matrix X,
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
   for (size_t b = 0; b < B; b++) {
     for (size_t s = 0; s < S; s++) {
-      r[b * S + s] = (float)fopo_log_world_rho(world, fopo_matrix_row(X, rows[b]), ids[b * S + s]);
+      r[b * S + s] = (float)rho_of(world, fopo_matrix_row(X, rows[b]), ids[b * S + s]);
     }
   }
   return FOPO_OK;
@@ -440,8 +441,7 @@ int fopo_log_world_value(double *value, const fopo_log_world *world, fopo_matrix
     s.Q = fopo_matrix_rows(Q, first, n);
     status = sweep_block(&s, all, (double)first, (double)X.rows);
     for (size_t i = 0; i < n && status == FOPO_OK; i++) {
-      sum += greedy ? fopo_log_world_rho(world, fopo_matrix_row(s.X, i), all[i].id)
-                    : all[i].wr / all[i].w;
+      sum += greedy ? rho_of(world, fopo_matrix_row(s.X, i), all[i].id) : all[i].wr / all[i].w;
     }
   }
   fopo_free(s.parts);

@@ -45,9 +45,6 @@ void fopo_log_world_free(fopo_log_world *world); /* accepts NULL */
 /* X [m, D]: contexts of the same distribution; seed 0 begins with those of the log. */
 int fopo_log_world_contexts(fopo_matrix X, const fopo_log_world *world, uint64_t seed);
 
-/* rho(a, x), x [D]. */
-double fopo_log_world_rho(const fopo_log_world *w, const float *x, uint32_t a);
-
 /* The true value, mean over the rows of X [m, D], of the policy with scores f = Q . items:
  * greedy 1: (1/m) sum rho(argmax_a f, x); 0: (1/m) sum_x sum_a pi(a | x) rho(a, x), both over all P
  * items, in blocks: memory does not grow with P. items [P, L], Q [m, L]. */
