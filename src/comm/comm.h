@@ -81,6 +81,16 @@ static inline size_t fopo_comm_share(size_t *first, size_t n, size_t r, size_t r
   return end - begin;
 }
 
+/* The rank that takes thing i of n. */
+static inline size_t fopo_comm_owner(size_t i, size_t n) {
+  size_t ranks = fopo_comm_ranks(), first, r = (size_t)((double)i / (double)n * (double)ranks);
+  if (r == ranks) r--;                                 /* rounding */
+  size_t count = fopo_comm_share(&first, n, r, ranks); /* r, or a rank next to it */
+  while (i < first) count = fopo_comm_share(&first, n, --r, ranks);
+  while (i >= first + count) count = fopo_comm_share(&first, n, ++r, ranks);
+  return r;
+}
+
 /* Those of this rank. */
 static inline size_t fopo_comm_own_share(size_t *first, size_t n) {
   return fopo_comm_share(first, n, fopo_comm_own_rank(), fopo_comm_ranks());

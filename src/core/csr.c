@@ -44,6 +44,29 @@ void fopo_csr_done(fopo_csr *m) {
   *m = (fopo_csr){0};
 }
 
+int fopo_csr_copy(fopo_csr *to, const fopo_csr *from) {
+  uint64_t begin = from->indptr[0];
+  size_t nnz = (size_t)(from->indptr[from->rows] - begin);
+  int status = fopo_csr_init(to, from->rows, from->cols, nnz, from->values != NULL);
+  if (status != FOPO_OK) return status;
+  for (size_t i = 0; i < from->rows; i++) to->indptr[i + 1] = from->indptr[i + 1] - begin;
+  memcpy(to->ids, from->ids + begin, nnz * sizeof *to->ids);
+  if (from->values != NULL) memcpy(to->values, from->values + begin, nnz * sizeof *to->values);
+  return FOPO_OK;
+}
+
+int fopo_csr_take(fopo_csr *some, const fopo_csr *m, const uint32_t *rows, size_t n) {
+  size_t nnz = 0;
+  for (size_t i = 0; i < n; i++) nnz += fopo_csr_count(m, rows[i]);
+  int status = fopo_csr_init(some, n, m->cols, nnz, 0);
+  for (size_t i = 0; i < n && status == FOPO_OK; i++) {
+    size_t count = fopo_csr_count(m, rows[i]);
+    memcpy(some->ids + some->indptr[i], fopo_csr_row(m, rows[i]), count * sizeof *some->ids);
+    some->indptr[i + 1] = some->indptr[i] + count;
+  }
+  return status;
+}
+
 int fopo_csr_contains(const fopo_csr *m, size_t row, uint32_t id) {
   return fopo_sorted_holds(fopo_csr_row(m, row), fopo_csr_count(m, row), id);
 }

@@ -21,9 +21,20 @@ static inline const uint32_t *fopo_csr_row(const fopo_csr *m, size_t row) {
   return m->ids + m->indptr[row];
 }
 
+/* Rows first .. first + n - 1 of m; not owned. Its indptr need not begin at 0. */
+static inline fopo_csr fopo_csr_rows(const fopo_csr *m, size_t first, size_t n) {
+  return (fopo_csr){n, m->cols, m->indptr + first, m->ids, m->values};
+}
+
 /* Allocates nnz entries, zeroed; values only if with_values. */
 int fopo_csr_init(fopo_csr *m, size_t rows, size_t cols, size_t nnz, int with_values);
 void fopo_csr_done(fopo_csr *m); /* accepts {0} */
+
+/* *to becomes a copy of `from`, perhaps some rows of a matrix (fopo_csr_rows). */
+int fopo_csr_copy(fopo_csr *to, const fopo_csr *from);
+
+/* *some becomes the rows [n] of m in this order, without values. */
+int fopo_csr_take(fopo_csr *some, const fopo_csr *m, const uint32_t *rows, size_t n);
 
 /* From n pairs in any order; values may be NULL. Values of repeated pairs are summed in the order
  * of the pairs; without values, repeats are dropped. *repeats counts them. Ids outside rows x cols

@@ -56,7 +56,7 @@ typedef struct {
   fopo_csr X;        /* [N, P], values NULL */
   fopo_csr Y;        /* [N, P], values NULL; shares no id with X, unless keep_seen */
   uint32_t *users;   /* [N] users of the dataset, counted over all processes */
-  size_t first, all; /* of sessions that are shared out; all 0: these are whole */
+  size_t first, all; /* of sessions that are shared out; all 0: they are not */
 } fopo_sessions;
 
 static inline size_t fopo_sessions_count(const fopo_sessions *s) {

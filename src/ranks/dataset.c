@@ -8,31 +8,22 @@
 
 /* ---- shares ---- */
 
-/* *to becomes from[0 .. n - 1]; from may be NULL. */
-static int copy_numbers(void *to, const void *from, size_t n, size_t width) {
+/* *to becomes a copy of from [begin .. begin + n - 1], if there is `from`. */
+static int copy_times(double **to, const double *from, size_t begin, size_t n) {
   if (from == NULL) return FOPO_OK;
-  void *fresh = fopo_alloc(n, width);
-  if (fresh == NULL) return FOPO_ERR_MEMORY;
-  memcpy(fresh, from, n * width);
-  memcpy(to, &fresh, sizeof fresh);
+  *to = fopo_alloc(n, sizeof **to);
+  if (*to == NULL) return FOPO_ERR_MEMORY;
+  memcpy(*to, from + begin, n * sizeof **to);
   return FOPO_OK;
 }
 
 /* Users first .. first + n - 1 of the matrix, and their times. */
 static int copy_users(fopo_dataset *to, const fopo_dataset *d, size_t first, size_t n) {
-  const fopo_csr *m = &d->matrix;
-  size_t begin = (size_t)m->indptr[first], nnz = (size_t)m->indptr[first + n] - begin;
-  int status = fopo_csr_init(&to->matrix, n, m->cols, nnz, m->values != NULL);
-  if (status != FOPO_OK) return status;
-  for (size_t row = 0; row < n; row++) {
-    to->matrix.indptr[row + 1] = m->indptr[first + row + 1] - begin;
-  }
-  memcpy(to->matrix.ids, m->ids + begin, nnz * sizeof *m->ids);
-  if (m->values != NULL) memcpy(to->matrix.values, m->values + begin, nnz * sizeof *m->values);
-  const fopo_csr_times *t = &d->times;
-  status = copy_numbers(&to->times.first, t->first ? t->first + begin : NULL, nnz, sizeof(double));
-  if (status != FOPO_OK) return status;
-  return copy_numbers(&to->times.last, t->last ? t->last + begin : NULL, nnz, sizeof(double));
+  const fopo_csr some = fopo_csr_rows(&d->matrix, first, n);
+  size_t begin = (size_t)some.indptr[0], nnz = (size_t)some.indptr[n] - begin;
+  int status = fopo_csr_copy(&to->matrix, &some);
+  if (status == FOPO_OK) status = copy_times(&to->times.first, d->times.first, begin, nnz);
+  return status == FOPO_OK ? copy_times(&to->times.last, d->times.last, begin, nnz) : status;
 }
 
 int fopo_dataset_share(fopo_dataset **share, const fopo_dataset *d) {
@@ -62,12 +53,6 @@ int fopo_dataset_share(fopo_dataset **share, const fopo_dataset *d) {
 
 /* ---- one row on every rank ---- */
 
-static size_t owner_of(const fopo_dataset *d, size_t user) {
-  size_t size = fopo_comm_ranks(), r = 0, first;
-  while (r + 1 < size && user >= fopo_comm_share(&first, d->all_users, r, size) + first) r++;
-  return r;
-}
-
 /* A matrix of one row of n entries, with the arrays that d has. */
 static int reserve(fopo_dataset *row, const fopo_dataset *d, size_t n) {
   int status = fopo_csr_init(&row->matrix, 1, d->matrix.cols, n, d->matrix.values != NULL);
@@ -89,7 +74,7 @@ static int send(void *to, const void *from, size_t at, size_t n, size_t width, s
 
 static int fetch(fopo_dataset *row, const fopo_dataset *d, size_t user) {
   const fopo_csr *m = &d->matrix, *to = &row->matrix;
-  size_t r = owner_of(d, user);
+  size_t r = fopo_comm_owner(user, d->all_users);
   int mine = fopo_comm_own_rank() == r;
   size_t n = mine ? fopo_csr_count(m, user - d->first_user) : 0;
   size_t at = mine ? (size_t)m->indptr[user - d->first_user] : 0;

@@ -4,7 +4,7 @@
 
 #include "data/dataset.h"
 
-/* *share becomes this rank's share of a dataset that every rank has whole, as a copy. Not
+/* *share becomes this rank's share, a copy, of a dataset that is the same on every rank. Not
  * collective. */
 int fopo_dataset_share(fopo_dataset **share, const fopo_dataset *d);
 

@@ -55,7 +55,7 @@ int fopo_csr_gather(fopo_csr *all, const fopo_csr *mine, const char *what, int s
 
 /* ---- contexts ---- */
 
-/* The evenly spread ones that are here: rows [result]. */
+/* rows [result]: those of the n evenly spread contexts that this rank has. */
 static size_t list_rows(uint32_t *rows, const fopo_sessions *s, size_t n) {
   size_t here = 0, all = fopo_sessions_count(s);
   for (size_t i = 0; i < n; i++) {
@@ -65,21 +65,9 @@ static size_t list_rows(uint32_t *rows, const fopo_sessions *s, size_t n) {
   return here;
 }
 
-static int take_rows(fopo_csr *some, const fopo_csr *m, const uint32_t *rows, size_t n) {
-  size_t nnz = 0;
-  for (size_t i = 0; i < n; i++) nnz += fopo_csr_count(m, rows[i]);
-  int status = fopo_csr_init(some, n, m->cols, nnz, 0);
-  for (size_t i = 0; i < n && status == FOPO_OK; i++) {
-    size_t count = fopo_csr_count(m, rows[i]);
-    memcpy(some->ids + some->indptr[i], fopo_csr_row(m, rows[i]), count * sizeof *some->ids);
-    some->indptr[i + 1] = some->indptr[i] + count;
-  }
-  return status;
-}
-
 static int take(fopo_sessions *some, const fopo_sessions *s, const uint32_t *rows, size_t n) {
-  int status = take_rows(&some->X, &s->X, rows, n);
-  if (status == FOPO_OK) status = take_rows(&some->Y, &s->Y, rows, n);
+  int status = fopo_csr_take(&some->X, &s->X, rows, n);
+  if (status == FOPO_OK) status = fopo_csr_take(&some->Y, &s->Y, rows, n);
   if (status != FOPO_OK) return status;
   some->users = fopo_alloc(n, sizeof *some->users);
   if (some->users == NULL) return FOPO_ERR_MEMORY;

@@ -8,12 +8,7 @@
  * them if they do not fit. Collective (comm/comm.h), after `status` of the work before. */
 int fopo_csr_gather(fopo_csr *all, const fopo_csr *mine, const char *what, int status);
 
-/* Rows first .. first + n - 1 of m; not owned. */
-static inline fopo_csr fopo_csr_rows(const fopo_csr *m, size_t first, size_t n) {
-  return (fopo_csr){.rows = n, .cols = m->cols, .indptr = m->indptr + first, .ids = m->ids};
-}
-
-/* *some becomes n of the contexts, evenly spread (fopo_spread_context), whole on every rank; all of
+/* *some becomes n of the contexts, evenly spread (fopo_spread_context), on every rank; all of
  * them if there are no more. Collective if the sessions are shared out. */
 int fopo_sessions_gather(fopo_sessions *some, const fopo_sessions *s, size_t n);
 

@@ -489,7 +489,7 @@ static int build_own(fopo_dataset *d, fopo_pairs *p, const char *title) {
   if (status != FOPO_OK) return status;
   d->users_seen = sum.users_seen;
   d->repeats = d->rows_read - sum.nnz;
-  if (fopo_comm_ranks() == 1) return FOPO_OK; /* a whole one */
+  if (fopo_comm_ranks() == 1) return FOPO_OK; /* it is not shared out */
   d->all_users = users;
   d->all_nnz = sum.nnz;
   d->period[0] = sum.first;

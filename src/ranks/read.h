@@ -10,7 +10,8 @@
 
 #include "data/read/readers.h"
 
-/* Collective, and fails on all ranks if it fails on one. Alone, the dataset is a whole one. */
+/* Collective, and fails on all ranks if it fails on one. With one process the dataset is not shared
+ * out. */
 int fopo_ranks_read(fopo_dataset **d, const char *const *paths, size_t n,
                     const fopo_read_options *options);
 

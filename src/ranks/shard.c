@@ -482,7 +482,8 @@ static int send_rows(dealing *d, size_t most, int status) {
 
 /* ---- the part ---- */
 
-/* Ids of a bucket of the guide: twice as many as there are ranks, so two of them are here. */
+/* Ids of a bucket of the guide: twice as many as there are ranks, so about two of them are in this
+ * part. */
 static unsigned guide_shift(void) {
   unsigned shift = 1;
   while (((size_t)1 << shift) < 2 * fopo_comm_ranks()) shift++;

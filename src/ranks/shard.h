@@ -34,9 +34,9 @@ int fopo_shard_deal(fopo_shard *s, fopo_matrix mine);
 int fopo_shard_deal_from(fopo_shard *s, const fopo_shard_source *from);
 void fopo_shard_done(fopo_shard *s); /* accepts {0} */
 
-/* Deals out the embeddings of fopo_embed_svd, which no rank ever has whole; singular [dim]. The
- * sessions are whole on every rank, or shared out. Beside them a rank takes, with N users, P items
- * and l = dim + oversample, 4 l (2 N + P) / R bytes, and 8 for each of its interactions. */
+/* Deals out the embeddings of fopo_embed_svd, of which no rank ever has all; singular [dim]. The
+ * sessions are the same on every rank, or shared out. Beside them a rank takes, with N users, P
+ * items and l = dim + oversample, 4 l (2 N + P) / R bytes, and 8 for each of its interactions. */
 int fopo_shard_svd(fopo_shard *s, float *singular, const fopo_sessions *sessions, fopo_scale scale,
                    const fopo_svd_options *options);
 
@@ -63,7 +63,7 @@ int fopo_shard_merge(uint32_t *ids, float *scores, uint32_t *counts, fopo_shard 
                      size_t k, int status);
 
 /* How many items each rank looks for, so that the k best are among them; and of which at most
- * `rows` can be found here. */
+ * `rows` can be found in this part. */
 size_t fopo_shard_found(const fopo_shard *s, size_t k);
 
 /* The k best items of each query Q [B, L] in an index over all items (s NULL) or over this rank's

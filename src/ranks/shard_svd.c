@@ -109,7 +109,7 @@ static void pack(parcel *p, const fopo_csr *m, size_t first, uint32_t *at) {
   }
 }
 
-/* The parcel for each rank of the interactions here. */
+/* The parcel for each rank of this rank's interactions. */
 static int make_parcel(parcel *p, const fopo_csr *m, size_t first) {
   uint32_t *at = fopo_alloc(m->rows, sizeof *at);
   int status = at != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
@@ -176,8 +176,8 @@ static int transpose(columns *c) {
   return c->next != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
-/* Of sessions that are shared out, or whole on every rank. Collective (comm/comm.h), after `status`
- * of the work before. */
+/* Of sessions that are shared out, or the same on every rank. Collective (comm/comm.h), after
+ * `status` of the work before. */
 static int columns_init(columns *c, const fopo_sessions *s, int status) {
   fopo_csr own = {0};
   parcel go = {0}, come = {0};

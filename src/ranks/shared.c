@@ -21,16 +21,6 @@ static fopo_csr own_rows(const fopo_shared *s, const fopo_sessions *sessions, co
   return sessions->all > 0 ? *m : fopo_csr_rows(m, s->first, s->x.rows);
 }
 
-static int copy_rows(fopo_csr *to, const fopo_csr *from) {
-  uint64_t begin = from->indptr[0];
-  int status =
-      fopo_csr_init(to, from->rows, from->cols, (size_t)(from->indptr[from->rows] - begin), 0);
-  if (status != FOPO_OK) return status;
-  for (size_t i = 0; i < from->rows; i++) to->indptr[i + 1] = from->indptr[i + 1] - begin;
-  memcpy(to->ids, from->ids + begin, fopo_csr_nnz(to) * sizeof *to->ids);
-  return FOPO_OK;
-}
-
 /* X of the contexts first .. first + n - 1 of all; *owned becomes what it lies in, if it has come
  * from those that have them. */
 static int take_block(fopo_csr *X, fopo_csr *owned, const fopo_sessions *sessions, size_t first,
@@ -84,7 +74,7 @@ static int check(const fopo_sessions *sessions, size_t P) {
                    sessions->X.cols, P);
 }
 
-/* x and Y of this rank's range; x only of items that are whole. */
+/* x and Y of this rank's range; x only if every rank has all items. */
 static int make_own(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix items, int is_dealt,
                     fopo_contexts_scale scale) {
   size_t n = s->x.rows;
@@ -94,7 +84,7 @@ static int make_own(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix i
   int status =
       fopo_memory_suffices(bytes, "this rank's share of the contexts", "use more machines");
   if (status == FOPO_OK) status = fopo_matrix_init(&s->x, n, items.cols);
-  if (status == FOPO_OK) status = copy_rows(&s->Y, &Y);
+  if (status == FOPO_OK) status = fopo_csr_copy(&s->Y, &Y);
   if (status != FOPO_OK || is_dealt) return status;
   fopo_sessions own = {.X = own_rows(s, sessions, &sessions->X)};
   return fopo_contexts(s->x, &own, items, scale);
@@ -159,22 +149,14 @@ int fopo_fetched_reserve(fopo_fetched *f, const fopo_shared *s, size_t n) {
   return FOPO_OK;
 }
 
-static size_t owner_of(const fopo_shared *s, size_t row) {
-  size_t r = row * fopo_comm_ranks() / s->N, first; /* or next to it */
-  size_t n = fopo_comm_share(&first, s->N, r, fopo_comm_ranks());
-  while (row < first) n = fopo_comm_share(&first, s->N, --r, fopo_comm_ranks());
-  while (row >= first + n) n = fopo_comm_share(&first, s->N, ++r, fopo_comm_ranks());
-  return r;
-}
-
-/* The contexts that are here, with the number of their hits behind each; and those hits. bytes
+/* The contexts of this rank, with the number of their hits behind each; and those hits. bytes
  * [ranks]: of contexts that each rank sends. */
 static void pack(fopo_fetched *f, size_t *bytes, const fopo_shared *s, const uint32_t *rows,
                  size_t n) {
   size_t D = s->x.cols, hits = 0, at = 0;
   memset(bytes, 0, fopo_comm_ranks() * sizeof *bytes);
   for (size_t i = 0; i < n; i++) {
-    size_t r = owner_of(s, rows[i]), own = rows[i] - s->first;
+    size_t r = fopo_comm_owner(rows[i], s->N), own = rows[i] - s->first;
     bytes[r] += (D + 1) * sizeof(float);
     if (r != fopo_comm_own_rank()) continue;
     float *to = f->mine + at++ * (D + 1);
@@ -203,7 +185,7 @@ static void unpack(fopo_fetched *f, size_t *bytes, const fopo_shared *s, const u
   places_of(at, bytes, (D + 1) * sizeof(float));
   memset(bytes, 0, fopo_comm_ranks() * sizeof *bytes);
   for (size_t i = 0; i < n; i++) {
-    size_t r = owner_of(s, rows[i]);
+    size_t r = fopo_comm_owner(rows[i], s->N);
     const float *from = f->all + at[r]++ * (D + 1);
     memcpy(f->X + i * D, from, D * sizeof *from);
     memcpy(&f->places[i], from + D, sizeof f->places[i]);
@@ -219,7 +201,7 @@ static void unpack_hits(fopo_fetched *f, const size_t *bytes, const fopo_shared 
   f->Y.rows = n;
   f->Y.cols = shard != NULL ? shard->part.rows : s->Y.cols;
   for (size_t i = 0; i < n; i++) {
-    size_t r = owner_of(s, rows[i]), count = f->places[i];
+    size_t r = fopo_comm_owner(rows[i], s->N), count = f->places[i];
     uint32_t *to = f->Y.ids + f->Y.indptr[i];
     if (shard != NULL) {
       f->Y.indptr[i + 1] = f->Y.indptr[i] + fopo_shard_ids(to, shard, f->all_ids + at[r], count);

@@ -11,15 +11,15 @@
 
 typedef struct {
   size_t N;      /* contexts of all ranks; fopo_comm_share says whose they are */
-  size_t first;  /* the first one here */
-  fopo_matrix x; /* [n, D] the contexts here; owned, as Y */
+  size_t first;  /* the first one of this rank */
+  fopo_matrix x; /* [n, D] the contexts of this rank; owned, as Y */
   fopo_csr Y;    /* [n, P] their hits */
   size_t most;   /* hits of one context of any rank, at least 1 */
 } fopo_shared;
 
-/* Keeps this rank's range of the sessions, which are whole on every rank or shared out, with
+/* Keeps this rank's range of the sessions, which are the same on every rank or shared out, with
  * contexts as fopo_contexts makes them from items, or fopo_shard_contexts from those of `shard`
- * (NULL: they are whole). */
+ * (NULL: every rank has all items). */
 int fopo_shared_init(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix items,
                      fopo_shard *shard, fopo_contexts_scale scale);
 void fopo_shared_done(fopo_shared *s); /* accepts {0} */

@@ -7,31 +7,22 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-/* The n rows of m that are evenly spread. */
-static int take_rows(fopo_csr *some, const fopo_csr *m, size_t n) {
-  size_t nnz = 0;
-  for (size_t i = 0; i < n; i++) nnz += fopo_csr_count(m, fopo_spread_context(i, n, m->rows));
-  int status = fopo_csr_init(some, n, m->cols, nnz, 0);
-  if (status != FOPO_OK) return status;
-  for (size_t i = 0; i < n; i++) {
-    size_t row = fopo_spread_context(i, n, m->rows), count = fopo_csr_count(m, row);
-    memcpy(some->ids + some->indptr[i], fopo_csr_row(m, row), count * sizeof *some->ids);
-    some->indptr[i + 1] = some->indptr[i] + count;
-  }
-  return FOPO_OK;
-}
-
+/* n of the contexts, evenly spread. */
 static int take_contexts(fopo_validation *v, size_t n) {
   const fopo_validation_options *o = &v->o;
-  int status = fopo_matrix_init(&v->some, n, o->contexts.cols);
+  uint32_t *rows = fopo_alloc(n, sizeof *rows);
+  int status = rows != NULL ? fopo_matrix_init(&v->some, n, o->contexts.cols) : FOPO_ERR_MEMORY;
   for (size_t i = 0; i < n && status == FOPO_OK; i++) {
-    size_t row = fopo_spread_context(i, n, o->contexts.rows);
-    memcpy(fopo_matrix_row(v->some, i), fopo_matrix_row(o->contexts, row),
+    rows[i] = (uint32_t)fopo_spread_context(i, n, o->contexts.rows);
+    memcpy(fopo_matrix_row(v->some, i), fopo_matrix_row(o->contexts, rows[i]),
            o->contexts.cols * sizeof *v->some.x);
   }
-  if (status == FOPO_OK) status = take_rows(&v->some_of.Y, &o->sessions->Y, n);
-  if (status != FOPO_OK || !o->unseen) return status;
-  return take_rows(&v->some_of.X, &o->sessions->X, n);
+  if (status == FOPO_OK) status = fopo_csr_take(&v->some_of.Y, &o->sessions->Y, rows, n);
+  if (status == FOPO_OK && o->unseen) {
+    status = fopo_csr_take(&v->some_of.X, &o->sessions->X, rows, n);
+  }
+  fopo_free(rows);
+  return status;
 }
 
 int fopo_validation_init(fopo_validation *v, const fopo_validation_options *options,

@@ -11,7 +11,7 @@
 void fopo_feature_add(float *row, size_t bits, const char *space, size_t space_n, const char *name,
                       size_t name_n, double value);
 
-/* The actions of all events. A policy here chooses from one fixed catalogue, so the first good
+/* The actions of all events. A policy of fopo chooses from one fixed catalogue, so the first good
  * event defines it and all others must offer the same actions. Start from {.bits = bits}. */
 typedef struct {
   size_t bits;

@@ -181,7 +181,7 @@ void fopo_stream_close(fopo_stream *s) {
   fopo_free(s);
 }
 
-/* Reads rows until `most` users are whole or the file ends. */
+/* Reads rows until `most` users are complete or the file ends. */
 static int read_users(fopo_stream *s) {
   fopo_text *t = &s->text;
   for (;;) {

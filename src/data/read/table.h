@@ -110,11 +110,11 @@ typedef struct fopo_table {
  * and fopo_table_peek the first rows. FOPO_OK, or a failure that says which option helps. */
 typedef int fopo_table_roles(fopo_table *r);
 
-/* The whole reader of a format that is a table: table_read.c. */
+/* The `read` of a format that is a table: table_read.c. */
 int fopo_table_read(fopo_dataset *d, fopo_text *t, const fopo_read_options *options,
                     fopo_table_roles *roles);
 
-/* The whole sniff of such a format: plans the columns, asks is_one (1 or 0), and puts t back. */
+/* The `sniff` of such a format: plans the columns, asks is_one (1 or 0), and puts t back. */
 int fopo_table_sniff(fopo_text *t, const fopo_read_options *options, int (*is_one)(fopo_table *r));
 
 void fopo_table_done(fopo_table *r); /* accepts {0} */
@@ -158,8 +158,8 @@ const char *fopo_table_json_cut(fopo_table *r, const char *p, size_t *count, fop
 
 /* ---- table.c: fields ---- */
 
-/* Cuts the row at *p into r->fields, and *p moves behind it; 0 if there is no whole row. Nothing is
- * consumed. *count may differ from r->columns; fields beyond it are counted, not stored. */
+/* Cuts the row at *p into r->fields, and *p moves behind it; 0 if there is no complete row. Nothing
+ * is consumed. *count may differ from r->columns; fields beyond it are counted, not stored. */
 int fopo_table_peek(fopo_table *r, const char **p, size_t *count);
 
 /* Cuts the row at p into r->fields; returns where the next row begins, or NULL at a quote or a
@@ -202,7 +202,7 @@ typedef struct fopo_chunks fopo_chunks;
 int fopo_chunks_new(fopo_chunks **chunks, fopo_table *r);
 void fopo_chunks_free(fopo_chunks *k); /* accepts NULL */
 
-/* Reads all whole rows of the block, with the result of fopo_table_rows. */
+/* Reads all complete rows of the block, with the result of fopo_table_rows. */
 int fopo_chunks_block(fopo_chunks *k);
 
 /* For tests: bytes of a chunk; 0: the default. */

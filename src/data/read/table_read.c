@@ -1,4 +1,4 @@
-/* A whole table: its plan, its rows, and the dataset of them; or one of several files, whose rows
+/* A table: its plan, its rows, and the dataset of them; or one of several files, whose rows
  * go to those of the files before (read/readers.h). */
 #include <stdatomic.h>
 #include <stdio.h>
