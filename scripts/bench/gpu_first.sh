@@ -152,7 +152,8 @@ do_bench() {
     # 1,024 would not fit the box; the kernels and products of a large batch begin above 128
     (($1 <= 160)) || small+=" batches=160"
   fi
-  fopo scripts/bench/run.lua gpu batches="$1" enough="$2" threads="$(nproc)" rounds=5 $small || return
+  fopo scripts/bench/run.lua gpu batches="$1" enough="$2" threads="$(nproc)" rounds=5 \
+    $small || return
   ! grep -q '^gpu: skipped' "$out/bench$1.log" || return 77
 }
 
