@@ -6,7 +6,6 @@
 
 #include "bind/bind.h"
 #include "checks.h"
-#include "core/memory.h"
 #include "core/progress.h"
 #include "core/threads.h"
 
@@ -239,30 +238,17 @@ static void sweep_lua(int forever) {
   if (forever) assert_true(raised == fault - 1);
 }
 
-static void core_once(void **state) {
-  (void)state;
-  sweep_core(0);
-}
+TEST(core_once) { sweep_core(0); }
 
-static void core_forever(void **state) {
-  (void)state;
-  sweep_core(1);
-}
+TEST(core_forever) { sweep_core(1); }
 
 /* Once: Lua collects its garbage and tries again, so finalisers and calls meet in odd places. */
-static void lua_once(void **state) {
-  (void)state;
-  sweep_lua(0);
-}
+TEST(lua_once) { sweep_lua(0); }
 
-static void lua_forever(void **state) {
-  (void)state;
-  sweep_lua(1);
-}
+TEST(lua_forever) { sweep_lua(1); }
 
 /* An interruption comes as a sentence or, from a trainer, as a short slice. */
-static void interrupted(void **state) {
-  (void)state;
+TEST(interrupted) {
   heap h;
   size_t blocks = fopo_memory_in_use().blocks;
   lua_State *L = new_state(&h);
@@ -276,14 +262,11 @@ static void interrupted(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(core_once), cmocka_unit_test(core_forever),
-                                     cmocka_unit_test(lua_once), cmocka_unit_test(lua_forever),
-                                     cmocka_unit_test(interrupted)};
   /* Every run writes files; in memory they cost nothing to flush. */
   const char *folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
   snprintf(path, sizeof path, "%s/fopo_test_bind_%ld.npy", folder, (long)getpid());
   fopo_threads_set(1);
-  int failures = cmocka_run_group_tests(tests, NULL, NULL);
+  int failures = run_all(NULL, NULL);
   unlink(path);
   strcat(path, ".npz");
   unlink(path);

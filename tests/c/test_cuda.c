@@ -17,8 +17,7 @@ static void cut_for(int processors) {
 
 /* ---- memory ---- */
 
-static void test_memory(void **state) {
-  (void)state;
+TEST(test_memory) {
   void *blocks[200];
   char back[100], text[100] = "there and back";
   for (size_t i = 0; i < 200; i++) {
@@ -55,8 +54,7 @@ static void test_memory(void **state) {
 
 /* The object refuses a program that was built from other declarations, or by something that does
  * not know their number; the program's own number is another than both. */
-static void test_other_build(void **state) {
-  (void)state;
+TEST(test_other_build) {
   const char *path = getenv("FOPO_CUDA");
   if (path == NULL) skip(); /* the program finds a card's object by itself */
   void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -79,8 +77,7 @@ static void test_other_build(void **state) {
 }
 
 /* A row of device/ops.def is implemented by the devices that it names, and by no other. */
-static void test_rows_of_ops(void **state) {
-  (void)state;
+TEST(test_rows_of_ops) {
   enum { EVERY = 3, CPU = 1, CUDA = 2 };
 #define FOPO_OP(name, who, ...)                                                                    \
   assert_int_equal(cpu->ops->name != NULL, ((who)&CPU) != 0);                                      \
@@ -91,14 +88,15 @@ static void test_rows_of_ops(void **state) {
 
 /* ---- dense operations ---- */
 
-static void test_products(void **state) {
-  (void)state;
+TEST(test_products) {
   const size_t shapes[][3] = {{1, 1, 1}, {6, 20, 33}, {32, 100, 100}, {3, 300, 7}}; /* B, D, L */
   for (size_t k = 0; k < 4; k++) {
     size_t B = shapes[k][0], D = shapes[k][1], L = shapes[k][2], ld = D + 3, N = 2 * B + 5;
-    float *contexts = normals(N * ld, 1, 1), *theta = normals(D * L, 1, 2);
-    float *V = normals(B * L, 1, 3), *X = room(B * D, 4), *Q = room(B * L, 4), *G = room(D * L, 4);
-    uint32_t *rows = room(B, sizeof *rows);
+    FREED(free) float *contexts = normals(N * ld, 1, 1), *theta = normals(D * L, 1, 2);
+    FREED(free)
+    float *V = normals(B * L, 1, 3),
+          *X = room(B * D, 4), *Q = room(B * L, 4), *G = room(D * L, 4);
+    FREED(free) uint32_t *rows = room(B, sizeof *rows);
     for (size_t b = 0; b < B; b++) rows[b] = (uint32_t)((7 * b + 3) % N);
     float *X_ = blank(B * D * 4), *Q_ = blank(B * L * 4), *G_ = blank(D * L * 4);
     float *V_ = up(V, B * L * 4), *theta_ = up(theta, D * L * 4);
@@ -117,7 +115,6 @@ static void test_products(void **state) {
       assert_close(G_, G, D * L, 1e-5, sqrt((double)B), "outer");
     }
     forget();
-    free(contexts), free(theta), free(V), free(X), free(Q), free(G), free(rows);
   }
 }
 
@@ -125,8 +122,10 @@ static void check_network(const fopo_network *net) {
   enum { B = 9 };
   size_t D = net->width[0], L = net->width[net->layers];
   size_t n = fopo_network_params(net), units = fopo_network_units(net);
-  float *X = normals(B * D, 1, 1), *theta = normals(n, 0.3, 2), *V = normals(B * L, 1, 3);
-  float *Q = room(B * L, 4), *G = room(n, 4), *hidden = room(B * units, 4);
+  FREED(free)
+  float *X = normals(B * D, 1, 1),
+        *theta = normals(n, 0.3, 2), *V = normals(B * L, 1, 3);
+  FREED(free) float *Q = room(B * L, 4), *G = room(n, 4), *hidden = room(B * units, 4);
   float *delta = room(B * units, 4), *Q_ = blank(B * L * 4), *G_ = blank(n * 4);
   float *hidden_ = blank(B * units * 4), *delta_ = blank(B * units * 4);
   float *X_ = up(X, B * D * 4), *theta_ = up(theta, n * 4), *V_ = up(V, B * L * 4);
@@ -146,11 +145,10 @@ static void check_network(const fopo_network *net) {
     assert_close(G_, G, n, 1e-5, 2, "network's gradient");
   }
   forget();
-  free(X), free(theta), free(V), free(Q), free(G), free(hidden), free(delta);
+  free(delta);
 }
 
-static void test_network(void **state) {
-  (void)state;
+TEST(test_network) {
   for (int a = 0; a < 2; a++) {
     fopo_activation act = a == 0 ? FOPO_TANH : FOPO_RELU;
     fopo_network two = {2, {7, 11, 5}, act}, three = {3, {6, 33, 8, 10}, act};
@@ -284,13 +282,12 @@ static void batch_free(batch *x) {
 static const size_t lengths[] = {1, 4, 10, 16, 31, 33, 100, 128, 129, 500, 1000, 1030};
 enum { LENGTHS = sizeof lengths / sizeof *lengths };
 
-static void test_scores(void **state) {
-  (void)state;
+TEST(test_scores) {
   enum { B = 3, S = 21 };
   uint32_t counts[B] = {21, 0, 7};
   for (size_t k = 0; k < LENGTHS * 3; k++) {
     size_t L = lengths[k / 3];
-    batch x = batch_new(B, S, 90, L, k % 2 ? 3 : 0, types[k % 3]);
+    DONE(batch_free) batch x = batch_new(B, S, 90, L, k % 2 ? 3 : 0, types[k % 3]);
     batch_up(&x);
     float f[B * S], *f_ = blank(sizeof f);
     uint32_t *counts_ = up(counts, sizeof counts);
@@ -302,7 +299,6 @@ static void test_scores(void **state) {
                           &x.items_, &card));
       assert_close(f_, f, B * S, 2e-6, 3, "scores");
     }
-    batch_free(&x);
   }
 }
 
@@ -310,7 +306,7 @@ static void test_scores(void **state) {
 static void check_snis(batch *x, float floor, double tolerance) {
   size_t B = x->B, S = x->S, L = x->L;
   batch_up(x);
-  float *V = room(B * L, 4), *c = room(B * S, 4), *stats = room(B * FOPO_STATS, 4);
+  FREED(free) float *V = room(B * L, 4), *c = room(B * S, 4), *stats = room(B * FOPO_STATS, 4);
   float *V_ = blank(B * L * 4), *c_ = blank(B * S * 4), *stats_ = blank(B * FOPO_STATS * 4);
   ok(cpu_snis(V, c, stats, x, floor));
   double size = 0;
@@ -322,29 +318,26 @@ static void check_snis(batch *x, float floor, double tolerance) {
   }
   assert_close(c_, c, B * S, tolerance, size, "snis' c");
   forget();
-  free(V), free(c), free(stats);
 }
 
-static void test_snis(void **state) {
-  (void)state;
+TEST(test_snis) {
   const size_t samples[] = {2, 3, 65, 700};
   for (int processors = 1; processors < processors_end(); processors += 69) {
     cut_for(processors);
     for (size_t k = 0; k < LENGTHS * 3; k++) {
+      DONE(batch_free)
       batch x =
           batch_new(3, samples[(k + k / 3) % 4], 300, lengths[k / 3], k % 2 ? 3 : 0, types[k % 3]);
       check_snis(&x, k % 4 ? -3.0f : INFINITY, 3e-6);
-      batch_free(&x);
     }
   }
   cut_for(4);
 }
 
-static void test_snis_extremes(void **state) {
-  (void)state;
+TEST(test_snis_extremes) {
   const size_t L[] = {10, 100, 1030};
   for (size_t k = 0; k < 3; k++) {
-    batch x = batch_new(3, 500, 300, L[k], 0, FOPO_FLOAT32);
+    DONE(batch_free) batch x = batch_new(3, 500, 300, L[k], 0, FOPO_FLOAT32);
     for (size_t i = 0; i < x.B * L[k]; i++) x.Q[i] *= 1000.0f; /* scores of some thousands */
     check_snis(&x, -3.0f, 5e-3);
     batch_free(&x);
@@ -353,16 +346,14 @@ static void test_snis_extremes(void **state) {
     check_snis(&x, INFINITY, 2e-6);
     for (size_t i = 0; i < x.B * x.S; i++) x.logq[i] = 90.0f; /* only differences count */
     check_snis(&x, -INFINITY, 2e-6);
-    batch_free(&x);
   }
 }
 
 /* If all rewards are equal, V is exactly 0. A NaN among the scores makes the result NaN. */
-static void test_snis_edges(void **state) {
-  (void)state;
+TEST(test_snis_edges) {
   const size_t L[] = {10, 100, 1030};
   for (size_t k = 0; k < 3; k++) {
-    batch x = batch_new(2, 300, 400, L[k], 0, FOPO_FLOAT32);
+    DONE(batch_free) batch x = batch_new(2, 300, 400, L[k], 0, FOPO_FLOAT32);
     float *V = room(2 * L[k], 4), stats[2 * FOPO_STATS];
     for (size_t i = 0; i < x.B * x.S; i++) x.r[i] = -0.3f;
     batch_up(&x);
@@ -380,18 +371,16 @@ static void test_snis_edges(void **state) {
     for (size_t i = 0; i < L[k]; i++) assert_true(isnan(V[i]));
     assert_true(isnan(stats[FOPO_STAT_REWARD]) && V[L[k]] == 0);
     free(V);
-    batch_free(&x);
   }
 }
 
-static void test_reinforce(void **state) {
-  (void)state;
+TEST(test_reinforce) {
   for (size_t k = 0; k < LENGTHS * 2; k++) {
     size_t L = lengths[k / 2], B = 3, S = k % 2 ? 250 : 2;
     int baseline = (int)(k / 2 % 2);
-    batch x = batch_new(B, S, 300, L, k % 3, FOPO_FLOAT32);
+    DONE(batch_free) batch x = batch_new(B, S, 300, L, k % 3, FOPO_FLOAT32);
     batch_up(&x);
-    float *mean = normals(B * L, 1, 8), *V = room(B * L, 4), *c = room(B * S, 4);
+    FREED(free) float *mean = normals(B * L, 1, 8), *V = room(B * L, 4), *c = room(B * S, 4);
     float stats[3 * FOPO_STATS], *V_ = blank(B * L * 4), *c_ = blank(B * S * 4);
     float *stats_ = blank(sizeof stats), *mean_ = up(mean, B * L * 4);
     fopo_device_batch host = on_host(&x), card = on_gpu(&x);
@@ -404,15 +393,12 @@ static void test_reinforce(void **state) {
     assert_close(V_, V, B * L, 2e-6, 1, "reinforce's V");
     if (k % 3) assert_close(c_, c, B * S, 1e-7, 1e-3, "reinforce's c");
     assert_close(stats_, stats, B * FOPO_STATS, 1e-7, 0, "reinforce's statistics");
-    free(mean), free(V), free(c);
-    batch_free(&x);
   }
 }
 
 /* ---- kept candidates, statistics ---- */
 
-static void test_sets(void **state) {
-  (void)state;
+TEST(test_sets) {
   enum { N = 50, K = 300, B = 7 };
   uint32_t *ids = room(B * K, 4), *sets = room(N * K, 4), counts[B], of_set[N] = {0}, rows[B];
   uint32_t *sets_ = up(sets, N * K * 4), *of_set_ = up(of_set, sizeof of_set);
@@ -436,8 +422,7 @@ static void test_sets(void **state) {
   free(ids), free(sets);
 }
 
-static void test_stats(void **state) {
-  (void)state;
+TEST(test_stats) {
   enum { B = 300, K = 9 };
   float *stats = normals(B * FOPO_STATS, 1, 3), *stats_ = up(stats, B * FOPO_STATS * 4);
   uint32_t counts[B];
@@ -509,14 +494,12 @@ static void check_totals(size_t n) {
 }
 
 /* Of a gradient whose squares one block adds up, and of a longer one. */
-static void test_totals(void **state) {
-  (void)state;
+TEST(test_totals) {
   check_totals(10000);
   check_totals(40000);
 }
 
-static void test_clock(void **state) {
-  (void)state;
+TEST(test_clock) {
   double seconds = -1;
   float *x = blank(1 << 20);
   ok(gpu->ops->start_clock(gpu));
@@ -527,8 +510,7 @@ static void test_clock(void **state) {
 }
 
 /* The table that a device leaves: more pieces of work than there are events, counted by name. */
-static void test_profile(void **state) {
-  (void)state;
+TEST(test_profile) {
   char path[] = "/tmp/fopo_profile_XXXXXX", text[4096] = "", expected[64];
   int file = mkstemp(path);
   assert_true(file >= 0);
@@ -555,8 +537,7 @@ static void test_profile(void **state) {
 }
 
 /* Puts more than the ring holds without waiting. */
-static void test_ring(void **state) {
-  (void)state;
+TEST(test_ring) {
   enum { n = 20000, times = 30 };
   uint32_t *x = room(n, 4), *there[times];
   for (uint32_t i = 0; i < times; i++) there[i] = blank(n * 4);
@@ -574,8 +555,7 @@ static void test_ring(void **state) {
 
 /* ---- rewards ---- */
 
-static void test_rewards(void **state) {
-  (void)state;
+TEST(test_rewards) {
   enum { P = 3000, B = 4, S = 301, N = 5, R = 12 };
   const uint64_t indptr[N + 1] = {0, 0, 1, 11, 900, 1000};
   uint32_t *y = room(1000, 4), *ids = room(B * S, 4), rows[B] = {3, 0, 2, 1};
@@ -621,8 +601,7 @@ static void test_rewards(void **state) {
 
 /* ---- draws ---- */
 
-static void test_draw_uniform(void **state) {
-  (void)state;
+TEST(test_draw_uniform) {
   enum { B = 3, S = 1001 };
   const uint32_t rows[B] = {5, 1000000, 0};
   const size_t sizes[] = {1, 2, 790000, 4294967294u, 3000000000u}; /* the last ones redraw often */
@@ -707,32 +686,29 @@ static void check_mixture(const heads *h, double epsilon, int stratified, size_t
   free(ids), free(got), free(logq), free(dense);
 }
 
-static void test_mixture(void **state) {
-  (void)state;
+TEST(test_mixture) {
   const size_t k[] = {1, 8, 256, 5000};
   const double epsilons[] = {0, 0.25, 0.8, 1};
   for (int processors = 1; processors < processors_end(); processors += 69) {
     cut_for(processors);
     for (size_t i = 0; i < 4; i++) {
-      heads h = heads_of(k[i], 20011);
+      DONE(heads_done) heads h = heads_of(k[i], 20011);
       for (size_t e = 0; e < 4; e++) {
         check_mixture(&h, epsilons[e], 0, 1111);
         check_mixture(&h, epsilons[e], 1, 501);
         forget();
       }
-      heads_done(&h);
     }
   }
   cut_for(4);
 }
 
-static void test_tail(void **state) {
-  (void)state;
+TEST(test_tail) {
   enum { B = 3 };
   const size_t k[] = {1, 8, 700, 7000}, more[] = {1, 30, 1000};
   const uint32_t rows[B] = {4, 9, 2};
   for (size_t i = 0; i < 4 * 3; i++) {
-    heads h = heads_of(k[i / 3], i / 3 == 1 ? 50 : 20011);
+    DONE(heads_done) heads h = heads_of(k[i / 3], i / 3 == 1 ? 50 : 20011);
     size_t S = k[i / 3] + more[i % 3] < h.P ? k[i / 3] + more[i % 3] : h.P;
     uint32_t *ids = room(B * S, 4), *ids_ = blank(B * S * 4);
     float *logq = room(B * S, 4), *logq_ = blank(B * S * 4);
@@ -745,13 +721,12 @@ static void test_tail(void **state) {
     assert_same(ids_, ids, B * S * 4, "the tail's ids");
     assert_close(logq_, logq, B * S, 1e-7, 0, "the tail's densities");
     free(ids), free(logq);
-    heads_done(&h);
   }
 }
 
 /* An id may be a neighbour's by rounding: fewer than one draw in 2,000. */
 static void check_policy(size_t B, size_t P, size_t L, size_t S, int mean) {
-  batch x = batch_new(B, S, P, L, 1, FOPO_FLOAT32);
+  DONE(batch_free) batch x = batch_new(B, S, P, L, 1, FOPO_FLOAT32);
   batch_up(&x);
   uint32_t *ids = room(B * S, 4), *got = room(B * S, 4), *ids_ = blank(B * S * 4);
   float *means = room(B * L, 4), *log_z = room(B, 4), *means_ = blank(B * L * 4);
@@ -773,11 +748,9 @@ static void check_policy(size_t B, size_t P, size_t L, size_t S, int mean) {
   if (mean) assert_close(means_, means, B * L, 1e-5, 0.1, "the policy's mean");
   if (mean) assert_close(log_z_, log_z, B, 1e-6, 1, "log Z");
   free(ids), free(got), free(means), free(log_z);
-  batch_free(&x);
 }
 
-static void test_policy(void **state) {
-  (void)state;
+TEST(test_policy) {
   check_policy(3, 1, 3, 50, 1);
   check_policy(2, 40, 1, 99, 0);
   check_policy(3, 3000, 17, 500, 1);
@@ -787,8 +760,7 @@ static void test_policy(void **state) {
 
 /* A peaked policy draws its best item at any position, also with scores of +-1e4; a flat one before
  * it in the batch minds nothing. */
-static void test_policy_peaked(void **state) {
-  (void)state;
+TEST(test_policy_peaked) {
   enum { P = 5000, S = 70 };
   const uint32_t places[] = {0, 63, 255, 256, 4095, 4999}, row[] = {8, 3};
   const float q[] = {1, 1e4f};
@@ -815,12 +787,11 @@ static void test_policy_peaked(void **state) {
 }
 
 /* A card with little memory takes fewer contexts at once and draws the same. */
-static void test_policy_small_card(void **state) {
-  (void)state;
+TEST(test_policy_small_card) {
   enum { B = 20, P = 4000, L = 3, S = 30 };
   const size_t workspace = (size_t)4 << 20; /* cuBLAS's */
   if (emulation_memory == NULL) return;
-  batch x = batch_new(B, S, P, L, 0, FOPO_FLOAT32);
+  DONE(batch_free) batch x = batch_new(B, S, P, L, 0, FOPO_FLOAT32);
   uint32_t wide[B * S], narrow[B * S];
   fopo_draw_key key = {5, 5};
   for (int small = 0; small < 2; small++) {
@@ -839,19 +810,16 @@ static void test_policy_small_card(void **state) {
   refused(gpu->ops->share(gpu, (void **)(void *)&items_, x.items.x, (size_t)P * L * 8),
           FOPO_ERR_MEMORY, "the GPU has too little memory");
   emulation_memory((size_t)2 << 30);
-  batch_free(&x);
 }
 
-static void test_interrupted(void **state) {
-  (void)state;
-  batch x = batch_new(2, 10, 3000, 5, 0, FOPO_FLOAT32);
+TEST(test_interrupted) {
+  DONE(batch_free) batch x = batch_new(2, 10, 3000, 5, 0, FOPO_FLOAT32);
   batch_up(&x);
   fopo_draw_key key = {1, 1};
   fopo_interrupt_request();
   refused(gpu_policy(x.ids_, NULL, NULL, &x, key), FOPO_ERR_INTERRUPTED, "interrupted");
   fopo_interrupt_clear();
   ok(gpu_policy(x.ids_, NULL, NULL, &x, key));
-  batch_free(&x);
 }
 
 /* The search against scoring and sorting on the host: the same items, except among those within
@@ -905,8 +873,8 @@ static float length(const shelf *s, uint32_t a) {
 /* Copies the catalogue to the card: ordered by norm, with packed rows, or as it is. */
 static void shelf_up(shelf *s, int ordered, size_t n_with_candidates, size_t limit) {
   size_t P = s->x.P, L = s->x.L;
-  uint32_t *order = room(P, 4);
-  float *norms = room(P, 4), *head = room(n_with_candidates * L, 4);
+  FREED(free) uint32_t *order = room(P, 4);
+  FREED(free) float *norms = room(P, 4), *head = room(n_with_candidates * L, 4);
   batch_up(&s->x);
   for (uint32_t a = 0; a < P; a++) s->places[a] = (scored){ordered ? length(s, a) : 0, a};
   if (ordered) qsort(s->places, P, sizeof *s->places, by_score);
@@ -928,7 +896,6 @@ static void shelf_up(shelf *s, int ordered, size_t n_with_candidates, size_t lim
     ok(gpu->ops->round_items(gpu, &s->c.half, items, s->c.order));
     sent[n_sent++] = (void *)s->c.half.x; /* forget() releases it */
   }
-  free(order), free(norms), free(head);
 }
 
 /* exact: all sums are integers, so the ids must be equal too. */
@@ -986,8 +953,7 @@ static void make_integers(shelf *s) {
   for (size_t i = 0; i < s->x.B * s->x.L; i++) s->x.Q[i] = (float)(i % 2 + 1);
 }
 
-static void test_topk(void **state) {
-  (void)state;
+TEST(test_topk) {
   const size_t shapes[][4] = {{2, 1, 3, 1},      {3, 100, 5, 100},
                               {2, 5000, 7, 300}, {2, 9000, 7, 2048},
                               {1, 40000, 4, 20}, {70, 300, 2, 17}}; /* B, P, L, k */
@@ -995,11 +961,10 @@ static void test_topk(void **state) {
     cut_for(processors);
     for (size_t i = 0; i < 6; i++) {
       const size_t *n = shapes[i];
-      shelf s = shelf_new(n[0], n[1], n[2], n[3]);
+      DONE(shelf_free) shelf s = shelf_new(n[0], n[1], n[2], n[3]);
       if (i == 2) make_integers(&s);
       shelf_up(&s, 0, 0, n[1]);
       check_topk(&s, i == 2);
-      shelf_free(&s);
     }
   }
   cut_for(4);
@@ -1007,11 +972,10 @@ static void test_topk(void **state) {
 
 /* The worst orders, for tiles of 512, 1,664 and then 4,096 items on the emulation: every score
  * above all before it; and a few of the best, not yet sorted when a tile passes more than fits. */
-static void test_topk_rising(void **state) {
-  (void)state;
+TEST(test_topk_rising) {
   enum { SECOND = 512 + 1664, TILE = 4096, P = SECOND + 3 * TILE };
   for (int few = 0; few < 2; few++) {
-    shelf s = shelf_new(2, P, 1, 256);
+    DONE(shelf_free) shelf s = shelf_new(2, P, 1, 256);
     for (size_t a = 0; a < P; a++) {
       size_t tile = a < SECOND ? 0 : 1 + (a - SECOND) / TILE;
       float best = tile == 0 ? (float)(a % 700) : tile == 3 ? (float)(1000 + a) : 0;
@@ -1021,22 +985,19 @@ static void test_topk_rising(void **state) {
     s.x.Q[0] = 1, s.x.Q[1] = -1;
     shelf_up(&s, 0, 0, P);
     check_topk(&s, 1);
-    shelf_free(&s);
   }
 }
 
 /* Only a prefix of the order is searched, whether its rows are packed, gathered or both. */
-static void test_topk_prefix(void **state) {
-  (void)state;
+TEST(test_topk_prefix) {
   enum { P = 9000, L = 8 };
   const size_t limits[] = {1, 30, 700, 5000, 8999, P}, packed[] = {0, 5, 900, P};
   for (size_t i = 0; i < 6 * 4; i++) {
-    shelf s = shelf_new(3, P, L, 64);
+    DONE(shelf_free) shelf s = shelf_new(3, P, L, 64);
     int exact = i % 3 == 0;
     if (exact) make_integers(&s);
     shelf_up(&s, 1, packed[i % 4], limits[i / 4]);
     check_topk(&s, exact);
-    shelf_free(&s);
   }
 }
 
@@ -1058,8 +1019,7 @@ static void fail_topk(shelf *s, long calls) {
 
 /* The first pass in bfloat16 loses no item: neither with equal scores, nor if scores differ by less
  * than its rounding, nor if more pass than fit. */
-static void test_topk_screened(void **state) {
-  (void)state;
+TEST(test_topk_screened) {
   const size_t shapes[][4] = {{20, 9000, 48, 256},
                               {3, 9000, 7, 2048},
                               {2, 9000, 100, 1},
@@ -1067,7 +1027,7 @@ static void test_topk_screened(void **state) {
                               {3, 9000, 8, 300}};
   for (size_t i = 0; i < 5; i++) {
     const size_t *n = shapes[i];
-    shelf s = shelf_new(n[0], n[1], n[2], n[3]);
+    DONE(shelf_free) shelf s = shelf_new(n[0], n[1], n[2], n[3]);
     s.screened = 1;
     if (i == 3) make_integers(&s);
     /* equal in bfloat16, different in float32, and later items score higher: below the
@@ -1079,17 +1039,15 @@ static void test_topk_screened(void **state) {
     for (size_t j = 0; i == 4 && j < n[0] * n[2]; j++) s.x.Q[j] = -fabsf(s.x.Q[j]);
     shelf_up(&s, 1, 900, i == 0 ? 7000 : n[1]);
     check_topk(&s, i == 3);
-    shelf_free(&s);
   }
 }
 
 /* If the norms fall fast, the search ends early with the same answer; a query of 0 needs none. */
-static void test_topk_stops(void **state) {
-  (void)state;
+TEST(test_topk_stops) {
   enum { P = 30000 };
   size_t B = emulation_calls != NULL ? 40 : 500, L = emulation_calls != NULL ? 16 : 48;
   /* large enough for the early-exit test */
-  shelf s = shelf_new(B, P, L, 10);
+  DONE(shelf_free) shelf s = shelf_new(B, P, L, 10);
   for (size_t a = 0; a < P; a++) {
     float *row = s.x.items.x + a * s.x.items.rows.ld, scale = 1.0f / (float)(1 + a * 7919 % P);
     for (size_t i = 0; i < L; i++) row[i] *= scale;
@@ -1113,13 +1071,11 @@ static void test_topk_stops(void **state) {
   s = shelf_new(B, P, L, 10); /* norms that never end a search early */
   shelf_up(&s, 1, 3000, P);
   check_topk(&s, 0);
-  shelf_free(&s);
 }
 
 /* Catalogues in the order of their norms, one whole search by one kernel: two groups of queries,
  * one of which needs none; every prefix; scores that rise in the order, so that nothing fits. */
-static void test_topk_by_norm(void **state) {
-  (void)state;
+TEST(test_topk_by_norm) {
   const size_t shapes[][5] = {{70, 3000, 20, 33, 3000},
                               {66, 700, 5, 10, 300},
                               {2, 1300, 3, 64, 129},
@@ -1129,13 +1085,12 @@ static void test_topk_by_norm(void **state) {
     cut_for(processors);
     for (size_t i = 0; i < 5; i++) {
       const size_t *n = shapes[i];
-      shelf s = shelf_new(n[0], n[1], n[2], n[3]);
+      DONE(shelf_free) shelf s = shelf_new(n[0], n[1], n[2], n[3]);
       s.screened = 1;
       if (i == 1) make_integers(&s);
       for (size_t j = 0; i == 0 && j < 64 * n[2]; j++) s.x.Q[j] = 0;
       shelf_up(&s, 1, 0, n[4]);
       check_topk(&s, i == 1);
-      shelf_free(&s);
     }
   }
   cut_for(4);
@@ -1143,10 +1098,9 @@ static void test_topk_by_norm(void **state) {
 
 /* Items nearly as long as each other, whose scores rise as their norms fall: more keys pass than
  * fit in every stretch but the first. */
-static void test_topk_rising_norms(void **state) {
-  (void)state;
+TEST(test_topk_rising_norms) {
   enum { P = 22003, B = 3 };
-  shelf s = shelf_new(B, P, 2, 300);
+  DONE(shelf_free) shelf s = shelf_new(B, P, 2, 300);
   s.screened = 1;
   for (size_t a = 0; a < P; a++) {
     double share = (double)(a * 7919 % P) / P, length = 2 - share * 0.125, c = 2 * share - 1;
@@ -1156,15 +1110,13 @@ static void test_topk_rising_norms(void **state) {
   for (size_t j = 0; j < 2 * B; j++) s.x.Q[j] = j % 2 == 0 ? 1 + (float)j : 0.01f;
   shelf_up(&s, 1, 0, P);
   check_topk(&s, 0);
-  shelf_free(&s);
 }
 
 /* The search ends on the card: items that cannot matter by their norms are not seen. Those behind
  * place 6,000 would beat all others if they were. */
-static void test_topk_stops_alone(void **state) {
-  (void)state;
+TEST(test_topk_stops_alone) {
   enum { P = 9000, L = 6, B = 3, SEEN = 6000 };
-  shelf s = shelf_new(B, P, L, 20);
+  DONE(shelf_free) shelf s = shelf_new(B, P, L, 20);
   s.screened = 1;
   for (size_t a = 0; a < P; a++) {
     float *row = s.x.items.x + a * s.x.items.rows.ld, scale = 1.0f / (float)(1 + a * 7919 % P);
@@ -1173,7 +1125,7 @@ static void test_topk_stops_alone(void **state) {
   shelf_up(&s, 1, 0, P);
   check_topk(&s, 0);
   size_t ld = s.x.items.rows.ld;
-  float *liars = room(P * ld, sizeof *liars);
+  FREED(free) float *liars = room(P * ld, sizeof *liars);
   memcpy(liars, s.x.items.x, P * ld * sizeof *liars);
   for (size_t i = SEEN; i < P; i++) {
     for (size_t j = 0; j < L; j++) liars[s.places[i].id * ld + j] = 1e6f;
@@ -1183,18 +1135,15 @@ static void test_topk_stops_alone(void **state) {
   ok(gpu->ops->round_items(gpu, &s.c.half, items, s.c.order));
   sent[n_sent++] = (void *)s.c.half.x;
   check_topk(&s, 0);
-  free(liars);
-  shelf_free(&s);
 }
 
 /* Queries that are not numbers: the answer is nonsense, but of items, each at most once. */
-static void test_topk_broken(void **state) {
-  (void)state;
+TEST(test_topk_broken) {
   enum { P = 3000, B = 3, K = 40 };
   const float values[B] = {NAN, INFINITY, FLT_MAX};
   uint32_t ids[B * K], counts[B], *ids_ = blank(sizeof ids), *counts_ = blank(sizeof counts);
   float *scores_ = blank(sizeof ids);
-  shelf s = shelf_new(B, P, 7, K);
+  DONE(shelf_free) shelf s = shelf_new(B, P, 7, K);
   s.screened = 1;
   for (size_t b = 0; b < B; b++) s.x.Q[b * 7] = values[b];
   shelf_up(&s, 1, 0, P);
@@ -1207,16 +1156,14 @@ static void test_topk_broken(void **state) {
     assert_int_equal(counts[b], K);
     for (size_t i = 0; i < K; i++) assert_true(ids[b * K + i] < P && !seen[ids[b * K + i]]++);
   }
-  shelf_free(&s);
 }
 
 /* A recorded search: each replay answers the queries that are there by then. */
-static void test_topk_recorded(void **state) {
-  (void)state;
+TEST(test_topk_recorded) {
   enum { B = 5, P = 2000, L = 9, K = 30 };
   uint32_t ids[B * K];
   float scores[B * K];
-  shelf s = shelf_new(B, P, L, K);
+  DONE(shelf_free) shelf s = shelf_new(B, P, L, K);
   s.screened = 1;
   shelf_up(&s, 1, 0, P);
   check_topk(&s, 0); /* takes the memory */
@@ -1237,7 +1184,6 @@ static void test_topk_recorded(void **state) {
     down(scores, scores_, sizeof scores);
     for (size_t b = 0; b < B; b++) check_answer(&s, ids + b * K, scores + b * K, b, 0);
   }
-  shelf_free(&s);
 }
 
 /* ---- a head that all contexts share ---- */
@@ -1346,7 +1292,7 @@ static double score_error(const shared *s) {
 static void check_head(shared *s, int kinds) {
   size_t B = s->x.B, L = s->x.L;
   shared_up(s, kinds);
-  float *V = room(B * L, 4), *stats = room(B * FOPO_STATS, 4);
+  FREED(free) float *V = room(B * L, 4), *stats = room(B * FOPO_STATS, 4);
   float *V_ = blank(B * L * 4), *stats_ = blank(B * FOPO_STATS * 4), *got = room(B * FOPO_STATS, 4);
   fopo_device_batch host = on_host(&s->x);
   fopo_samples tail = {s->x.ids, s->x.logq, s->x.r};
@@ -1368,19 +1314,18 @@ static void check_head(shared *s, int kinds) {
     }
   }
   forget();
-  free(V), free(stats), free(got);
+  free(got);
 }
 
 /* Items of each type, packed for each kind of products: the rows that the CPU packs, in bfloat16
  * where the products are. */
-static void test_pack_head(void **state) {
-  (void)state;
+TEST(test_pack_head) {
   enum { P = 700, H = 301 };
   const size_t some[] = {1, 8, 33, 130, 300};
   for (size_t k = 0; k < 5 * 3 * 3; k++) {
     size_t L = some[k / 9], ld = fopo_rows_ld(L);
     fopo_float type = types[k % 3];
-    shared s = shared_new(1, 2, P, L, H, type);
+    DONE(shared_free) shared s = shared_new(1, 2, P, L, H, type);
     s.products = (fopo_products)(k / 3 % 3);
     shared_up(&s, 0);
     int halves = s.card.rows.type == FOPO_BFLOAT16;
@@ -1404,19 +1349,17 @@ static void test_pack_head(void **state) {
       assert_same(s.card.rows.x, wide, H * ld * 4, "a head");
     }
     free(wide), free(half);
-    shared_free(&s);
   }
 }
 
-static void test_draw_others(void **state) {
-  (void)state;
+TEST(test_draw_others) {
   enum { P = 3001, B = 3 };
   const size_t sizes[] = {1, 37, 1024, 3000}, tails[] = {1, 64, 333, 3000};
   for (size_t k = 0; k < 4 * 4 * 2; k++) {
     size_t H = sizes[k % 4], U = tails[k / 4 % 4], listed = k / 16 ? H : 0;
     if (U > P - H) U = P - H; /* then all are drawn */
     size_t S = listed + U;
-    shared s = shared_new(B, S, P, 2, H, FOPO_FLOAT32);
+    DONE(shared_free) shared s = shared_new(B, S, P, 2, H, FOPO_FLOAT32);
     shared_up(&s, 0);
     fopo_device_batch host = on_host(&s.x), card = on_gpu(&s.x);
     host.key = card.key = (fopo_draw_key){5, (uint32_t)k};
@@ -1426,23 +1369,21 @@ static void test_draw_others(void **state) {
                              &card));
     assert_same(s.x.ids_, s.x.ids, B * S * 4, "draws outside a head");
     assert_close(s.x.logq_, s.x.logq, B * S, 1e-7, 0, "their densities");
-    shared_free(&s);
   }
 }
 
 /* Every type of rows and products, kind of reward and way of cutting the head into chunks. */
-static void test_snis_head(void **state) {
-  (void)state;
+TEST(test_snis_head) {
   const size_t dims[] = {1, 7, 10, 33, 100, 129, 130, 300, 1030};
   const size_t sizes[] = {1, 37, 257, 1001, 4500}, tails[] = {1, 64, 300};
   for (int processors = 1; processors < processors_end(); processors += 69) {
     cut_for(processors);
     for (size_t k = 0; k < 9 * 3; k++) {
       size_t H = sizes[(k + k / 3) % 5], B = H < 300 && k % 2 ? 33 : k % 2 + 1;
+      DONE(shared_free)
       shared s = shared_new(B, tails[k / 2 % 3], 6007, dims[k / 3], H, types[k % 3]);
       s.products = (fopo_products)((k / 3 + (size_t)processors / 69) % 3);
       check_head(&s, (int)(k % 4));
-      shared_free(&s);
     }
   }
   cut_for(4);
@@ -1450,24 +1391,21 @@ static void test_snis_head(void **state) {
 
 /* Scores of size 100, which queries in one bfloat16 part would move by 0.1; and a policy that has
  * one item with nearly all of its mass. */
-static void test_snis_head_peaked(void **state) {
-  (void)state;
+TEST(test_snis_head_peaked) {
   for (size_t k = 0; k < 9; k++) {
-    shared s = shared_new(3, 64, 3001, 100, 1001, types[k % 3]);
+    DONE(shared_free) shared s = shared_new(3, 64, 3001, 100, 1001, types[k % 3]);
     s.products = (fopo_products)(k / 3);
     for (size_t i = 0; i < 3 * 100; i++) s.x.Q[i] *= 30.0f;
     check_head(&s, HITS | CREDIT);
-    shared_free(&s);
   }
 }
 
 /* A NaN, here that of a card, breaks its own context alone; and the same bits come again. */
-static void test_snis_head_edges(void **state) {
-  (void)state;
+TEST(test_snis_head_edges) {
   enum { B = 3, LONG = 1030 };
   for (size_t k = 0; k < 5; k++) {
     size_t L = k < 4 ? 20 : LONG, P = k < 4 ? 3001 : 1203;
-    shared s = shared_new(B, 64, P, L, P / 4, types[k % 3]);
+    DONE(shared_free) shared s = shared_new(B, 64, P, L, P / 4, types[k % 3]);
     s.products = k == 3 ? FOPO_PRODUCTS_FLOAT32 : FOPO_PRODUCTS_AUTO;
     float V[2][B * LONG], stats[2][B * FOPO_STATS];
     s.x.Q[1 * L + 3] = fopo_bits_float(0x7fffffffu);
@@ -1484,7 +1422,6 @@ static void test_snis_head_edges(void **state) {
     for (size_t b = 0; b < B; b++) {
       assert_int_equal(isnan(stats[0][b * FOPO_STATS + FOPO_STAT_REWARD]) != 0, b == 1);
     }
-    shared_free(&s);
   }
 }
 
@@ -1573,8 +1510,7 @@ static void check_drawn(shared *s, fopo_draw_kind kind, size_t k, int kept, int 
 
 /* Each way to draw, reward and keep, at lengths of each kernel; a tile of samples and more than
  * one; candidates that fit into shared memory and that do not. */
-static void test_snis_drawn(void **state) {
-  (void)state;
+TEST(test_snis_drawn) {
   const size_t dims[] = {10, 31, 100, 130, 516, 1024}, samples[] = {2, 65, 300, 1100};
   const size_t some[] = {1, 8, 256, 2100};
   for (size_t i = 0; i < 24; i++) {
@@ -1583,21 +1519,19 @@ static void test_snis_drawn(void **state) {
     size_t L = S > 300 || k > 256 ? dims[i / 4 % 2] : dims[i % 6];
     if (kind == FOPO_DRAW_TAIL) S += k;
     cut_for(i % 5 ? 4 : 1);
-    shared s = shared_new(B, S, 6007, L, 2, types[i / 2 % 3]);
+    DONE(shared_free) shared s = shared_new(B, S, 6007, L, 2, types[i / 2 % 3]);
     shared_up(&s, (int)(i / 2 % 4));
     check_drawn(&s, kind, k, kind != FOPO_DRAW_UNIFORM && i / 3 % 2, i / 6 % 2);
-    shared_free(&s);
   }
   cut_for(4);
 }
 
 /* The draws outside a shared head. */
-static void test_head_drawn(void **state) {
-  (void)state;
+TEST(test_head_drawn) {
   enum { B = 3 };
   for (size_t k = 0; k < 6; k++) {
     size_t L = k % 2 ? 100 : 33, tail = k < 3 ? 64 : 333;
-    shared s = shared_new(B, tail, 6007, L, 999, types[k % 3]);
+    DONE(shared_free) shared s = shared_new(B, tail, 6007, L, 999, types[k % 3]);
     shared_up(&s, k % 2 ? HITS : HITS | CREDIT);
     float V[B * 100], stats[B * FOPO_STATS], *V_ = blank(sizeof V), *stats_ = blank(sizeof stats);
     fopo_statistics sums = {0}, *sums_ = blank(sizeof sums);
@@ -1619,19 +1553,19 @@ static void test_head_drawn(void **state) {
     assert_close(V_, V, B * L, 3e-6, 2.5, "V of a head with its draws");
     assert_close(stats_, stats, B * FOPO_STATS, 1e-5, 1e-3, "statistics of a head with its draws");
     assert_sums(sums_, &sums, B);
-    shared_free(&s);
   }
 }
 
 /* Rows, contexts and queries at once: of rows that are given, of an order, and of a part of a
  * batch; without queries, too. */
-static void test_start_batch(void **state) {
-  (void)state;
+TEST(test_start_batch) {
   const size_t some[][3] = {{1, 1, 1}, {7, 10, 33}, {32, 100, 100}, {33, 130, 31}, {130, 257, 20}};
   for (size_t k = 0; k < 5 * 3; k++) {
     size_t B = some[k / 3][0], D = some[k / 3][1], L = some[k / 3][2], N = 300, ld = D + 3;
     size_t skipped = k % 3 == 2 ? B / 3 : 0, first = 41;
-    float *contexts = normals(N * ld, 1, 3), *theta = normals(D * L, 1 / sqrt((double)D), 4);
+    FREED(free)
+    float *contexts = normals(N * ld, 1, 3),
+          *theta = normals(D * L, 1 / sqrt((double)D), 4);
     float *X = room(B * D, 4), *Q = room(B * L, 4), *X_ = blank(B * D * 4), *Q_ = blank(B * L * 4);
     uint32_t *order = room(N, 4), *rows_;
     for (size_t i = 0; i < N; i++) order[i] = (uint32_t)(i * 7 % N);
@@ -1658,13 +1592,12 @@ static void test_start_batch(void **state) {
       if (wanted) assert_close(Q_, Q, B * L, 2e-6, 1, "the queries of a batch");
     }
     forget();
-    free(contexts), free(theta), free(X), free(Q), free(order);
+    free(X), free(Q), free(order);
   }
 }
 
 /* A gradient with its norm; one that is not finite stops the totals. */
-static void test_outer_totals(void **state) {
-  (void)state;
+TEST(test_outer_totals) {
   const size_t some[][3] = {{1, 1, 1}, {5, 33, 7}, {32, 100, 100}, {70, 31, 65}, {130, 40, 33}};
   for (size_t k = 0; k < 5; k++) {
     size_t B = some[k][0], D = some[k][1], L = some[k][2];
@@ -1740,14 +1673,13 @@ static void restart(const stepper *t, const float *theta) {
 
 /* Steps are recorded once and replayed, some in one graph and some alone, with the bits of steps
  * that are not: contexts, draws and updates are those of each step. */
-static void test_head_recorded(void **state) {
-  (void)state;
+TEST(test_head_recorded) {
   enum { B = 5, L = 33, N = 3 * B + 2, STEPS = 11 };
   for (size_t k = 0; k < 3; k++) {
     stepper t = {.s = shared_new(B, 70, 3001, L, 999, types[k])};
     uint32_t order[3 * STEPS + N];
-    float *contexts = normals(N * L + B * L, 0.3, 8), *theta = normals(L * L, 0.2, 9);
-    float *wanted = room(L * L, 4);
+    FREED(free) float *contexts = normals(N * L + B * L, 0.3, 8), *theta = normals(L * L, 0.2, 9);
+    FREED(free) float *wanted = room(L * L, 4);
     for (size_t i = 0; i < 3 * STEPS + N; i++) order[i] = (uint32_t)(i * 5 % N);
     shared_up(&t.s, HITS);
     t.V = blank(B * L * 4), t.stats = blank(B * FOPO_STATS * 4), t.X = blank(B * L * 4);
@@ -1775,16 +1707,14 @@ static void test_head_recorded(void **state) {
     if (emulation_replays != NULL) assert_int_equal(emulation_replays() - launched, 2 + 1 + 1);
     assert_same(t.theta, wanted, L * L * 4, "theta of recorded steps");
     shared_free(&t.s);
-    free(contexts), free(theta), free(wanted);
   }
 }
 
 /* ---- optimisers, items ---- */
 
-static void test_optimisers(void **state) {
-  (void)state;
+TEST(test_optimisers) {
   enum { n = 1000 };
-  float *theta = normals(n, 1, 1), *m = room(n, 4), *v = room(n, 4), *u = room(n, 4);
+  FREED(free) float *theta = normals(n, 1, 1), *m = room(n, 4), *v = room(n, 4), *u = room(n, 4);
   float *theta_ = up(theta, n * 4), *m_ = up(m, n * 4), *v_ = up(v, n * 4), *u_ = up(u, n * 4);
   for (uint64_t t = 1; t <= 10; t++) {
     float *G = normals(n, 1, 100 + t), *G_ = up(G, n * 4);
@@ -1812,17 +1742,16 @@ static void test_optimisers(void **state) {
   ok(gpu->ops->norm2(gpu, &got, x_, 0));
   assert_true(got == 0);
   forget();
-  free(theta), free(m), free(v), free(u), free(x);
+  free(x);
 }
 
-static void test_items(void **state) {
-  (void)state;
+TEST(test_items) {
   enum { B = 6, S = 200, P = 150, L = 40 };
-  batch x = batch_new(B, S, P, L, 0, FOPO_FLOAT32);
+  DONE(batch_free) batch x = batch_new(B, S, P, L, 0, FOPO_FLOAT32);
   batch_up(&x);
   float *c = normals(B * S, 0.1, 4), *c_ = up(c, B * S * 4);
   float *rows = room(P * L, 4), *rows_ = blank(P * L * 4), *dense_ = blank(P * L * 4);
-  float *m = room(P * L, 4), *v = room(P * L, 4), *items = room(P * L, 4);
+  FREED(free) float *m = room(P * L, 4), *v = room(P * L, 4), *items = room(P * L, 4);
   float *m_ = blank(P * L * 4), *v_ = blank(P * L * 4), *items_ = up(x.items.x, P * L * 4);
   uint32_t touched[P], *touched_ = blank(sizeof touched), updates[P] = {0};
   uint32_t *updates_ = blank(sizeof updates);
@@ -1873,15 +1802,13 @@ static void test_items(void **state) {
   ok(cpu->ops->items_expectation(cpu, rows, items_on_host(&x), log_z, weight, &host));
   ok(gpu->ops->items_expectation(gpu, dense_, items_on_gpu(&x), z_, w_, &card));
   assert_close(dense_, rows, P * L, 1e-6, 0.1, "the expectation of the items' gradient");
-  free(c), free(rows), free(m), free(v), free(items);
-  batch_free(&x);
+  free(c), free(rows);
 }
 
 /* ---- the same bits again ---- */
 
-static void test_again(void **state) {
-  (void)state;
-  batch x = batch_new(5, 300, 500, 100, 0, FOPO_FLOAT32);
+TEST(test_again) {
+  DONE(batch_free) batch x = batch_new(5, 300, 500, 100, 0, FOPO_FLOAT32);
   batch_up(&x);
   float V[2][500], stats[2][5 * FOPO_STATS], *V_ = blank(sizeof V[0]), *s_ = blank(sizeof stats[0]);
   for (int i = 0; i < 2; i++) {
@@ -1891,63 +1818,13 @@ static void test_again(void **state) {
   }
   assert_memory_equal(V[0], V[1], sizeof V[0]);
   assert_memory_equal(stats[0], stats[1], sizeof stats[0]);
-  batch_free(&x);
 }
 
 /* usage: test_cuda [PATTERN], of the names of tests */
 int main(int argc, char **argv) {
   if (!open_both()) return 77;
   if (argc > 1) cmocka_set_test_filter(argv[1]);
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_other_build),
-      cmocka_unit_test(test_rows_of_ops),
-      cmocka_unit_test(test_products),
-      cmocka_unit_test(test_network),
-      cmocka_unit_test(test_scores),
-      cmocka_unit_test(test_snis),
-      cmocka_unit_test(test_snis_extremes),
-      cmocka_unit_test(test_snis_edges),
-      cmocka_unit_test(test_reinforce),
-      cmocka_unit_test(test_sets),
-      cmocka_unit_test(test_stats),
-      cmocka_unit_test(test_totals),
-      cmocka_unit_test(test_ring),
-      cmocka_unit_test(test_clock),
-      cmocka_unit_test(test_profile),
-      cmocka_unit_test(test_rewards),
-      cmocka_unit_test(test_draw_uniform),
-      cmocka_unit_test(test_mixture),
-      cmocka_unit_test(test_tail),
-      cmocka_unit_test(test_policy),
-      cmocka_unit_test(test_policy_peaked),
-      cmocka_unit_test(test_policy_small_card),
-      cmocka_unit_test(test_interrupted),
-      cmocka_unit_test(test_topk),
-      cmocka_unit_test(test_topk_rising),
-      cmocka_unit_test(test_topk_prefix),
-      cmocka_unit_test(test_topk_screened),
-      cmocka_unit_test(test_topk_stops),
-      cmocka_unit_test(test_topk_by_norm),
-      cmocka_unit_test(test_topk_rising_norms),
-      cmocka_unit_test(test_topk_stops_alone),
-      cmocka_unit_test(test_topk_broken),
-      cmocka_unit_test(test_topk_recorded),
-      cmocka_unit_test(test_optimisers),
-      cmocka_unit_test(test_items),
-      cmocka_unit_test(test_again),
-      cmocka_unit_test(test_pack_head),
-      cmocka_unit_test(test_draw_others),
-      cmocka_unit_test(test_snis_head),
-      cmocka_unit_test(test_snis_head_peaked),
-      cmocka_unit_test(test_snis_head_edges),
-      cmocka_unit_test(test_head_recorded),
-      cmocka_unit_test(test_snis_drawn),
-      cmocka_unit_test(test_head_drawn),
-      cmocka_unit_test(test_start_batch),
-      cmocka_unit_test(test_outer_totals),
-  };
-  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  int failed = run_all(NULL, NULL);
   close_both();
   return failed;
 }

@@ -80,8 +80,8 @@ static void check_length(size_t L, fopo_float type) {
   size_t shift = type == FOPO_FLOAT32 ? L % 4 : 0, pad = type == FOPO_FLOAT32 ? L / 4 % 4 : 0;
   size_t ld = type == FOPO_FLOAT32 ? L + pad : fopo_rows_ld(L);
   size_t bytes = (P * ld + 4) * fopo_float_bytes(type);
-  float *numbers = normals(P * ld + 4, 1, L);
-  uint16_t *half = aligned_alloc(64, (bytes + 63) / 64 * 64);
+  FREED(free) float *numbers = normals(P * ld + 4, 1, L);
+  FREED(free) uint16_t *half = aligned_alloc(64, (bytes + 63) / 64 * 64);
   fopo_rows items = fopo_rows_float32(numbers + shift, ld), items_;
   drawn_up(&x, L);
   if (type == FOPO_FLOAT32) {
@@ -93,11 +93,9 @@ static void check_length(size_t L, fopo_float type) {
   }
   check_rows(&x, items, items_, L);
   forget();
-  free(numbers), free(half);
 }
 
-static void test_lengths(void **state) {
-  (void)state;
+TEST(test_lengths) {
   for (size_t L = 1; L <= MOST; L++) {
     for (size_t t = 0; t < 3 && is_chosen(L); t++) check_length(L, types[t]);
   }
@@ -118,8 +116,7 @@ static int has_room(void) {
 enum { WIDE_L = 20 };
 
 /* The items of a catalogue whose rows are 2^20 numbers apart, and the same without gaps. */
-static void test_wide_rows(void **state) {
-  (void)state;
+TEST(test_wide_rows) {
   if (!has_room()) skip();
   const size_t ld = (size_t)1 << 20, n = 4200;
   static drawn x;
@@ -175,12 +172,11 @@ static void test_wide_rows(void **state) {
 }
 
 /* The candidates of millions of contexts. */
-static void test_many_sets(void **state) {
-  (void)state;
+TEST(test_many_sets) {
   if (!has_room()) skip();
   const size_t K = 1000, N = 4400000;
   uint32_t contexts[B] = {4399999, 4294968}, counts[B] = {1000, 17}, back[B];
-  uint32_t *ids = room(B * K, 4);
+  FREED(free) uint32_t *ids = room(B * K, 4);
   for (size_t i = 0; i < B * K; i++) ids[i] = (uint32_t)(i * 7919);
   uint32_t *rows_ = up(contexts, sizeof contexts), *ids_ = up(ids, B * K * 4);
   uint32_t *counts_ = up(counts, sizeof counts), *again_ = blank(B * K * 4);
@@ -193,12 +189,10 @@ static void test_many_sets(void **state) {
   assert_same(back_, counts, sizeof counts, "their counts");
   assert_same(cache.ids + contexts[0] * K, ids, K * 4, "the last context's place");
   forget();
-  free(ids);
 }
 
 /* Items that learn: rows beyond 2^32 numbers move, as rows near 0 do on the CPU. */
-static void test_many_items(void **state) {
-  (void)state;
+TEST(test_many_items) {
   if (!has_room()) skip();
   const size_t L = 1000, many = 4400000, first = 4399000;
   static drawn x;
@@ -207,7 +201,7 @@ static void test_many_items(void **state) {
   for (size_t i = 0; i < B * S; i++) away[i] = (uint32_t)first + 83 * x.ids[i];
   ok(gpu->ops->put(gpu, x.ids_, away, sizeof away));
   float c[B * S], *items = room(P * L, 4), *m = room(P * L, 4), *rows = room(P * L, 4);
-  float *v = room(P * L, 4);
+  FREED(free) float *v = room(P * L, 4);
   for (size_t i = 0; i < B * S; i++) c[i] = (float)i / 10 - 0.7f;
   float *c_ = up(c, sizeof c), *rows_ = blank(P * L * 4), *items_ = blank(many * L * 4);
   float *m_ = blank(many * L * 4), *v_ = blank(many * L * 4);
@@ -240,19 +234,13 @@ static void test_many_items(void **state) {
     assert_close(items_ + touched_[i] * L, rows + i * L, L, 1e-6, 0.1, "an item's gradient");
   }
   forget();
-  free(items), free(m), free(v), free(rows);
+  free(items), free(m), free(rows);
 }
 
 int main(int n, char **words) {
   if (!open_both()) return 77;
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_lengths),
-      cmocka_unit_test(test_wide_rows),
-      cmocka_unit_test(test_many_sets),
-      cmocka_unit_test(test_many_items),
-  };
   if (n > 1) cmocka_set_test_filter(words[1]);
-  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  int failed = run_all(NULL, NULL);
   close_both();
   return failed;
 }
