@@ -39,7 +39,7 @@ def write(path, text):
 
 
 def entry(name="a", file="src/a.c", breaks="something", near="test_a", old="x + 1", new="x + 2"):
-    return "= %s\nin %s\nbreaks %s\nnear %s\n- %s\n+ %s\n" % (name, file, breaks, near, old, new)
+    return "= %s %s %s\nbreaks %s\n- %s\n+ %s\n" % (name, file, near, breaks, old, new)
 
 
 def called(*arguments):
