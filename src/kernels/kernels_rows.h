@@ -1,4 +1,5 @@
-/* What the kernels over item rows of AVX2, AVX-512 and NEON have in common. */
+/* What the kernels over item rows of AVX2, AVX-512 and NEON are made of; kernels_rows_drivers.h has
+ * the kernels. */
 #ifndef FOPO_KERNELS_KERNELS_ROWS_H
 #define FOPO_KERNELS_KERNELS_ROWS_H
 
@@ -34,16 +35,19 @@ INLINE void prefetch_bytes(const char *row, size_t bytes) {
 }
 
 #if defined(__x86_64__)
+typedef __m128 four;
+
 /* (a0 + a2) + (a1 + a3) */
-INLINE float sum4(__m128 a) {
+INLINE float sum4(four a) {
   __m128 pair = _mm_add_ps(a, _mm_movehl_ps(a, a));
   return _mm_cvtss_f32(_mm_add_ss(pair, _mm_movehdup_ps(pair)));
 }
 
-/* The same of four vectors at once. */
-INLINE __m128 sum4_each(__m128 a, __m128 b, __m128 c, __m128 d) {
+/* f [4] = the same of four vectors. */
+INLINE void store4(float *f, const four *sum) {
+  __m128 a = sum[0], b = sum[1], c = sum[2], d = sum[3];
   _MM_TRANSPOSE4_PS(a, b, c, d);
-  return _mm_add_ps(_mm_add_ps(a, c), _mm_add_ps(b, d));
+  _mm_storeu_ps(f, _mm_add_ps(_mm_add_ps(a, c), _mm_add_ps(b, d)));
 }
 #endif
 
@@ -58,22 +62,23 @@ typedef struct {
   size_t n_next;
 } batch;
 
-/* Each file defines these for its vectors. pick compacts the samples with c != 0 and returns how
- * many; it may write PICK_SPARE more. add_rows adds the samples of b to v. */
-INLINE size_t pick(uint32_t *id, float *w, const uint32_t *ids, const float *c, size_t count);
-INLINE void add_rows(float *v, const batch *b, size_t dim, const fopo_float type);
-
-/* gather_axpy of kernels/kernels.h, for rows of any type. */
-INLINE void add_picked(float *v, const void *rows, size_t ld, const uint32_t *ids, const float *c,
-                       size_t count, size_t n_next, size_t dim, const fopo_float type) {
-  uint32_t id[PICK + PICK_SPARE];
-  float w[PICK + PICK_SPARE];
-  for (size_t s = 0; s < count; s += PICK) {
-    size_t n = pick(id, w, ids + s, c + s, count - s < PICK ? count - s : PICK);
-    size_t prefetched = s / 4 < n_next ? s / 4 : n_next; /* one for every fourth sample so far */
-    batch b = {rows, ld, id, w, n, ids + count + prefetched, n_next - prefetched};
-    if (n > 0) add_rows(v, &b, dim, type);
-  }
+/* For sets that need no other for short rows: those without a number. */
+#if !defined(__AVX512F__)
+enum { LEAST_DIM = 1, SPREAD = 0 };
+INLINE float short_one(const float *a, const float *b, size_t n) {
+  (void)a, (void)b, (void)n;
+  return 0.0f;
 }
+INLINE void short_dot(float *f, const void *rows, size_t ld, const uint32_t *ids, size_t count,
+                      const float *q, size_t dim, const fopo_float type) {
+  (void)rows, (void)ld, (void)ids, (void)q, (void)dim, (void)type;
+  for (size_t s = 0; s < count; s++) f[s] = 0.0f;
+}
+INLINE void short_axpy(float *v, const void *rows, size_t ld, const uint32_t *ids, const float *c,
+                       size_t count, size_t n_next, size_t dim, const fopo_float type) {
+  (void)v, (void)rows, (void)ld, (void)ids, (void)c, (void)count, (void)n_next, (void)dim;
+  (void)type;
+}
+#endif
 
 #endif

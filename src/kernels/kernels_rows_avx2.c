@@ -4,8 +4,7 @@
  * loaded whole. The code is the same for float32, float16 and bfloat16 rows but for `load`, which
  * widens 8 numbers to a vector of float32.
  *
- * Sums have the order of kernels_rows_avx512.c, so the bits are the same. dot and gather_dot share
- * it, so a row's score has the same bits from both, at any place among the ids. */
+ * Sums have the order of AVX-512 (kernels_rows_drivers.h), so the bits are the same. */
 #include "kernels/kernels_tables.h"
 
 #if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
@@ -54,7 +53,7 @@ INLINE __m128 fold(__m256 a) {
 
 /* Dot products of n_rows rows of n < 16 numbers with q, each folded to 4 partial sums: 8 numbers,
  * if there are so many, and then the others. */
-INLINE void short_dots(__m128 *out, const char *const *row, const float *q, size_t n,
+INLINE void short_dots(four *out, const char *const *row, const float *q, size_t n,
                        const int n_rows, const fopo_float type) {
   __m256 sum[4];
 #pragma GCC unroll 4
@@ -121,8 +120,8 @@ INLINE void add_rest(lanes *sum, const char *const *row, const float *q, size_t 
  * order of AVX-512: two accumulators of 16 lanes a row, vector i of 16 numbers goes to accumulator
  * i mod 2, and the last, incomplete one to accumulator 1. Registers hold one accumulator of four
  * rows, so the even vectors come first, then the odd ones. */
-INLINE void long_dots(__m128 *out, const char *const *row, const float *q, size_t n,
-                      const int n_rows, const fopo_float type) {
+INLINE void long_dots(four *out, const char *const *row, const float *q, size_t n, const int n_rows,
+                      const fopo_float type) {
   lanes even[4], odd[4];
 #pragma GCC unroll 4
   for (int l = 0; l < n_rows; l++) {
@@ -138,44 +137,14 @@ INLINE void long_dots(__m128 *out, const char *const *row, const float *q, size_
   }
 }
 
-INLINE void dots(__m128 *out, const char *const *row, const float *q, size_t n, const int n_rows,
-                 const fopo_float type) {
+INLINE void dots(four *out, const char *const *row, const char *const *next, const float *q,
+                 size_t n, const int n_rows, const fopo_float type) {
+  (void)next;
   if (n < 16) {
     short_dots(out, row, q, n, n_rows, type);
   } else {
     long_dots(out, row, q, n, n_rows, type);
   }
-}
-
-INLINE float dot_row(const char *row, const float *q, size_t n, const fopo_float type) {
-  __m128 sum;
-  dots(&sum, &row, q, n, 1, type);
-  return sum4(sum);
-}
-
-INLINE void gather_dot(float *f, const void *rows, size_t ld, const uint32_t *ids, size_t count,
-                       const float *q, size_t dim, const fopo_float type) {
-  if (dim == 0) {
-    for (size_t s = 0; s < count; s++) f[s] = 0;
-    return;
-  }
-  size_t bytes = dim * fopo_float_bytes(type);
-  for (size_t s = 0; s < count && s < AHEAD; s++) {
-    prefetch_bytes(row_at(rows, ld, ids[s], type), bytes);
-  }
-  size_t s = 0;
-  for (; s + 4 <= count; s += 4) {
-    for (size_t next = s + AHEAD; next < s + AHEAD + 4 && next < count; next++) {
-      prefetch_bytes(row_at(rows, ld, ids[next], type), bytes);
-    }
-    const char *row[4];
-#pragma GCC unroll 4
-    for (size_t l = 0; l < 4; l++) row[l] = row_at(rows, ld, ids[s + l], type);
-    __m128 sum[4];
-    dots(sum, row, q, dim, 4, type);
-    _mm_storeu_ps(f + s, sum4_each(sum[0], sum[1], sum[2], sum[3]));
-  }
-  for (; s < count; s++) f[s] = dot_row(row_at(rows, ld, ids[s], type), q, dim, type);
 }
 
 /* Compacts the samples with c != 0, in order, and returns how many. Mostly all or none of eight
@@ -305,10 +274,7 @@ INLINE void add_rows(float *v, const batch *b, size_t dim, const fopo_float type
   }
 }
 
-INLINE void gather_axpy(float *v, const void *rows, size_t ld, const uint32_t *ids, const float *c,
-                        size_t count, size_t n_next, size_t dim, const fopo_float type) {
-  add_picked(v, rows, ld, ids, c, count, n_next, dim, type);
-}
+#include "kernels/kernels_rows_drivers.h"
 
 FOPO_ROW_KERNELS(avx2)
 

@@ -159,25 +159,6 @@ INLINE uint64_t fopo_kth(const uint64_t *keys, size_t n, size_t k, fopo_key_pass
   return pass.min(keys, n, low);
 }
 
-/* The kernels above of one instruction set, made of its own dot_row, gather_dot and gather_axpy:
- * they are always inlined, and the type of the rows is a constant of each copy. */
-#define FOPO_GATHERS(name, row, type)                                                              \
-  void fopo_gather_dot_##name(float *f, const row *rows, size_t ld, const uint32_t *ids,           \
-                              size_t count, const float *q, size_t dim) {                          \
-    gather_dot(f, rows, ld, ids, count, q, dim, type);                                             \
-  }                                                                                                \
-  void fopo_gather_axpy_##name(float *v, const row *rows, size_t ld, const uint32_t *ids,          \
-                               const float *c, size_t count, size_t n_next, size_t dim) {          \
-    gather_axpy(v, rows, ld, ids, c, count, n_next, dim, type);                                    \
-  }
-#define FOPO_ROW_KERNELS(isa)                                                                      \
-  float fopo_dot_##isa(const float *a, const float *b, size_t n) {                                 \
-    return dot_row((const char *)a, b, n, FOPO_FLOAT32);                                           \
-  }                                                                                                \
-  FOPO_GATHERS(isa, float, FOPO_FLOAT32)                                                           \
-  FOPO_GATHERS(float16_##isa, uint16_t, FOPO_FLOAT16)                                              \
-  FOPO_GATHERS(bfloat16_##isa, uint16_t, FOPO_BFLOAT16)
-
 /* Samples first .. count - 1 of draw_uniform, one by one: the definition, and what the vector code
  * calls for its tail and for a block in which fopo_below must reject a word. */
 static inline void draw_uniform_from(uint32_t *ids, size_t first, uint32_t n, size_t count,
