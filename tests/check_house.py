@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 # Pairs of rooms. A commit that raises the number gives its reason behind it, in the same line.
-ARROWS = 105  # 103, and 2: the rules of objectives have a room below device
+ARROWS = 114  # 105, 5 of plan's, and 4: contexts is a room (core, ranks, policy, bind)
 
 # Circles that were here before this check. The list only shrinks: none is added.
 KNOWN = [line.split() for line in '''

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The folder is the layer, and includes point to lower layers only:
 #
-#   core < comm < kernels < device < mips < data < ranks < contexts < policy < plan < learn < judge
+#   core < comm < kernels < device < mips < data < contexts < ranks < policy < plan < learn < judge
 #     < train < term < bind < main
 #
 # Lua's headers are seen by bind/, term/ and main.c alone; src/mips/index_hnsw.cc is the only C++.
@@ -18,7 +18,7 @@ check() {
   find "$1/src" \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
     xargs -0 awk -v root="$1/src/" '
       BEGIN {
-        n = split("core comm kernels device mips data ranks contexts policy plan learn judge train " \
+        n = split("core comm kernels device mips data contexts ranks policy plan learn judge train " \
                   "term bind main", layer, " ")
         for (i = 1; i <= n; i++) rank[layer[i]] = i
       }

@@ -29,7 +29,7 @@ baseline.identity = define.fn{
   options = {
     {"items", "array", nil, "beta [P, L]", required = true},
     {"contexts", "string", nil, "how contexts are made of sessions; as fopo.policy.linear if left "
-     .. "out", one_of = {"mean", "unit"}},
+     .. "out", one_of = (rows.names(native.encoders()))},
     {"temperature", "number|string", nil, "divides every score, which changes the expected reward "
      .. "alone; as fopo.policy.linear if left out", above = 0, one_of = {"auto"}},
   },

@@ -3,6 +3,7 @@ local native = require "fopo.native"
 local define = require "fopo.base.define"
 local moment = require "fopo.base.moment"
 local reading = require "fopo.base.reading"
+local rows = require "fopo.base.rows"
 local text = require "fopo.base.text"
 local fn, doc = define.fn, define.doc
 local data = {}
@@ -159,12 +160,13 @@ assert(s.train:batch{size = 8, seed = 1, step = 0}.cols == 8)]],
   call = function(s, o) return native.trainer_batch(s.n, o.size, o.seed, o.step) end,
 }
 
+local encoders, about_encoders = rows.names(native.encoders())
+
 sessions.contexts = fn{
   name = "sessions:contexts", returns = "array",
   args = {{"s", "sessions", nil, "the sessions"}, {"items", "array", nil, "[P, L] embeddings"}},
   options = {
-    {"scale", "string", "mean", "mean: of the embeddings of the items in X, the paper's x^emb; "
-     .. "unit: divided by its length", one_of = {"mean", "unit"}},
+    {"scale", "string", encoders[1], about_encoders, one_of = encoders},
   },
   text = [[[N, L], a context for each session. The mean of many items is short and that of a few
 is long, so the softmax over means is sharp for short sessions and flat for long ones; with contexts

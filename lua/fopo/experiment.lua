@@ -1,5 +1,7 @@
 -- fopo.experiment: several runs under the same conditions.
 local define = require "fopo.base.define"
+local native = require "fopo.native"
+local rows = require "fopo.base.rows"
 local experiment = {}
 
 local function check_methods(methods)
@@ -27,7 +29,7 @@ experiment.race = define.fn{
     {"lr", "number", 1e-3, "learning rate of adam", above = 0},
     {"temperature", "number|string", nil, "of the policy; as fopo.policy.linear has it if left out",
      above = 0, one_of = {"auto"}},
-    {"contexts", "string", nil, "mean or unit; the same", one_of = {"mean", "unit"}},
+    {"contexts", "string", nil, "of sessions; the same", one_of = (rows.names(native.encoders()))},
     {"theta", "string", nil, "the start of every run; the same", one_of = {"identity", "random"}},
     {"seed", "integer", 1, "of theta, the order of contexts and the draws"},
     {"device", "string", "auto", "where the steps run", one_of = {"auto", "cpu", "cuda"}},

@@ -1,6 +1,7 @@
 -- fopo.gradient: estimators of the gradient of the expected reward. Each is a row of C
 -- (src/learn/estimators/), from which its function, its options and its help are made here.
 local native = require "fopo.native"
+local cache = require "fopo.base.cache"
 local define = require "fopo.base.define"
 local rows = require "fopo.base.rows"
 local gradient, methods = {}, native.types.gradient
@@ -42,11 +43,17 @@ for _, row in ipairs(native.gradients()) do
   }
 end
 
-local compute = methods.compute
+-- x may be the sessions that contexts are made of.
+local native_compute = methods.compute
+local function compute(g, pi, x, ids, reward, o)
+  if define.kind(x) ~= "sessions" then return native_compute(g, pi, x, ids, reward, o) end
+  return native_compute(g, pi, cache.contexts(x, pi), ids, reward, o, x)
+end
+
 methods.compute = define.fn{
   name = "gradient:compute", returns = "array, table",
   args = {{"g", "gradient", nil, "the estimator"}, {"pi", "policy", nil, "the policy"},
-          {"x", "array", nil, "[N, D] contexts"},
+          {"x", "array|sessions", nil, "[N, D] contexts, or the sessions that they are made of"},
           {"rows", "array|table|nil", nil, "which contexts: ids, 1-based integers, or nil: all"},
           {"reward", "reward", nil, "the reward"}},
   options = {{"seed", "integer", 1, "of the draws"},

@@ -3,6 +3,7 @@ local native = require "fopo.native"
 local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
 local origin = require "fopo.base.origin"
+local table_rows = require "fopo.base.rows"
 local file = require "fopo.serve.file"
 local text = require "fopo.base.text"
 local policy, methods = {}, native.types.policy
@@ -13,7 +14,7 @@ local context_dim = {"context_dim", "integer", nil, "D, features of a context; t
                      .. "items if left out", min = 1}
 local contexts = {"contexts", "string", nil, "how contexts are made of sessions: as their mean "
                   .. "embedding, or that at unit length (s:contexts); the default is unit where "
-                  .. "the sessions are known, else mean", one_of = {"mean", "unit"}}
+                  .. "the sessions are known, else mean", one_of = (table_rows.names(native.encoders()))}
 local temperature = {"temperature", "number|string", nil, "divides every score; auto, the default "
                      .. "where the sessions are known: see below; else 1", above = 0,
                      one_of = {"auto"}}

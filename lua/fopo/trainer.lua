@@ -124,6 +124,7 @@ assert(t.step == 20 and #t.history.step > 0)]],
                valid_contexts = o.valid_contexts, exclude = o.exclude, valid_automatic = automatic,
                history = {}, actions = {}, notes = {}, seconds = 0, unlogged = {}}
     t.native = native.trainer{policy = o.policy, contexts = contexts, reward = o.reward,
+                              sessions = kind == "sessions" and o.data or nil,
                               gradient = o.gradient, optim = o.optim, batch = o.batch,
                               seed = o.seed, device = o.device,
                               index_refresh = o.index_refresh}

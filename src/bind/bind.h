@@ -80,7 +80,7 @@ typedef struct {
   int (*other)(lua_State *L, bind_object *o);
 } bind_type;
 
-enum { BIND_KEEPS = 6 };
+enum { BIND_KEEPS = 7 };
 
 struct bind_object {
   const bind_type *type;

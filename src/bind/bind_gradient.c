@@ -19,18 +19,19 @@ static bind_gradient *get_gradient(lua_State *L, int index) {
 
 /* ---- binding ---- */
 
-int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, bind_object *x,
-                       bind_reward *reward) {
+int bind_gradient_bind(bind_gradient *g, bind_object *const *k) {
+  static const int slots[] = {BIND_POLICY, BIND_CONTEXTS, BIND_REWARD, BIND_DEVICE, BIND_SESSIONS};
   bind_object *fresh = fopo_alloc(1, binding_type.size);
   if (fresh == NULL) return FOPO_ERR_MEMORY;
   fresh->type = &binding_type;
   fresh->refs = 1;
-  bind_keep(fresh, 0, &device->object);
-  bind_keep(fresh, 1, &pi->object);
-  bind_keep(fresh, 2, x);
-  bind_keep(fresh, 3, &reward->object);
-  int status = fopo_gradient_bind(g->gradient, device->device, &pi->policy, bind_contexts(x),
-                                  &reward->reward);
+  for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
+    bind_keep(fresh, slots[i], k[slots[i]]);
+  }
+  int status = fopo_gradient_bind(g->gradient, ((bind_device *)k[BIND_DEVICE])->device,
+                                  &((bind_policy *)k[BIND_POLICY])->policy,
+                                  bind_contexts(k[BIND_CONTEXTS], k[BIND_SESSIONS]),
+                                  &((bind_reward *)k[BIND_REWARD])->reward);
   /* The former binding is released last: the core compares with it, or goes back to it on failure.
    */
   if (status == FOPO_OK) bind_keep(&g->object, BOUND, fresh);
@@ -213,7 +214,7 @@ static void run(lua_State *L, bind_gradient *g, int function) {
 
 /* Pushes the items' gradient of the last batch: ids [1, n] and rows [n, L]. */
 static void push_items_gradient(lua_State *L, const bind_gradient *g, size_t dim) {
-  fopo_device *d = ((bind_device *)g->object.keeps[BOUND]->keeps[0])->device;
+  fopo_device *d = ((bind_device *)g->object.keeps[BOUND]->keeps[BIND_DEVICE])->device;
   size_t n = fopo_gradient_items(g->gradient).n;
   bind_array *ids = bind_array_new(L, 1, 1, n), *rows = bind_array_new(L, 0, n, dim);
   fopo_item_gradient items = fopo_gradient_items(g->gradient);
@@ -228,14 +229,16 @@ static void push_items_gradient(lua_State *L, const bind_gradient *g, size_t dim
   }
 }
 
-/* g:compute(pi, x, rows, reward, {seed, step}): G, of theta's shape, to be ascended, and a table of
- * statistics. rows: an array of ids, a table of 1-based integers, or nil for all. If the policy
- * learns its items, also ids [1, n] and rows [n, L], the gradient of the items. */
+/* g:compute(pi, x, rows, reward, {seed, step}[, sessions]): G, of theta's shape, to be ascended,
+ * and a table of statistics; x are the contexts of the sessions, if they are given. rows: an array
+ * of ids, a table of 1-based integers, or nil for all. If the policy learns its items, also ids [1,
+ * n] and rows [n, L], the gradient of the items. */
 static int compute(lua_State *L) {
-  enum { G_ARG = 1, PI, X, ROWS, RW, OPTIONS };
+  enum { G_ARG = 1, PI, X, ROWS, RW, OPTIONS, SESSIONS };
   size_t B;
   fopo_draw_key key = {.seed = bind_option_seed(L, OPTIONS),
                        .step = (uint32_t)bind_option_count(L, OPTIONS, "step", 0, UINT32_MAX)};
+  lua_settop(L, SESSIONS);
   get_gradient(L, G_ARG);
   bind_policy *pi = bind_get(L, PI, &bind_policy_type);
   fopo_matrix theta = pi->policy.theta;
@@ -252,10 +255,12 @@ static int compute(lua_State *L) {
   luaL_checkstack(L, 16, NULL);
 
   bind_gradient *g = get_gradient(L, G_ARG);
-  pi = bind_get(L, PI, &bind_policy_type);
-  bind_array *x = bind_array_numbers(L, X, "x");
-  bind_reward *reward = bind_get(L, RW, &bind_reward_type);
-  bind_check(L, bind_gradient_bind(g, device, pi, &x->object, reward));
+  bind_object *const k[BIND_KEEPS] = {[BIND_POLICY] = bind_get(L, PI, &bind_policy_type),
+                                      [BIND_CONTEXTS] = &bind_array_numbers(L, X, "x")->object,
+                                      [BIND_REWARD] = bind_get(L, RW, &bind_reward_type),
+                                      [BIND_DEVICE] = &device->object,
+                                      [BIND_SESSIONS] = bind_sessions_or_none(L, SESSIONS)};
+  bind_check(L, bind_gradient_bind(g, k));
   bind_check(L, fopo_gradient_plan(g->gradient, NULL, rows, B, B));
   bind_check(L, fopo_gradient_begin(g->gradient, NULL, rows, B, key));
   run(L, g, function);

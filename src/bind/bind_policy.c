@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "bind/families.h"
+#include "contexts/contexts.h"
 #include "core/memory.h"
-#include "data/embed.h"
 #include "policy/softmax.h"
 
 enum {
@@ -74,8 +74,9 @@ static bind_policy *begin(lua_State *L, int items_at) {
   bind_keep(&pi->object, ITEMS, &bind_array_items(L, own_at, "items")->object);
   bind_keep(&pi->object, INITIAL, &bind_array_items(L, items_at, "items")->object);
   pi->policy.train_items = train;
-  pi->unit_contexts =
-      bind_has(L, 1, "contexts") && bind_option_choice(L, 1, "contexts", fopo_contexts_names);
+  pi->encoder = fopo_encoders[bind_has(L, 1, "contexts")
+                                  ? bind_option_choice(L, 1, "contexts", fopo_encoder_names)
+                                  : 0];
   return pi;
 }
 
@@ -357,7 +358,7 @@ static int field_temperature(lua_State *L, bind_object *o) {
 }
 
 static int field_contexts(lua_State *L, bind_object *o) {
-  return bind_return_string(L, fopo_contexts_names[((bind_policy *)o)->unit_contexts]);
+  return bind_return_string(L, ((bind_policy *)o)->encoder->name);
 }
 
 static int field_train_items(lua_State *L, bind_object *o) {

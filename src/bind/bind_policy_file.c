@@ -32,7 +32,7 @@ static int policy_save(lua_State *L) {
   bind_array *initial = bind_array_numbers(L, 3, "initial");
   fopo_policy_saving s = {.policy = &pi->policy,
                           .initial = bind_matrix(initial),
-                          .unit_contexts = pi->unit_contexts,
+                          .encoder = pi->encoder,
                           .items_file = lua_isnil(L, 5) ? NULL : bind_string(L, 5, "items")};
   if (!lua_isnil(L, 4)) {
     s.names = &bind_any_dataset(L, 4)->items;
@@ -102,7 +102,7 @@ static int policy_load(lua_State *L) {
   bind_set_count(L, "n_items", facts->P);
   bind_set_count(L, "dim", facts->L);
   bind_set_number(L, "temperature", (double)facts->temperature);
-  bind_set_string(L, "contexts", fopo_contexts_names[facts->unit_contexts]);
+  bind_set_string(L, "contexts", facts->encoder->name);
   bind_set_string(L, "rows", fopo_float_names[facts->rows]);
   bind_set_boolean(L, "train_items", facts->train_items);
   set_parameters(L, f);

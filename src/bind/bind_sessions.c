@@ -1,6 +1,7 @@
 /* Sessions: what they hold, the contexts and embeddings that are made of them, and sessions that
  * are shared out to the ranks. */
 #include "bind/families.h"
+#include "contexts/contexts.h"
 #include "data/embed.h"
 #include "ranks/gather.h"
 
@@ -20,19 +21,26 @@ fopo_sessions *bind_get_sessions(lua_State *L, int index) {
   return s;
 }
 
-/* s:contexts(items, {scale = "mean" | "unit"}): [N, L], the mean embedding of the items in each X,
- * as it is or of unit length. */
+bind_object *bind_sessions_or_none(lua_State *L, int index) {
+  if (lua_isnoneornil(L, index)) return NULL;
+  bind_get_sessions(L, index);
+  return bind_get(L, index, &bind_sessions_type);
+}
+
+/* s:contexts(items, {scale = NAME}): [N, L], X of each session as the encoder of that name makes
+ * it. */
 static int sessions_contexts(lua_State *L) {
   fopo_sessions *s = bind_get_sessions(L, 1);
   bind_array *items = bind_array_items(L, 2, "items");
-  int scale = lua_isnoneornil(L, 3) ? 0 : bind_option_choice(L, 3, "scale", fopo_contexts_names);
+  int at = lua_isnoneornil(L, 3) ? 0 : bind_option_choice(L, 3, "scale", fopo_encoder_names);
+  const fopo_encoder *encoder = fopo_encoders[at];
   bind_array *x = bind_array_new(L, 0, s->X.rows, items->cols);
   s = bind_get_sessions(L, 1);
   items = bind_array_items(L, 2, "items");
   if (items->shard != NULL) {
-    bind_check(L, fopo_shard_contexts(bind_matrix(x), s, items->shard, (fopo_contexts_scale)scale));
+    bind_check(L, fopo_shard_contexts(bind_matrix(x), s, items->shard, encoder));
   } else {
-    bind_check(L, fopo_contexts(bind_matrix(x), s, bind_matrix(items), (fopo_contexts_scale)scale));
+    bind_check(L, fopo_encode(bind_matrix(x), encoder, &s->X, bind_matrix(items)));
   }
   return 1;
 }
@@ -121,25 +129,40 @@ static int embed_svd(lua_State *L) {
 
 static void shared_done(bind_object *o) { fopo_shared_done(&((bind_shared *)o)->shared); }
 
-fopo_matrix bind_contexts(const bind_object *o) {
-  if (o->type != &bind_shared_type) return bind_matrix((const bind_array *)o);
-  const fopo_shared *s = &((const bind_shared *)o)->shared;
-  return fopo_matrix_view(s->x.x, s->N, s->x.cols);
+fopo_contexts bind_contexts(const bind_object *o, const bind_object *sessions) {
+  if (o->type == &bind_shared_type) {
+    const fopo_shared *s = &((const bind_shared *)o)->shared;
+    return (fopo_contexts){.n = s->N, .x = s->x, .shared = s};
+  }
+  fopo_contexts contexts = fopo_contexts_of(bind_matrix((const bind_array *)o));
+  if (sessions != NULL) contexts.X = ((const bind_sessions *)sessions)->sessions.X;
+  return contexts;
 }
 
 /* native.share_sessions(sessions, items, scale): this rank's range of the sessions, with contexts
  * made of items, which may be dealt out. */
 static int share_sessions(lua_State *L) {
-  int scale = bind_choice(L, 3, "scale", fopo_contexts_names);
+  const fopo_encoder *encoder = fopo_encoders[bind_choice(L, 3, "scale", fopo_encoder_names)];
   bind_any_sessions(L, 1);
   bind_array_items(L, 2, "items");
   bind_shared *shared = bind_new(L, &bind_shared_type, 0);
   const fopo_sessions *s = bind_any_sessions(L, 1);
   bind_array *items = bind_array_items(L, 2, "items");
-  bind_check(L, fopo_shared_init(&shared->shared, s, bind_matrix(items), items->shard,
-                                 (fopo_contexts_scale)scale));
+  bind_check(L, fopo_shared_init(&shared->shared, s, bind_matrix(items), items->shard, encoder));
   bind_pressure(L, shared->shared.x.rows * shared->shared.x.cols * sizeof(float) +
                        fopo_csr_nnz(&shared->shared.Y) * sizeof(uint32_t));
+  return 1;
+}
+
+/* native.encoders(): the rows of contexts/encoders.def, a list of {name, text}. */
+static int encoders(lua_State *L) {
+  lua_newtable(L);
+  for (int i = 0; fopo_encoders[i] != NULL; i++) {
+    lua_createtable(L, 0, 2);
+    bind_set_string(L, "name", fopo_encoders[i]->name);
+    bind_set_string(L, "text", fopo_encoders[i]->text);
+    lua_rawseti(L, -2, i + 1);
+  }
   return 1;
 }
 
@@ -155,6 +178,7 @@ static int gather_sessions(lua_State *L) {
 }
 
 const luaL_Reg bind_sessions_functions[] = {{"embed_svd", embed_svd},
+                                            {"encoders", encoders},
                                             {"share_sessions", share_sessions},
                                             {"gather_sessions", gather_sessions},
                                             {NULL, NULL}};

@@ -32,9 +32,7 @@ void bind_trainer_check(lua_State *L, const bind_trainer *t) {
  */
 static int bind_all(bind_trainer *t) {
   bind_object **k = t->object.keeps;
-  int status = bind_gradient_bind((bind_gradient *)k[BIND_GRADIENT], (bind_device *)k[BIND_DEVICE],
-                                  (bind_policy *)k[BIND_POLICY], k[BIND_CONTEXTS],
-                                  (bind_reward *)k[BIND_REWARD]);
+  int status = bind_gradient_bind((bind_gradient *)k[BIND_GRADIENT], k);
   if (status == FOPO_OK) bind_optim_on((bind_optim *)k[BIND_OPTIM], k[BIND_DEVICE]);
   return status;
 }
@@ -47,7 +45,7 @@ void bind_trainer_prepare(lua_State *L, bind_trainer *t) {
 static int open(bind_trainer *t, size_t batch, size_t index_refresh, uint64_t seed) {
   bind_object **k = t->object.keeps;
   fopo_trainer_options o = {.policy = &((bind_policy *)k[BIND_POLICY])->policy,
-                            .contexts = bind_contexts(k[BIND_CONTEXTS]),
+                            .contexts = bind_contexts(k[BIND_CONTEXTS], k[BIND_SESSIONS]),
                             .reward = &((bind_reward *)k[BIND_REWARD])->reward,
                             .gradient = ((bind_gradient *)k[BIND_GRADIENT])->gradient,
                             .optim = &((bind_optim *)k[BIND_OPTIM])->optim,
@@ -65,25 +63,17 @@ static const bind_type *type_of(lua_State *L, int at, int i) {
   return is_shared ? &bind_shared_type : part_types[i];
 }
 
-/* Of sessions that are shared out, the reward must be theirs. */
-static void check_shared(lua_State *L, const bind_trainer *t) {
-  const bind_object *contexts = t->object.keeps[BIND_CONTEXTS];
-  const bind_reward *reward = (const bind_reward *)t->object.keeps[BIND_REWARD];
-  if (contexts->type != &bind_shared_type) return;
-  if (reward->reward.shared == &((const bind_shared *)contexts)->shared) return;
-  bind_refuse(L,
-              "sessions that are shared out are trained on for their own hits; leave out reward");
-}
-
-/* native.trainer{policy, contexts, reward, gradient, optim, batch, seed, device, index_refresh}. */
+/* native.trainer{policy, contexts, sessions, reward, gradient, optim, batch, seed, device,
+ * index_refresh}: sessions, or nil, are those that the contexts were made of. */
 static int trainer(lua_State *L) {
   size_t batch = bind_option_count(L, 1, "batch", 0, SIZE_MAX);
   uint64_t seed = bind_option_seed(L, 1);
   size_t refresh = bind_option_count_or(L, 1, "index_refresh", 0, SIZE_MAX, 0);
   const char *name = bind_string(L, bind_option(L, 1, "device"), "device");
-  int at[BIND_DEVICE];
+  int at[BIND_DEVICE], sessions_at = 0;
   luaL_checkstack(L, 20, NULL);
   for (int i = 0; i < BIND_DEVICE; i++) at[i] = bind_option(L, 1, parts[i]);
+  if (bind_has(L, 1, "sessions")) sessions_at = bind_option(L, 1, "sessions");
   for (int i = 0; i < BIND_DEVICE; i++) bind_get(L, at[i], type_of(L, at[i], i));
   if (type_of(L, at[BIND_CONTEXTS], BIND_CONTEXTS) == &bind_array_type) {
     bind_array_numbers(L, at[BIND_CONTEXTS], "contexts");
@@ -96,7 +86,9 @@ static int trainer(lua_State *L) {
     bind_keep(&t->object, i, bind_get(L, at[i], type_of(L, at[i], i)));
   }
   bind_keep(&t->object, BIND_DEVICE, &device->object);
-  check_shared(L, t);
+  if (sessions_at > 0) {
+    bind_keep(&t->object, BIND_SESSIONS, bind_sessions_or_none(L, sessions_at));
+  }
   bind_check(L, open(t, batch, refresh, seed));
   return 1;
 }

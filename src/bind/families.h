@@ -81,9 +81,9 @@ typedef struct {
   fopo_shared shared;
 } bind_shared;
 
-/* bind_sessions.c: the contexts of an array, or of sessions that are shared out: of these `rows`
- * are those of all ranks, and x holds this rank's. */
-fopo_matrix bind_contexts(const bind_object *o);
+/* bind_sessions.c: the contexts of an array, whose lists are X of `sessions` (NULL: not known), or
+ * of sessions that are shared out. */
+fopo_contexts bind_contexts(const bind_object *o, const bind_object *sessions);
 
 typedef struct {
   bind_object object; /* keeps: the arrays of contexts and of items, which own the matrices of the
@@ -100,7 +100,7 @@ typedef struct {
   bind_object object; /* keeps: items, and, if it learns a copy of its own, the items it was made
                        * with. User values 1 and 2 of the handle: handles on them */
   fopo_policy policy;
-  int unit_contexts; /* its contexts are made of sessions at unit length; 0: as means */
+  const fopo_encoder *encoder; /* makes its contexts of sessions */
 } bind_policy;
 
 typedef struct {
@@ -136,7 +136,15 @@ typedef struct {
   fopo_device *device;
 } bind_device;
 
-enum { BIND_POLICY, BIND_CONTEXTS, BIND_REWARD, BIND_GRADIENT, BIND_OPTIM, BIND_DEVICE };
+enum {
+  BIND_POLICY,
+  BIND_CONTEXTS,
+  BIND_REWARD,
+  BIND_GRADIENT,
+  BIND_OPTIM,
+  BIND_DEVICE,
+  BIND_SESSIONS /* whose X the contexts are made of; NULL: not known */
+};
 
 typedef struct {
   bind_object object; /* keeps: the slots above. User value 1 of the handle: the function of a
@@ -190,6 +198,9 @@ fopo_read_options bind_read_options(lua_State *L, int index);
 fopo_dataset *bind_get_dataset(lua_State *L, int index);
 fopo_sessions *bind_get_sessions(lua_State *L, int index);
 
+/* The sessions at `index`; NULL if there is nothing. */
+bind_object *bind_sessions_or_none(lua_State *L, int index);
+
 /* The same, shared out or not. */
 fopo_dataset *bind_any_dataset(lua_State *L, int index);
 fopo_sessions *bind_any_sessions(lua_State *L, int index);
@@ -227,10 +238,10 @@ int bind_reward_call(lua_State *L, int function, const fopo_drawn *drawn);
 /* Pushes how many visits a candidate set serves: a number, "once", or nil. */
 void bind_push_refresh(lua_State *L, const fopo_proposal *q);
 
-/* Binds the gradient to its data, which the binding keeps alive. A failure leaves the former
+/* Binds the gradient to the objects in the slots BIND_POLICY, BIND_CONTEXTS, BIND_REWARD,
+ * BIND_DEVICE and BIND_SESSIONS of k, which the binding keeps alive. A failure leaves the former
  * binding, or none. */
-int bind_gradient_bind(bind_gradient *g, bind_device *device, bind_policy *pi, bind_object *x,
-                       bind_reward *reward);
+int bind_gradient_bind(bind_gradient *g, bind_object *const *k);
 
 /* Sets t.reward, t.ess ... in the table on the top, of the statistics that have a label; and, if
  * phases [FOPO_PHASES] is not NULL, their seconds: t[seconds_name] = {search = ...}. */

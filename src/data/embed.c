@@ -1,21 +1,14 @@
-/* Embeddings by a truncated SVD of the training sessions, and contexts as means of embeddings (the
- * paper, "Experimental Results": beta by SVD of the user-item matrix, x the mean over X).
- *
- * Each row is computed by one thread, in the order of its ids, so the bits do not depend on the
- * number of threads. */
+/* Embeddings by a truncated SVD of the training sessions (the paper, "Experimental Results": beta
+ * by SVD of the user-item matrix). */
 #include "data/embed.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "core/memory.h"
-#include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "data/histories.h"
-
-/* Rows between two reports of progress: 4096 means of 100 rows of 100 floats take about 10 ms. */
-enum { BLOCK = 4096 };
 
 void fopo_embed_factors(float *factor, const float *s, size_t dim, size_t seen, fopo_scale scale) {
   double sum = 0;
@@ -79,56 +72,4 @@ out:
   fopo_free(s);
   fopo_free(factor);
   return status;
-}
-
-const char *const fopo_contexts_names[] = {"mean", "unit", NULL};
-
-static void scale_to_unit(float *x, size_t n) {
-  double squares = 0;
-  for (size_t j = 0; j < n; j++) squares += (double)x[j] * (double)x[j];
-  float share = squares > 0 ? (float)(1 / sqrt(squares)) : 0.0F;
-  for (size_t j = 0; j < n; j++) x[j] *= share;
-}
-
-/* x = the sum over the ids of beta_id. */
-static void sum_of_rows(float *x, const uint32_t *ids, size_t n, fopo_matrix items) {
-  memset(x, 0, items.cols * sizeof *x);
-  for (size_t k = 0; k < n; k++) {
-    const float *beta = fopo_matrix_row(items, ids[k]);
-    for (size_t j = 0; j < items.cols; j++) x[j] += beta[j];
-  }
-}
-
-void fopo_context_scale(float *x, size_t L, size_t n, fopo_contexts_scale scale) {
-  float share = n > 0 ? 1.0F / (float)n : 0.0F;
-  for (size_t j = 0; j < L; j++) x[j] *= share;
-  if (scale == FOPO_CONTEXTS_UNIT) scale_to_unit(x, L);
-}
-
-int fopo_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_matrix items,
-                  fopo_contexts_scale scale) {
-  const fopo_csr *X = &sessions->X;
-  if (items.rows != X->cols) {
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "embeddings of %zu items do not fit sessions over %zu items; compute them "
-                     "from the same data",
-                     items.rows, X->cols);
-  }
-  if (x.rows != X->rows || x.cols != items.cols) {
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "contexts of %zu x %zu do not fit %zu sessions and embeddings of dim %zu",
-                     x.rows, x.cols, X->rows, items.cols);
-  }
-  for (size_t first = 0; first < X->rows; first += BLOCK) {
-    size_t last = first + BLOCK < X->rows ? first + BLOCK : X->rows;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 64)
-    for (size_t row = first; row < last; row++) {
-      size_t n = fopo_csr_count(X, row);
-      sum_of_rows(fopo_matrix_row(x, row), fopo_csr_row(X, row), n, items);
-      fopo_context_scale(fopo_matrix_row(x, row), x.cols, n, scale);
-    }
-    int status = fopo_progress("contexts", (double)last, (double)X->rows);
-    if (status != FOPO_OK) return status;
-  }
-  return FOPO_OK;
 }

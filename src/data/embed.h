@@ -1,4 +1,4 @@
-/* Item embeddings and contexts. */
+/* Item embeddings. */
 #ifndef FOPO_DATA_EMBED_H
 #define FOPO_DATA_EMBED_H
 
@@ -29,21 +29,5 @@ int fopo_embed_svd(fopo_matrix items, float *singular, const fopo_sessions *sess
 /* factor [dim]: what column j of V is multiplied by, where `seen` items occur; and that product. */
 void fopo_embed_factors(float *factor, const float *s, size_t dim, size_t seen, fopo_scale scale);
 void fopo_embed_scale(fopo_matrix items, const float *factor);
-
-/* The length of a context. The mean of many items is short and that of a few is long: with MEAN a
- * softmax of one temperature is sharp for short sessions and flat for long ones. */
-typedef enum {
-  FOPO_CONTEXTS_MEAN, /* the mean of the embeddings of the items in X, the paper's x^emb */
-  FOPO_CONTEXTS_UNIT  /* the same, divided by its length */
-} fopo_contexts_scale;
-
-extern const char *const fopo_contexts_names[]; /* "mean", "unit"; ended by NULL */
-
-/* x [N, L]: the contexts of the sessions. A context with no item is zero. */
-int fopo_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_matrix items,
-                  fopo_contexts_scale scale);
-
-/* The context x [L] from the sum of the embeddings of its n items. */
-void fopo_context_scale(float *x, size_t L, size_t n, fopo_contexts_scale scale);
 
 #endif

@@ -141,15 +141,20 @@ fopo_fault fopo_gradient_planted(const fopo_gradient *g) { return g->batch.fault
 /* ---- data ---- */
 
 /* Whether pi, contexts and reward fit one another. */
-static int check_data(const fopo_policy *pi, fopo_matrix contexts, const fopo_reward *reward) {
-  int status = fopo_policy_check_contexts(pi, contexts);
+static int check_data(const fopo_policy *pi, const fopo_contexts *contexts,
+                      const fopo_reward *reward) {
+  fopo_matrix all = {contexts->x.x, contexts->n, contexts->x.cols, contexts->x.ld};
+  int status = fopo_policy_check_contexts(pi, all);
   if (status != FOPO_OK) return status;
-  if (reward->shared != NULL && contexts.x != reward->shared->x.x) {
-    return fopo_fail(FOPO_ERR_UNAVAILABLE,
-                     "these rewards are of sessions that are shared out to the ranks; use them "
-                     "with a trainer whose data are those sessions");
+  if (reward->shared != contexts->shared) {
+    return contexts->shared != NULL
+               ? fopo_fail(FOPO_ERR_ARGUMENT, "sessions that are shared out are trained on for "
+                                              "their own hits; leave out reward")
+               : fopo_fail(FOPO_ERR_UNAVAILABLE,
+                           "these rewards are of sessions that are shared out to the ranks; use "
+                           "them with a trainer whose data are those sessions");
   }
-  return fopo_reward_check(reward, contexts.rows, fopo_policy_n_items(pi));
+  return fopo_reward_check(reward, contexts->n, fopo_policy_n_items(pi));
 }
 
 static int check_shared(const fopo_device *device) {
@@ -179,26 +184,24 @@ static uint64_t bytes_on_device(const fopo_gradient *g, const fopo_binding_sourc
   return bytes;
 }
 
-/* Whether the device can hold and use the data; contexts that are shared out count `here` rows. */
-static int check_source(const fopo_gradient *g, const fopo_binding_source *from, size_t here) {
+/* Whether the device can hold and use the data. */
+static int check_source(const fopo_gradient *g, const fopo_binding_source *from) {
   const fopo_policy *pi = from->policy;
-  fopo_matrix contexts = from->contexts;
   if (pi->train_items && pi->items.ld != pi->items.cols) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "items that are trained must lie row behind row");
   }
-  int status = from->shared != NULL ? check_shared(from->device) : FOPO_OK;
-  contexts.rows = here;
-  if (status == FOPO_OK) status = fopo_matrix_finite(contexts, "contexts");
+  int status = from->contexts.shared != NULL ? check_shared(from->device) : FOPO_OK;
+  if (status == FOPO_OK) status = fopo_matrix_finite(from->contexts.x, "contexts");
   if (status != FOPO_OK || from->device->ops->memory == NULL) return status;
   return fopo_device_suffices(from->device, bytes_on_device(g, from), "the training",
                               "use fewer items or contexts, or device = \"cpu\"");
 }
 
 int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy *pi,
-                       fopo_matrix contexts, const fopo_reward *reward) {
-  fopo_binding_source from = {device, pi, contexts, reward->shared, fopo_reward_arrays_of(reward)};
+                       fopo_contexts contexts, const fopo_reward *reward) {
+  fopo_binding_source from = {device, pi, contexts, fopo_reward_arrays_of(reward)};
   int status = check_idle(g);
-  if (status == FOPO_OK) status = check_data(pi, contexts, reward);
+  if (status == FOPO_OK) status = check_data(pi, &contexts, reward);
   if (status != FOPO_OK) return status;
   fopo_planner_forget(&g->planner);
   g->sparse = fopo_reward_is_sparse(reward);
@@ -206,7 +209,7 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
     g->batch.reward = reward;
     return fopo_binding_renew(&g->data, pi);
   }
-  status = check_source(g, &from, from.shared != NULL ? from.shared->x.rows : contexts.rows);
+  status = check_source(g, &from);
   if (status != FOPO_OK) return status;
   unbind(g);
   g->checked = 0;

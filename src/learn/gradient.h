@@ -62,7 +62,7 @@ fopo_fault fopo_gradient_planted(const fopo_gradient *g);
  * stay, and items, contexts and the reward's arrays stay as they are, until the next bind or
  * free. */
 int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy *pi,
-                       fopo_matrix contexts, const fopo_reward *reward);
+                       fopo_contexts contexts, const fopo_reward *reward);
 const fopo_binding *fopo_gradient_binding(const fopo_gradient *g); /* to be read */
 
 /* FOPO_ERR_ARGUMENT if the options do not fit the data that the gradient is bound to, such as a

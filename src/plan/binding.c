@@ -21,11 +21,11 @@ static int same_rewards(const fopo_reward_arrays *a, const fopo_reward_arrays *b
 
 int fopo_binding_holds(const fopo_binding *b, const fopo_binding_source *s) {
   const fopo_policy *pi = s->policy;
-  return b->device == s->device && b->parts->shard == pi->shard && b->parts->shared == s->shared &&
-         b->n_theta == pi->theta.rows * pi->theta.cols && b->units == pi->units &&
-         same_view(b->items, pi->items) && same_rows(b->rows, pi->rows) &&
-         same_view(b->contexts, s->contexts) && same_rewards(&b->rewarded, &s->rewarded) &&
-         b->train_items == pi->train_items;
+  return b->device == s->device && b->parts->shard == pi->shard &&
+         b->parts->shared == s->contexts.shared && b->n_theta == pi->theta.rows * pi->theta.cols &&
+         b->units == pi->units && same_view(b->items, pi->items) && same_rows(b->rows, pi->rows) &&
+         b->N == s->contexts.n && same_view(b->contexts, s->contexts.x) &&
+         same_rewards(&b->rewarded, &s->rewarded) && b->train_items == pi->train_items;
 }
 
 int fopo_binding_renew(fopo_binding *b, const fopo_policy *pi) {
@@ -125,10 +125,10 @@ static int copy_data(fopo_binding *b) {
 
 int fopo_binding_init(fopo_binding *b, const fopo_binding_source *s) {
   const fopo_policy *pi = s->policy;
-  fopo_matrix contexts = s->contexts;
+  fopo_matrix contexts = s->contexts.x;
   *b = (fopo_binding){.device = s->device,
                       .policy = pi,
-                      .N = contexts.rows,
+                      .N = s->contexts.n,
                       .P = fopo_policy_n_items(pi),
                       .D = contexts.cols,
                       .L = pi->items.cols,
@@ -143,7 +143,7 @@ int fopo_binding_init(fopo_binding *b, const fopo_binding_source *s) {
                       .rows = pi->rows,
                       .rewarded = s->rewarded};
   if (b->parts == NULL) return FOPO_ERR_MEMORY;
-  fopo_parts_init(b->parts, pi->shard, s->shared);
+  fopo_parts_init(b->parts, pi->shard, s->contexts.shared);
   int status = copy_data(b);
   if (status != FOPO_OK) fopo_binding_done(b);
   return status;
@@ -152,8 +152,8 @@ int fopo_binding_init(fopo_binding *b, const fopo_binding_source *s) {
 uint64_t fopo_binding_bytes(const fopo_binding_source *s) {
   const fopo_policy *pi = s->policy;
   const fopo_reward_arrays *r = &s->rewarded;
-  uint64_t P = pi->items.rows, N = s->contexts.rows, bytes = 0;
-  bytes += P * pi->items.ld * sizeof *pi->items.x + N * s->contexts.ld * sizeof *s->contexts.x;
+  uint64_t P = pi->items.rows, N = s->contexts.n, bytes = 0;
+  bytes += P * pi->items.ld * sizeof *pi->items.x + N * s->contexts.x.ld * sizeof *s->contexts.x.x;
   bytes += (uint64_t)pi->theta.rows * pi->theta.cols * sizeof *pi->theta.x;
   if (pi->rows.type != FOPO_FLOAT32) bytes += P * pi->rows.ld * fopo_float_bytes(pi->rows.type);
   if (r->Y.indptr != NULL) {

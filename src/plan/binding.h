@@ -10,9 +10,7 @@
 typedef struct {
   fopo_device *device;
   const fopo_policy *policy;
-  fopo_matrix contexts;        /* [N, D] */
-  const fopo_shared *shared;   /* contexts are this rank's of these, N counts those of all ranks;
-                                * NULL:   they are whole */
+  fopo_contexts contexts;      /* with dense rows */
   fopo_reward_arrays rewarded; /* on the host */
 } fopo_binding_source;
 
@@ -27,7 +25,7 @@ typedef struct {
   fopo_parts *parts; /* how ranks share the work; its arrays grow while batches are made. Owned */
 
   /* The views on the host that the device's copies were made of. */
-  fopo_matrix items, contexts; /* [P, L], [N, D] */
+  fopo_matrix items, contexts; /* [P, L], [N, D]; of shared contexts the rows of this rank */
   fopo_rows rows;              /* the policy's */
   fopo_reward_arrays rewarded;
 

@@ -9,7 +9,6 @@
 #include "core/memory.h"
 #include "core/npy.h"
 #include "core/status.h"
-#include "data/embed.h"
 
 static const char family[] = "fopo policy ", format[] = "fopo policy 1";
 
@@ -104,7 +103,7 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
   a[n++] = fopo_array_text("kind", kinds[pi->net.layers > 0]);
   n += describe_parameters(a + n, pi);
   a[n++] = fopo_array_of("temperature", FOPO_F32, &pi->temperature, 0, 1, 1);
-  a[n++] = fopo_array_text("contexts", fopo_contexts_names[s->unit_contexts]);
+  a[n++] = fopo_array_text("contexts", s->encoder->name);
   a[n++] = fopo_array_text("rows", fopo_float_names[pi->rows.type]);
   if (s->items_file == NULL) {
     a[n++] = fopo_array_of("items", FOPO_F32, items.x, 2, items.rows, items.cols);
@@ -264,7 +263,7 @@ static int read_items(fopo_policy_loaded *p, const file *f) {
 }
 
 static int understand(fopo_policy_loaded *p, const file *f) {
-  int kind = 0, rows = 0;
+  int kind = 0, rows = 0, encoder = 0;
   int status = check_format(f);
   if (status == FOPO_OK) status = choice(&kind, f, "kind", kinds, -1);
   if (status == FOPO_OK) {
@@ -272,8 +271,9 @@ static int understand(fopo_policy_loaded *p, const file *f) {
   }
   if (status == FOPO_OK) status = read_items(p, f);
   if (status == FOPO_OK) status = read_temperature(p, f);
-  if (status == FOPO_OK) status = choice(&p->unit_contexts, f, "contexts", fopo_contexts_names, 0);
+  if (status == FOPO_OK) status = choice(&encoder, f, "contexts", fopo_encoder_names, 0);
   if (status == FOPO_OK) status = choice(&rows, f, "rows", fopo_float_names, 0);
+  p->encoder = fopo_encoders[encoder];
   p->rows = (fopo_float)rows;
   if (status == FOPO_OK) status = fopo_names_load(&p->names, f->archive, f->path, "items", p->P);
   return status;

@@ -5,7 +5,7 @@
  *   theta [D, L]  linear; of a network W1 [D, h], b1 [h], W2, b2, .. and activation, "tanh" or
  *                 "relu"
  *   temperature   float32
- *   contexts      "mean" or "unit": the length of a context, the mean of the user's items
+ *   contexts      "mean", "unit", ..: the encoder that makes contexts (contexts/encoders.def)
  *   rows          "float32", ..: what training steps read
  *   items [P, L]  the embeddings that the policy was made with, of which contexts are made; or
  *   items_file    the path of a .npy that holds them, with items_shape [2] and items_crc (CRC-32
@@ -17,6 +17,7 @@
 #ifndef FOPO_POLICY_POLICY_FILE_H
 #define FOPO_POLICY_POLICY_FILE_H
 
+#include "contexts/contexts.h"
 #include "core/npz.h"
 #include "data/names.h"
 #include "policy/policy.h"
@@ -24,11 +25,11 @@
 /* What to save; nothing is owned. */
 typedef struct {
   const fopo_policy *policy;
-  fopo_matrix initial; /* [P, L] the items that it was made with */
-  int unit_contexts;
-  const fopo_names *names; /* of the P items; NULL: not known */
-  const char *items_file;  /* NULL: the items are saved in the policy's file. Else a .npy that must
-                            * hold them */
+  fopo_matrix initial;         /* [P, L] the items that it was made with */
+  const fopo_encoder *encoder; /* makes its contexts */
+  const fopo_names *names;     /* of the P items; NULL: not known */
+  const char *items_file; /* NULL: the items are saved in the policy's file. Else a .npy that must
+                           * hold them */
 } fopo_policy_saving;
 
 int fopo_policy_save(const fopo_policy_saving *s, const char *path);
@@ -38,7 +39,8 @@ typedef struct {
   fopo_network net; /* layers == 0: linear */
   size_t P, L, D;
   float temperature;
-  int unit_contexts, train_items;
+  const fopo_encoder *encoder;
+  int train_items;
   fopo_float rows;
   char items_file[4096]; /* "": the items are a member */
   uint32_t items_crc;    /* of the items in items_file */

@@ -151,8 +151,8 @@ int fopo_shard_merge(uint32_t *ids, float *scores, uint32_t *counts, fopo_shard 
   return FOPO_OK;
 }
 
-int fopo_shard_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_shard *s,
-                      fopo_index *ix, fopo_matrix Q, size_t k, size_t limit, int set) {
+int fopo_shard_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_shard *s, fopo_index *ix,
+                      fopo_matrix Q, size_t k, size_t limit, int set) {
   if (s == NULL) return fopo_index_search_within(ids, scores, counts, ix, Q, k, limit, set);
   if (k == 0 || k > s->part.P) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but there are %zu items; use 1 to %zu", k,
@@ -201,7 +201,7 @@ static void sum_own(float *x, const fopo_shard *s, const uint32_t *ids, size_t n
 }
 
 int fopo_shard_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_shard *s,
-                        fopo_contexts_scale scale) {
+                        const fopo_encoder *encoder) {
   enum { BLOCK = 8192 };
   const fopo_csr *X = &sessions->X;
   int status = FOPO_OK;
@@ -223,7 +223,7 @@ int fopo_shard_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_shard
     status = fopo_comm_sum(fopo_matrix_row(x, first), n * x.cols);
     for (size_t i = 0; i < n && status == FOPO_OK; i++) {
       size_t count = fopo_csr_count(X, first + i);
-      fopo_context_scale(fopo_matrix_row(x, first + i), x.cols, count, scale);
+      encoder->finish(fopo_matrix_row(x, first + i), x.cols, count);
     }
     if (status == FOPO_OK) {
       status = fopo_progress("contexts", (double)(first + n), (double)X->rows);

@@ -8,6 +8,7 @@
 #ifndef FOPO_RANKS_SHARD_H
 #define FOPO_RANKS_SHARD_H
 
+#include "contexts/contexts.h"
 #include "data/embed.h"
 #include "device/ops.h"
 #include "mips/index.h"
@@ -69,17 +70,17 @@ size_t fopo_shard_found(const fopo_shard *s, size_t k);
 /* The k best items of each query Q [B, L] in an index over all items (s NULL) or over this rank's
  * part, of all parts: ids [B, k] of items, scores [B, k], counts [B]. limit and set are those of
  * fopo_index_search_within. */
-int fopo_shard_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_shard *s,
-                      fopo_index *ix, fopo_matrix Q, size_t k, size_t limit, int set);
+int fopo_shard_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_shard *s, fopo_index *ix,
+                      fopo_matrix Q, size_t k, size_t limit, int set);
 
 /* log_z [n], the logs of this rank's sums, become those of the sums of all ranks; squares [n]
  * (NULL: none), the sums of squared shares of them too. A sum of 0 has the log -INFINITY and the
  * squares 0. status: that of the work which made them. */
 int fopo_shard_log_sums(double *log_z, double *squares, size_t n, int status);
 
-/* x [N, L] as fopo_contexts makes them, on every rank, from items that are dealt out. Sums are
+/* x [N, L] as fopo_encode makes them, on every rank, from items that are dealt out. Sums are
  * rounded in another order. */
 int fopo_shard_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_shard *s,
-                        fopo_contexts_scale scale);
+                        const fopo_encoder *encoder);
 
 #endif

@@ -41,7 +41,7 @@ static int take_block(fopo_csr *X, fopo_csr *owned, const fopo_sessions *session
 /* Contexts of items that are dealt out: the ranks make all of them together, a block at a time, and
  * each keeps its own. */
 static int make_dealt(fopo_shared *s, const fopo_sessions *sessions, fopo_shard *shard,
-                      fopo_contexts_scale scale) {
+                      const fopo_encoder *encoder) {
   enum { BLOCK = 4096 };
   fopo_matrix some = {0};
   int status = fopo_comm_agree(fopo_matrix_init(&some, BLOCK, s->x.cols));
@@ -51,7 +51,7 @@ static int make_dealt(fopo_shared *s, const fopo_sessions *sessions, fopo_shard 
     fopo_sessions block = {0};
     status = take_block(&block.X, &owned, sessions, first, n);
     if (status == FOPO_OK) {
-      status = fopo_shard_contexts(fopo_matrix_rows(some, 0, n), &block, shard, scale);
+      status = fopo_shard_contexts(fopo_matrix_rows(some, 0, n), &block, shard, encoder);
     }
     fopo_csr_done(&owned);
     for (size_t i = 0; i < n && status == FOPO_OK; i++) {
@@ -76,7 +76,7 @@ static int check(const fopo_sessions *sessions, size_t P) {
 
 /* x and Y of this rank's range; x only if every rank has all items. */
 static int make_own(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix items, int is_dealt,
-                    fopo_contexts_scale scale) {
+                    const fopo_encoder *encoder) {
   size_t n = s->x.rows;
   fopo_csr Y = own_rows(s, sessions, &sessions->Y);
   uint64_t hits = Y.indptr[n] - Y.indptr[0];
@@ -86,19 +86,19 @@ static int make_own(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix i
   if (status == FOPO_OK) status = fopo_matrix_init(&s->x, n, items.cols);
   if (status == FOPO_OK) status = fopo_csr_copy(&s->Y, &Y);
   if (status != FOPO_OK || is_dealt) return status;
-  fopo_sessions own = {.X = own_rows(s, sessions, &sessions->X)};
-  return fopo_contexts(s->x, &own, items, scale);
+  fopo_csr X = own_rows(s, sessions, &sessions->X);
+  return fopo_encode(s->x, encoder, &X, items);
 }
 
 int fopo_shared_init(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix items,
-                     fopo_shard *shard, fopo_contexts_scale scale) {
+                     fopo_shard *shard, const fopo_encoder *encoder) {
   size_t all[FOPO_COMM_RANKS], most = 1;
   *s = (fopo_shared){.N = fopo_sessions_count(sessions)};
   s->x.rows = fopo_comm_own_share(&s->first, s->N);
   int status = check(sessions, shard != NULL ? shard->part.P : items.rows);
-  if (status == FOPO_OK) status = make_own(s, sessions, items, shard != NULL, scale);
+  if (status == FOPO_OK) status = make_own(s, sessions, items, shard != NULL, encoder);
   status = fopo_comm_agree(status);
-  if (status == FOPO_OK && shard != NULL) status = make_dealt(s, sessions, shard, scale);
+  if (status == FOPO_OK && shard != NULL) status = make_dealt(s, sessions, shard, encoder);
   for (size_t i = 0; i < s->x.rows && status == FOPO_OK; i++) {
     most = fopo_csr_count(&s->Y, i) > most ? fopo_csr_count(&s->Y, i) : most;
   }

@@ -6,10 +6,10 @@
 #ifndef FOPO_RANKS_SHARED_H
 #define FOPO_RANKS_SHARED_H
 
-#include "data/embed.h"
+#include "contexts/contexts.h"
 #include "ranks/shard.h"
 
-typedef struct {
+typedef struct fopo_shared {
   size_t N;      /* contexts of all ranks; fopo_comm_share says whose they are */
   size_t first;  /* the first one of this rank */
   fopo_matrix x; /* [n, D] the contexts of this rank; owned, as Y */
@@ -18,10 +18,10 @@ typedef struct {
 } fopo_shared;
 
 /* Keeps this rank's range of the sessions, which are the same on every rank or shared out, with
- * contexts as fopo_contexts makes them from items, or fopo_shard_contexts from those of `shard`
+ * contexts as fopo_encode makes them from items, or fopo_shard_contexts from those of `shard`
  * (NULL: every rank has all items). */
 int fopo_shared_init(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix items,
-                     fopo_shard *shard, fopo_contexts_scale scale);
+                     fopo_shard *shard, const fopo_encoder *encoder);
 void fopo_shared_done(fopo_shared *s); /* accepts {0} */
 
 /* The contexts that were fetched last. {0} is empty; grown as needed, then nothing is allocated. */

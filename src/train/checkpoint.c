@@ -59,7 +59,7 @@ static uint32_t fingerprint(fopo_trainer *t) {
     crc = add_dealt(crc, t->o.policy->shard);
   } else {
     if (!t->o.policy->train_items) crc = add_rows(crc, t->o.policy->items);
-    if (t->o.reward->shared == NULL) crc = add_rows(crc, t->o.contexts);
+    if (t->o.reward->shared == NULL) crc = add_rows(crc, t->o.contexts.x);
   }
   if (t->o.reward->shared != NULL) crc = add_shared(crc, t->o.reward->shared);
   crc = add_reward(crc, t->o.reward, t->o.policy->items.rows);
@@ -71,7 +71,7 @@ static uint32_t fingerprint(fopo_trainer *t) {
 fopo_fixed fopo_checkpoint_fixed(fopo_trainer *t) {
   return (fopo_fixed){
       .name = {"items", "contexts", "batch", "seed", "reward", "data"},
-      .value = {fopo_policy_n_items(t->o.policy), t->o.contexts.rows, t->o.batch, t->o.seed,
+      .value = {fopo_policy_n_items(t->o.policy), t->o.contexts.n, t->o.batch, t->o.seed,
                 fopo_reward_number(t->o.reward->kind), fingerprint(t)},
   };
 }

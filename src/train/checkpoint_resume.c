@@ -221,7 +221,7 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
   const fopo_proposal *q = fopo_gradient_proposal(t->o.gradient);
   if (status == FOPO_OK && q != NULL) {
     status = fopo_candidate_cache_check(&t->cache, t->o.device, archive, path, q,
-                                        t->o.contexts.rows, fopo_policy_n_items(t->o.policy));
+                                        t->o.contexts.n, fopo_policy_n_items(t->o.policy));
   }
   return status;
 }

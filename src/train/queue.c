@@ -154,7 +154,7 @@ static int add_replay(fopo_trainer *t, fopo_reach before) {
   if (fopo_interrupted()) {
     return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while training");
   }
-  size_t first = (size_t)(t->rows - t->order) + (t->shuffled & 1) * t->o.contexts.rows;
+  size_t first = (size_t)(t->rows - t->order) + (t->shuffled & 1) * t->o.contexts.n;
   t->reach_before[t->n_replays] = before;
   t->replays[t->n_replays++] =
       (fopo_replayed){.step = (uint32_t)t->step, .first = first, .adam = fopo_optim_adam(o)};
@@ -187,7 +187,7 @@ static int is_placed(const fopo_trainer *t) {
 
 /* Sends it there, in the place of the epoch before the last. */
 static int place_order(fopo_trainer *t) {
-  size_t N = t->o.contexts.rows, at = (t->shuffled & 1) * N;
+  size_t N = t->o.contexts.n, at = (t->shuffled & 1) * N;
   fopo_device *d = t->o.device;
   if (t->device_order == NULL) return FOPO_OK;
   if (!is_placed(t)) {

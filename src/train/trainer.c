@@ -42,7 +42,7 @@ static int check_items(const fopo_trainer_options *o) {
 }
 
 static int check(const fopo_trainer_options *o) {
-  int status = fopo_trainer_check_batch(o->batch, o->contexts.rows);
+  int status = fopo_trainer_check_batch(o->batch, o->contexts.n);
   if (status == FOPO_OK) status = check_items(o);
   if (status != FOPO_OK) return status;
   status = fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
@@ -57,7 +57,7 @@ static int allocate_on_device(fopo_trainer *t) {
     status = d->ops->alloc(d, &totals, sizeof *t->totals);
   }
   if (status == FOPO_OK && d->ops->replay != NULL) {
-    status = d->ops->alloc(d, &order, 2 * t->o.contexts.rows * sizeof *t->device_order);
+    status = d->ops->alloc(d, &order, 2 * t->o.contexts.n * sizeof *t->device_order);
   }
   t->device_order = order;
   t->placed[0] = t->placed[1] = UINT64_MAX;
@@ -76,7 +76,7 @@ int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
   fopo_matrix theta = options->policy->theta;
   x->n_theta = theta.rows * theta.cols;
   x->shuffled = UINT64_MAX;
-  x->order = fopo_alloc(options->contexts.rows, sizeof *x->order);
+  x->order = fopo_alloc(options->contexts.n, sizeof *x->order);
   status = x->order != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
   x->stride = 1;
   x->items_reach.bound = INFINITY; /* looked at when the first step is made */

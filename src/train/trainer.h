@@ -16,7 +16,7 @@
 typedef struct {
   fopo_policy *policy;       /* not owned; theta, and items that are learnt, are written back at
                               * the end of every slice */
-  fopo_matrix contexts;      /* [N, D]; not owned */
+  fopo_contexts contexts;    /* N, with dense rows; not owned */
   const fopo_reward *reward; /* not owned */
   fopo_gradient *gradient;   /* not owned */
   fopo_optim *optim;         /* not owned */

@@ -19,7 +19,7 @@ int fopo_trainer_check_batch(size_t batch, size_t N) {
 static size_t count_steps(size_t N, size_t batch) { return (N + batch - 1) / batch; }
 
 size_t fopo_trainer_steps_per_epoch(const fopo_trainer *t) {
-  return count_steps(t->o.contexts.rows, t->o.batch);
+  return count_steps(t->o.contexts.n, t->o.batch);
 }
 
 /* Which contexts step `step` takes: *B from position *first on of the permutation of the epoch that
@@ -46,7 +46,7 @@ int fopo_trainer_batch(uint32_t *rows, size_t *B, size_t N, size_t batch, uint64
 }
 
 void fopo_trainer_choose_rows(fopo_trainer *t) {
-  size_t N = t->o.contexts.rows, first;
+  size_t N = t->o.contexts.n, first;
   uint32_t epoch = place(&first, &t->B, N, t->o.batch, t->step);
   if (epoch != t->shuffled) {
     fopo_shuffle(t->order, (uint32_t)N, t->o.seed, FOPO_STREAM_SHUFFLE, epoch);

@@ -23,7 +23,7 @@ static inline void make_trainer(setting *s, fopo_gradient_options o,
   ok(fopo_optim_init(&s->optim, optim));
   s->custom = (fopo_reward){.kind = &fopo_reward_custom};
   fopo_trainer_options t = {.policy = &s->w.pi,
-                            .contexts = s->w.contexts,
+                            .contexts = fopo_contexts_of(s->w.contexts),
                             .reward = custom ? &s->custom : &s->w.reward,
                             .gradient = s->g,
                             .optim = &s->optim,

@@ -79,7 +79,7 @@ static void check_slopes(small_world *w, size_t n_theta, double h) {
   fopo_reference_context one = {.x = fopo_matrix_row(w->contexts, 1), .r = r};
   fopo_fill_normal(u, DIRECTIONS * n_theta, 1.0, 9, FOPO_STREAM_INIT);
   ok(fopo_gradient_new(&g, &o));
-  ok(fopo_gradient_bind(g, w->device, &w->pi, w->contexts, &w->reward));
+  ok(fopo_gradient_bind(g, w->device, &w->pi, fopo_contexts_of(w->contexts), &w->reward));
   ok(compute_gradient(g, fopo_matrix_view(G, w->pi.theta.rows, w->pi.theta.cols), &stats,
                       w->rows + 1, 1, (fopo_draw_key){5, 0}));
   ok(fopo_reference_slopes(slope, &value, &log_z, &w->pi, &one,
@@ -160,7 +160,7 @@ static void run(estimate *e, small_world *w, fopo_index *ix, fopo_fault fault) {
   ok(fopo_gradient_plant(g, fault));
   ok(fopo_gradient_set(g, &o)); /* which changes nothing of that */
   assert_int_equal(fopo_gradient_planted(g), fault);
-  ok(fopo_gradient_bind(g, w->device, &w->pi, w->contexts, &custom));
+  ok(fopo_gradient_bind(g, w->device, &w->pi, fopo_contexts_of(w->contexts), &custom));
   ok(begin_batch(g, w->rows, N, (fopo_draw_key){8, 2}));
   refused(fopo_gradient_plant(g, FOPO_FAULT_NONE), FOPO_ERR_ARGUMENT, "the middle of a batch");
   assert_int_equal(fopo_gradient_estimate(g, &drawn), FOPO_DRAWN);

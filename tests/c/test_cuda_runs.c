@@ -74,7 +74,7 @@ static int begin(setting *s, const method *m, fopo_device *device) {
   if (status == FOPO_OK) status = fopo_gradient_new(&s->g, &o);
   if (status == FOPO_OK) status = fopo_optim_init(&s->optim, &adam);
   fopo_trainer_options t = {.policy = &s->pi,
-                            .contexts = s->w.contexts,
+                            .contexts = fopo_contexts_of(s->w.contexts),
                             .reward = &s->w.reward,
                             .gradient = s->g,
                             .optim = &s->optim,

@@ -80,7 +80,7 @@ static deviation measure(small_world *w, fopo_gradient_options options, uint32_t
   double reward = small_world_reward(exact, w, theta, 1);
   fopo_gradient *g = NULL;
   ok(fopo_gradient_new(&g, &options));
-  ok(fopo_gradient_bind(g, w->device, &w->pi, w->contexts, &w->reward));
+  ok(fopo_gradient_bind(g, w->device, &w->pi, fopo_contexts_of(w->contexts), &w->reward));
   for (uint32_t step = 0; step < steps; step++) {
     float G[ENTRIES];
     fopo_gradient_stats stats;

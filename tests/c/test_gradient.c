@@ -24,7 +24,7 @@ static fopo_gradient_stats compute(float *G, small_world *w, fopo_gradient_optio
   fopo_gradient *g = NULL;
   fopo_gradient_stats stats;
   ok(fopo_gradient_new(&g, &options));
-  ok(fopo_gradient_bind(g, w->device, &w->pi, w->contexts, &w->reward));
+  ok(fopo_gradient_bind(g, w->device, &w->pi, fopo_contexts_of(w->contexts), &w->reward));
   ok(compute_gradient(g, fopo_matrix_view(G, w->L, w->L), &stats, w->rows, B,
                       (fopo_draw_key){5, step}));
   fopo_gradient_free(g);
@@ -173,7 +173,7 @@ static void test_outside_reward(void **unused) {
     int status;
     compute(inside, &w, options, w.N, 3);
     ok(fopo_gradient_new(&g, &options));
-    ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &custom));
+    ok(fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(w.contexts), &custom));
     ok(begin_batch(g, w.rows, w.N, (fopo_draw_key){5, 3}));
     while ((status = fopo_gradient_estimate(g, &drawn)) == FOPO_DRAWN) {
       ok(fopo_reward_fill(drawn.reward, &w.reward, drawn.ids, drawn.rows, drawn.B, drawn.S));
@@ -199,7 +199,7 @@ static void test_reward_refused(void **unused) {
   fopo_drawn drawn;
   fopo_draw_key key = {1, 1};
   ok(fopo_gradient_new(&g, &options));
-  ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &custom));
+  ok(fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(w.contexts), &custom));
   ok(begin_batch(g, w.rows, 4, key));
   assert_int_equal(fopo_gradient_estimate(g, &drawn), FOPO_DRAWN);
   for (size_t i = 0; i < 20; i++) drawn.reward[i] = i == 7 ? INFINITY : 1.0f;
@@ -215,10 +215,10 @@ static void test_reward_refused(void **unused) {
   ok(begin_batch(g, w.rows, 4, key));
   assert_int_equal(fopo_gradient_estimate(g, &drawn), FOPO_DRAWN);
   refused(fopo_gradient_set(g, &options), FOPO_ERR_ARGUMENT, "middle");
-  refused(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward), FOPO_ERR_ARGUMENT,
-          "middle");
+  refused(fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(w.contexts), &w.reward),
+          FOPO_ERR_ARGUMENT, "middle");
   fopo_gradient_abandon(g);
-  ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
+  ok(fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(w.contexts), &w.reward));
   ok(compute_gradient(g, (fopo_matrix){0}, &stats, w.rows, 4, key));
   fopo_gradient_free(g);
   small_world_done(&w);
@@ -243,13 +243,13 @@ static void test_options_refused(void **unused) {
   o.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 5, .epsilon = 0.5};
   ok(fopo_gradient_new(&g, &o));
   refused(compute_gradient(g, none, &stats, w.rows, 4, key), FOPO_ERR_ARGUMENT, "no data");
-  refused(fopo_gradient_bind(g, w.device, &w.pi, w.items, &w.reward), FOPO_ERR_ARGUMENT,
-          "covers 4 contexts");
+  refused(fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(w.items), &w.reward),
+          FOPO_ERR_ARGUMENT, "covers 4 contexts");
   w.contexts.x[4] = NAN;
-  refused(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward), FOPO_ERR_NUMERIC,
-          "contexts");
+  refused(fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(w.contexts), &w.reward),
+          FOPO_ERR_NUMERIC, "contexts");
   w.contexts.x[4] = 0.5f;
-  ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
+  ok(fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(w.contexts), &w.reward));
   ok(compute_gradient(g, none, &stats, w.rows, 4, key));
   refused(compute_gradient(g, none, &stats, w.rows, 0, key), FOPO_ERR_ARGUMENT, "empty");
   uint32_t beyond = 4;
@@ -299,7 +299,7 @@ static void test_allocates_nothing(void **unused) {
     fopo_gradient *g = NULL;
     fopo_gradient_stats stats;
     ok(fopo_gradient_new(&g, &options));
-    ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
+    ok(fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(w.contexts), &w.reward));
     for (uint32_t step = 0; step < 4; step++) {
       int status = compute_gradient(g, (fopo_matrix){0}, &stats, w.rows, w.N - step,
                                     (fopo_draw_key){1, step});
@@ -329,7 +329,8 @@ static void test_memory_refused(void **unused) {
     fopo_gradient *g = NULL;
     fopo_memory_fail_after(n, 0);
     status = fopo_gradient_new(&g, &options);
-    if (status == FOPO_OK) status = fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward);
+    if (status == FOPO_OK)
+      status = fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(w.contexts), &w.reward);
     for (int i = 0; i < 2 && status == FOPO_OK; i++) {
       status = compute_gradient(g, (fopo_matrix){0}, &stats, w.rows, 4, (fopo_draw_key){1, 1});
     }
@@ -337,7 +338,7 @@ static void test_memory_refused(void **unused) {
     if (status != FOPO_OK) assert_int_equal(status, FOPO_ERR_MEMORY);
     failures += status != FOPO_OK;
     if (g != NULL && status != FOPO_OK) {
-      ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
+      ok(fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(w.contexts), &w.reward));
       ok(compute_gradient(g, (fopo_matrix){0}, &stats, w.rows, 4, (fopo_draw_key){1, 1}));
     }
     fopo_gradient_free(g);
@@ -357,7 +358,7 @@ static void test_interrupted(void **unused) {
   small_world_init(&w, 30, 4, 3, 0.2, 0.3, 11);
   fopo_gradient_options options = {.estimator = &fopo_estimator_exact};
   ok(fopo_gradient_new(&g, &options));
-  ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
+  ok(fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(w.contexts), &w.reward));
   fopo_interrupt_request();
   refused(compute_gradient(g, (fopo_matrix){0}, &stats, w.rows, 4, (fopo_draw_key){1, 1}),
           FOPO_ERR_INTERRUPTED, "interrupted");

@@ -15,7 +15,7 @@ static fopo_gradient_stats compute_by(float *G, const small_world *w, size_t H, 
   fopo_gradient *g;
   fopo_gradient_stats stats;
   ok(fopo_gradient_new(&g, &o));
-  ok(fopo_gradient_bind(g, w->device, &w->pi, w->contexts, &w->reward));
+  ok(fopo_gradient_bind(g, w->device, &w->pi, fopo_contexts_of(w->contexts), &w->reward));
   ok(compute_gradient(g, fopo_matrix_view(G, L, L), &stats, w->rows, B, (fopo_draw_key){7, 3}));
   fopo_gradient_free(g);
   return stats;
@@ -113,7 +113,7 @@ TEST(test_products_set) {
   FREED(fopo_gradient_free) fopo_gradient *g = NULL;
   fopo_gradient_stats stats;
   ok(fopo_gradient_new(&g, &o));
-  ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
+  ok(fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(w.contexts), &w.reward));
   for (int i = 0; i < 2; i++) {
     o.products = i == 0 ? FOPO_PRODUCTS_AUTO : FOPO_PRODUCTS_BFLOAT16;
     ok(fopo_gradient_set(g, &o));
@@ -193,7 +193,7 @@ TEST(test_refresh) {
   fopo_gradient_stats small, large;
   ok(fopo_gradient_new(&g, &o));
   assert_true(fopo_gradient_orders_items(g));
-  ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
+  ok(fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(w.contexts), &w.reward));
   ok(compute_gradient(g, (fopo_matrix){0}, &small, w.rows, N, (fopo_draw_key){1, 1}));
   memset(fopo_matrix_row(w.items, 9), 0, L * sizeof(float));
   for (size_t i = 0; i < L; i++) fopo_matrix_row(w.items, 9)[i] = 40.0f;
@@ -210,7 +210,7 @@ TEST(test_too_large) {
   fopo_gradient_options o = {.estimator = &fopo_estimator_head_tail, .samples = 301, .head = 400};
   FREED(fopo_gradient_free) fopo_gradient *g = NULL;
   ok(fopo_gradient_new(&g, &o));
-  ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
+  ok(fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(w.contexts), &w.reward));
   refused(begin_batch(g, w.rows, N, (fopo_draw_key){1, 1}), FOPO_ERR_ARGUMENT,
           "a head of 400 items and a tail of 301 draws are more than the 700 items");
   o.samples = 300;

@@ -38,7 +38,7 @@ static void set_up_with(setting *s, small_world *w, fopo_gradient_options o,
   ok(fopo_gradient_new(&s->g, &o));
   ok(fopo_optim_init(&s->optim, &adam));
   fopo_trainer_options t = {.policy = &s->pi,
-                            .contexts = w->contexts,
+                            .contexts = fopo_contexts_of(w->contexts),
                             .reward = reward,
                             .gradient = s->g,
                             .optim = &s->optim,

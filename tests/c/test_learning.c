@@ -31,8 +31,8 @@ static void set_up(scene *s) {
   ok(fopo_embed_svd(s->items, NULL, &s->split.train, FOPO_SCALE_SQRT, &svd));
   ok(fopo_matrix_init(&s->train, s->split.train.X.rows, DIM));
   ok(fopo_matrix_init(&s->test, s->split.test.X.rows, DIM));
-  ok(fopo_contexts(s->train, &s->split.train, s->items, FOPO_CONTEXTS_MEAN));
-  ok(fopo_contexts(s->test, &s->split.test, s->items, FOPO_CONTEXTS_MEAN));
+  ok(fopo_encode(s->train, &fopo_encoder_mean, &s->split.train.X, s->items));
+  ok(fopo_encode(s->test, &fopo_encoder_mean, &s->split.test.X, s->items));
   ok(fopo_index_norm(&s->ix, s->items, 0));
   ok(fopo_device_cpu_open(&s->device));
   s->reward = (fopo_reward){
@@ -72,7 +72,7 @@ static double learn(scene *s, const char *name, fopo_gradient_options o, size_t 
   ok(fopo_gradient_new(&g, &o));
   ok(fopo_optim_init(&optim, &adam));
   ok(fopo_trainer_new(&t, &(fopo_trainer_options){.policy = &pi,
-                                                  .contexts = s->train,
+                                                  .contexts = fopo_contexts_of(s->train),
                                                   .reward = &s->reward,
                                                   .gradient = g,
                                                   .optim = &optim,

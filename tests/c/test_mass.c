@@ -462,7 +462,7 @@ static void test_change_over(void **unused) {
   o.proposal.index = s.ix;
   o.proposal.by_mass = 1;
   ok(fopo_gradient_new(&s.g, &o));
-  ok(fopo_gradient_bind(s.g, s.w.device, &s.w.pi, s.w.contexts, &s.w.reward));
+  ok(fopo_gradient_bind(s.g, s.w.device, &s.w.pi, fopo_contexts_of(s.w.contexts), &s.w.reward));
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     cache.norms = (fopo_mass){.head = cases[i].head, .full_cost = 1 << 20, .full = 1 << 20};
     ok(fopo_gradient_attach_cache(s.g, &cache));
@@ -491,10 +491,10 @@ static void test_covers_all(void **unused) {
   ok(fopo_gradient_new(&g, &o));
   ok(fopo_gradient_new(&exact, &(fopo_gradient_options){.estimator = &fopo_estimator_exact}));
   fopo_draw_key key = {1, 0};
-  ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
+  ok(fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(w.contexts), &w.reward));
   ok(compute_gradient(g, fopo_matrix_view(G, L, L), &stats, w.rows, 8, key));
   assert_int_equal(fopo_gradient_work(g).head, 400 - 30);
-  ok(fopo_gradient_bind(exact, w.device, &w.pi, w.contexts, &w.reward));
+  ok(fopo_gradient_bind(exact, w.device, &w.pi, fopo_contexts_of(w.contexts), &w.reward));
   ok(compute_gradient(exact, fopo_matrix_view(wanted, L, L), &stats, w.rows, 8, key));
   for (size_t i = 0; i < L * L; i++) assert_true(fabs((double)(G[i] - wanted[i])) < 1e-5);
   o.samples = 400;
@@ -569,7 +569,7 @@ static void test_given_up(void **unused) {
       fopo_interrupt_request();
       assert_int_equal(fopo_trainer_run(s.t, 3, &slice), FOPO_ERR_INTERRUPTED);
       fopo_interrupt_clear();
-      ok(fopo_gradient_bind(s.g, s.w.device, &s.w.pi, s.w.contexts, &s.w.reward));
+      ok(fopo_gradient_bind(s.g, s.w.device, &s.w.pi, fopo_contexts_of(s.w.contexts), &s.w.reward));
       ok(compute_gradient(s.g, (fopo_matrix){0}, &stats, s.w.rows, 5, (fopo_draw_key){1, 1}));
       run(&s, (size_t)(left < 50 ? left : 50));
     }

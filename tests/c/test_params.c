@@ -152,7 +152,7 @@ static float *gradient_of(world *w, fopo_gradient_options options, uint32_t step
   fopo_gradient_stats stats;
   float *G = fopo_alloc(n_theta(w), sizeof *G);
   ok(fopo_gradient_new(&g, &options));
-  ok(fopo_gradient_bind(g, w->device, &w->pi, w->contexts, &w->reward));
+  ok(fopo_gradient_bind(g, w->device, &w->pi, fopo_contexts_of(w->contexts), &w->reward));
   ok(compute_gradient(g, fopo_matrix_view(G, w->pi.theta.rows, w->pi.theta.cols), &stats, w->rows,
                       w->N, (fopo_draw_key){5, step}));
   fopo_gradient_free(g);
@@ -188,7 +188,8 @@ TEST(test_rectangular_refused) {
   fopo_gradient_options o = {.estimator = &fopo_estimator_exact};
   fopo_gradient *g = NULL;
   ok(fopo_gradient_new(&g, &o));
-  refused(fopo_gradient_bind(g, w.device, &w.pi, fopo_matrix_rows(w.items, 0, 4), &w.reward),
+  refused(fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(fopo_matrix_rows(w.items, 0, 4)),
+                             &w.reward),
           FOPO_ERR_ARGUMENT, "contexts are 4 x 5 but the policy takes 3 features");
   fopo_gradient_free(g);
   float q[5];
@@ -247,7 +248,7 @@ TEST(test_network_parts) {
   FREED(fopo_gradient_free) fopo_gradient *g = NULL;
   fopo_gradient_stats stats;
   ok(fopo_gradient_new(&g, &o));
-  ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
+  ok(fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(w.contexts), &w.reward));
   for (size_t b = 0; b < 1500; b += 500) {
     ok(compute_gradient(g, fopo_matrix_view(G, 1, n_theta(&w)), &stats, w.rows + b, 500,
                         (fopo_draw_key){5, 0}));
@@ -307,7 +308,7 @@ static void learn_items(world *w, float peak) {
  * has. */
 static size_t add_items_gradient(float *G, world *w, fopo_gradient *g, size_t B, uint32_t step) {
   fopo_gradient_stats stats;
-  ok(fopo_gradient_bind(g, w->device, &w->pi, w->contexts, &w->reward));
+  ok(fopo_gradient_bind(g, w->device, &w->pi, fopo_contexts_of(w->contexts), &w->reward));
   ok(compute_gradient(g, (fopo_matrix){0}, &stats, w->rows, B, (fopo_draw_key){5, step}));
   fopo_item_gradient items = fopo_gradient_items(g);
   assert_non_null(items.rows);
@@ -358,7 +359,7 @@ TEST(test_norm_of_both) {
   learn_items(&w, 0.3f);
   FREED(fopo_free) float *G = fopo_alloc(n_theta(&w), sizeof *G);
   ok(fopo_gradient_new(&g, &(fopo_gradient_options){.estimator = &fopo_estimator_exact}));
-  ok(fopo_gradient_bind(g, w.device, &w.pi, w.contexts, &w.reward));
+  ok(fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(w.contexts), &w.reward));
   ok(compute_gradient(g, fopo_matrix_view(G, w.pi.theta.rows, w.pi.theta.cols), &stats, w.rows, w.N,
                       (fopo_draw_key){5, 0}));
   fopo_item_gradient items = fopo_gradient_items(g);
@@ -534,7 +535,7 @@ typedef struct {
 static fopo_trainer *trainer_of(world *w, fopo_gradient *g, fopo_optim *o, size_t refresh) {
   fopo_trainer *t = NULL;
   fopo_trainer_options options = {.policy = &w->pi,
-                                  .contexts = w->contexts,
+                                  .contexts = fopo_contexts_of(w->contexts),
                                   .reward = &w->reward,
                                   .gradient = g,
                                   .optim = o,
@@ -651,7 +652,7 @@ TEST(test_items_refused) {
   ok(fopo_gradient_new(&g, &snis));
   ok(fopo_optim_init(&o, &sgd));
   fopo_trainer_options options = {.policy = &w.pi,
-                                  .contexts = w.contexts,
+                                  .contexts = fopo_contexts_of(w.contexts),
                                   .reward = &w.reward,
                                   .gradient = g,
                                   .optim = &o,

@@ -104,7 +104,7 @@ static void belongs(setting *s, void *at, size_t place, const char *what) {
   fopo_trainer *first = s->t, *second;
   ok(fopo_trainer_save(first, file_name(), NULL, 0));
   fopo_trainer_options o = {.policy = &s->w.pi,
-                            .contexts = s->w.contexts,
+                            .contexts = fopo_contexts_of(s->w.contexts),
                             .reward = &s->w.reward,
                             .gradient = s->g,
                             .optim = &s->optim,

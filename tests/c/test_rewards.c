@@ -279,7 +279,7 @@ static void spread_of(double mean[ENTRIES], double *variance, const fopo_reward 
   double square[ENTRIES] = {0};
   memset(mean, 0, ENTRIES * sizeof *mean);
   ok(fopo_gradient_new(&g, &o));
-  ok(fopo_gradient_bind(g, d, pi, logs->contexts, reward));
+  ok(fopo_gradient_bind(g, d, pi, fopo_contexts_of(logs->contexts), reward));
   for (uint32_t b = 0; b < BATCHES; b++) {
     fopo_gradient_stats stats;
     for (uint32_t i = 0; i < BATCH; i++) rows[i] = b * BATCH + i;

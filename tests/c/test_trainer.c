@@ -162,14 +162,15 @@ static void test_resume_refused(void **unused) {
 
   set_up(&other, &fopo_estimator_snis, adam(0.01), 0);
   fopo_trainer_free(other.t);
-  ok(fopo_trainer_new(&other.t, &(fopo_trainer_options){.policy = &other.w.pi,
-                                                        .contexts = other.w.contexts,
-                                                        .reward = &other.w.reward,
-                                                        .gradient = other.g,
-                                                        .optim = &other.optim,
-                                                        .device = other.w.device,
-                                                        .batch = 4,
-                                                        .seed = 10}));
+  ok(fopo_trainer_new(&other.t,
+                      &(fopo_trainer_options){.policy = &other.w.pi,
+                                              .contexts = fopo_contexts_of(other.w.contexts),
+                                              .reward = &other.w.reward,
+                                              .gradient = other.g,
+                                              .optim = &other.optim,
+                                              .device = other.w.device,
+                                              .batch = 4,
+                                              .seed = 10}));
   refused(fopo_trainer_resume(other.t, file_name(), NULL), FOPO_ERR_ARGUMENT,
           "its seed is 9, here it is 10");
   tear_down(&other);
@@ -368,7 +369,7 @@ static void test_options_refused(void **unused) {
   set_up(&s, &fopo_estimator_exact, adam(0.01), 0);
   fopo_trainer *t = NULL;
   fopo_trainer_options o = {.policy = &s.w.pi,
-                            .contexts = s.w.contexts,
+                            .contexts = fopo_contexts_of(s.w.contexts),
                             .reward = &s.w.reward,
                             .gradient = s.g,
                             .optim = &s.optim,
@@ -379,7 +380,7 @@ static void test_options_refused(void **unused) {
   o.batch = 0;
   refused(fopo_trainer_new(&t, &o), FOPO_ERR_ARGUMENT, "batch is 0");
   o.batch = N;
-  o.contexts.rows--;
+  o.contexts.n--;
   o.batch--;
   refused(fopo_trainer_new(&t, &o), FOPO_ERR_ARGUMENT, "covers 23 contexts");
   assert_null(t);

@@ -17,4 +17,13 @@ function rows.specs(options)
   return specs
 end
 
+-- The names of rows, and "NAME: text; ..": for an option that takes one of them.
+function rows.names(list)
+  local names, texts = {}, {}
+  for i, row in ipairs(list) do
+    names[i], texts[i] = row.name, ("%s: %s"):format(row.name, row.text)
+  end
+  return names, table.concat(texts, "; ")
+end
+
 return rows
