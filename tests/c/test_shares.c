@@ -8,6 +8,9 @@
 #include "core/progress.h"
 #include "core/rng.h"
 #include "data/world/synthetic.h"
+#include "judge/expected.h"
+#include "plan/mass.h"
+#include "policy/softmax.h"
 #include "ranks.h"
 #include "ranks/dataset.h"
 #include "ranks/gather.h"
@@ -15,6 +18,8 @@
 #include "ranks/split.h"
 
 FREED_BY(fopo_dataset_free, fopo_dataset)
+FREED_BY(fopo_index_free, fopo_index)
+FREED_BY(fopo_mass_probe_free, fopo_mass_probe)
 
 enum { USERS = 173, ITEMS = 90, DIM = 6 };
 
@@ -322,6 +327,95 @@ TEST(embeddings_in_pieces) {
 typedef struct {
   size_t rank, n, calls;
 } stop;
+
+/* ---- sparse scores ---- */
+
+enum { MANY = 3001, QUERIES = 6 };
+
+/* Rows: empty, few entries, a third of the items, all but one, all, all but every 100th. */
+static void make_sparse(fopo_csr *X) {
+  size_t n = 0;
+  ok(fopo_csr_init(X, QUERIES, MANY, QUERIES * MANY, 1));
+  for (size_t b = 0; b < QUERIES; b++) {
+    for (uint32_t a = 0; a < MANY; a++) {
+      int is_entry[] = {0, a % 500 == 3, a % 3 == 1, a != 1234, 1, a % 100 != 7};
+      if (is_entry[b]) X->ids[n++] = a;
+    }
+    X->indptr[b + 1] = n;
+  }
+  fopo_fill_normal(X->values, n, 1.0, 6, FOPO_STREAM_INIT);
+}
+
+/* What a probe finds in the items of an index. */
+static fopo_mass_found probed(fopo_matrix items, fopo_shard *shard, fopo_matrix Q,
+                              const fopo_sparse_scores *s) {
+  FREED(fopo_index_free) fopo_index *ix = NULL;
+  FREED(fopo_mass_probe_free) fopo_mass_probe *p = NULL;
+  FREED(fopo_free) uint32_t *order = fopo_alloc(items.rows, sizeof *order);
+  FREED(fopo_free) float *norms = fopo_alloc(items.rows, sizeof *norms);
+  fopo_mass_found found;
+  uint64_t version;
+  ok(fopo_index_norm(&ix, items, FOPO_BUDGET_AUTO));
+  ok(fopo_index_order(order, norms, &version, ix));
+  ok(fopo_mass_probe_reserve(&p, DIM, 20));
+  ok(fopo_mass_measure(&found, p, &(fopo_mass_order){items, order, norms, shard, s}, Q, 20, 0.9,
+                       256, MANY));
+  return found;
+}
+
+/* Sums, temperature, expected reward and probe of the parts are those of the whole, to rounding. */
+static void same_sums(fopo_matrix items, fopo_shard *shard, fopo_matrix Q,
+                      const fopo_sparse_scores *s, const fopo_csr *Y) {
+  double z[2][QUERIES], squares[2][QUERIES], T[2];
+  fopo_scores f = {.Q = Q, .items = items, .sparse = s};
+  fopo_scores part = {.Q = Q, .items = shard->items, .part = &shard->part, .sparse = s};
+  ok(fopo_softmax_sums(z[0], squares[0], &f, 0, QUERIES));
+  int status = fopo_softmax_sums(z[1], squares[1], &part, 0, QUERIES);
+  ok(fopo_shard_log_sums(z[1], squares[1], QUERIES, status));
+  for (size_t b = 0; b < QUERIES; b++) {
+    assert_true(z[1][b] == z[0][b] || fabs(z[1][b] - z[0][b]) < 1e-5);
+    assert_true(fabs(squares[1][b] - squares[0][b]) < 1e-5 * squares[0][b] + 1e-12);
+  }
+  if (s->values == NULL) {
+    ok(fopo_softmax_temperature(&T[0], &f, 15.0));
+    ok(fopo_softmax_temperature(&T[1], &part, 15.0));
+    assert_true(fabs(T[1] / T[0] - 1.0) < 1e-5);
+  }
+  DONE(fopo_policy_done) fopo_policy pi;
+  ok(fopo_policy_init_linear(&pi, items, DIM, FOPO_THETA_IDENTITY, 1.0f, 1));
+  fopo_policy dealt = pi;
+  dealt.items = shard->items;
+  dealt.shard = shard;
+  fopo_sessions sessions = {.Y = *Y};
+  fopo_expected e[2];
+  ok(fopo_evaluate_expected(&e[0], &pi, Q, &sessions, s, 0));
+  ok(fopo_evaluate_expected(&e[1], &dealt, Q, &sessions, s, 0));
+  assert_true(fabs(e[1].reward - e[0].reward) < 1e-6 && e[1].unanswered == e[0].unanswered);
+  assert_true(fabs(e[1].likelihood - e[0].likelihood) < 1e-5);
+  assert_true(fabs(e[1].effective / e[0].effective - 1.0) < 1e-5);
+  fopo_mass_found whole = probed(items, NULL, Q, s), found = probed(shard->items, shard, Q, s);
+  assert_int_equal(found.wanted, whole.wanted);
+  assert_true(fabs(found.held - whole.held) < 1e-5);
+}
+
+TEST(sparse_scores) {
+  DONE(fopo_matrix_done) fopo_matrix items, Q;
+  DONE(fopo_shard_done) fopo_shard shard;
+  DONE(fopo_csr_done) fopo_csr X, Y;
+  ok(fopo_matrix_init(&items, MANY, DIM));
+  ok(fopo_matrix_init(&Q, QUERIES, DIM));
+  fopo_fill_normal(items.x, MANY * DIM, 1.0, 3, FOPO_STREAM_INIT);
+  fopo_fill_normal(Q.x, QUERIES * DIM, 1.0, 4, FOPO_STREAM_INIT);
+  deal_items(&shard, items);
+  make_sparse(&X);
+  ok(fopo_csr_init(&Y, QUERIES, MANY, QUERIES * 31, 0));
+  for (uint32_t i = 0; i < QUERIES * 31; i++) Y.ids[i] = i % 31 * 100; /* 0, 100 .. 3000 */
+  for (size_t b = 0; b < QUERIES; b++) Y.indptr[b + 1] = (b + 1) * 31;
+  fopo_sparse_scores mask = fopo_mask_of(&X), values = mask;
+  values.values = X.values;
+  same_sums(items, &shard, Q, &mask, &Y);
+  same_sums(items, &shard, Q, &values, &Y);
+}
 
 static void stop_at(void *payload, const char *what, double done, double total, int closed) {
   stop *s = payload;
