@@ -370,7 +370,9 @@ TEST(test_argmax_masked) {
   }
   assert_int_equal(t.unanswered, 60);
   mask.values = X.values;
-  refused(fopo_ope_new(&o, &options), FOPO_ERR_UNAVAILABLE, "an argmax policy knows masks alone");
+  fopo_ope *none;
+  refused(fopo_ope_new(&none, &options), FOPO_ERR_UNAVAILABLE,
+          "an argmax policy knows masks alone");
 }
 
 /* 200,000 actions: an n x P matrix would take 240 MB. */
