@@ -189,11 +189,4 @@ FOPO_KERNELS_FILL(amx, table) {
   return 1;
 }
 
-#else
-
-FOPO_KERNELS_FILL(amx, table) {
-  (void)table;
-  return 0;
-}
-
 #endif

@@ -302,11 +302,4 @@ FOPO_KERNELS_FILL(avx2, table) {
   return 1;
 }
 
-#else
-
-FOPO_KERNELS_FILL(avx2, table) {
-  (void)table;
-  return 0;
-}
-
 #endif

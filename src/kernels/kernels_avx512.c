@@ -384,11 +384,4 @@ FOPO_KERNELS_FILL(avx512, table) {
   return 1;
 }
 
-#else
-
-FOPO_KERNELS_FILL(avx512, table) {
-  (void)table;
-  return 0;
-}
-
 #endif

@@ -13,11 +13,4 @@ FOPO_KERNELS_FILL(avxvnni, table) {
   return 1;
 }
 
-#else
-
-FOPO_KERNELS_FILL(avxvnni, table) {
-  (void)table;
-  return 0;
-}
-
 #endif

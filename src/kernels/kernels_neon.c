@@ -381,11 +381,4 @@ FOPO_KERNELS_FILL(neon, table) {
   return 1;
 }
 
-#else
-
-FOPO_KERNELS_FILL(neon, table) {
-  (void)table;
-  return 0;
-}
-
 #endif

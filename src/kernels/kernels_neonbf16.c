@@ -13,11 +13,4 @@ FOPO_KERNELS_FILL(neonbf16, table) {
   return 1;
 }
 
-#else
-
-FOPO_KERNELS_FILL(neonbf16, table) {
-  (void)table;
-  return 0;
-}
-
 #endif

@@ -13,11 +13,4 @@ FOPO_KERNELS_FILL(neondot, table) {
   return 1;
 }
 
-#else
-
-FOPO_KERNELS_FILL(neondot, table) {
-  (void)table;
-  return 0;
-}
-
 #endif
