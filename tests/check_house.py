@@ -25,7 +25,6 @@ ARROWS = 114  # 105, 5 of plan's, and 4: contexts is a room (core, ranks, policy
 KNOWN = [line.split() for line in '''
 train/trainer train/trainer_async
 device/cpu/cpu device/cuda/cuda device/device
-term/screen term/theme
 judge/ope judge/ope_pass
 term/view/pane term/view/view
 '''.strip().splitlines()]

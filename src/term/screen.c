@@ -7,7 +7,6 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "term/string.h"
-#include "term/theme.h"
 
 int fopo_screen_resize(fopo_screen *s, int rows, int cols) {
   rows = rows < 1 ? 1 : rows > FOPO_SCREEN_MOST ? FOPO_SCREEN_MOST : rows;

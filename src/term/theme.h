@@ -4,7 +4,19 @@
 
 #include <stddef.h>
 
-#include "term/screen.h"
+/* The meaning of a cell; its colour is chosen by the terminal or the picture. */
+typedef enum {
+  FOPO_INK_PLAIN,
+  FOPO_INK_DIM,
+  FOPO_INK_BOLD,
+  FOPO_INK_BAR,   /* head and foot lines: reversed */
+  FOPO_INK_TRAIN, /* the curves, in colours for any colour vision */
+  FOPO_INK_VALID,
+  FOPO_INK_INDEX,
+  FOPO_INK_RATE,
+  FOPO_INK_WARN,
+  FOPO_INKS
+} fopo_ink;
 
 typedef enum { FOPO_THEME_DARK, FOPO_THEME_LIGHT, FOPO_THEMES } fopo_theme;
 
