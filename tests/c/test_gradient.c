@@ -3,6 +3,9 @@
 #include "core/progress.h"
 #include "small_world.h"
 
+FREED_BY(fopo_gradient_free, fopo_gradient)
+FREED_BY(fopo_index_free, fopo_index)
+
 static double norm_of(const double *x, size_t n) {
   double sum = 0.0;
   for (size_t i = 0; i < n; i++) sum += x[i] * x[i];
@@ -32,9 +35,8 @@ static fopo_gradient_stats compute(float *G, small_world *w, fopo_gradient_optio
 }
 
 /* The reference itself: differences of the expected reward, all in double. */
-static void test_reference(void **unused) {
-  (void)unused;
-  small_world w;
+TEST_WITH(test_reference, no_leak) {
+  DONE(small_world_done) small_world w;
   small_world_init(&w, 40, 6, 5, 0.2, 0.3, 1);
   size_t n = w.L * w.L;
   double *theta = small_world_theta(&w), G[25], D[25], h = 1e-5;
@@ -52,7 +54,6 @@ static void test_reference(void **unused) {
   print_message("reference against central differences: %.1e\n", error);
   assert_true(error < 1e-6);
   fopo_free(theta);
-  small_world_done(&w);
 }
 
 static double exact_error(size_t P, size_t N, size_t L, double peak, uint64_t seed) {
@@ -75,18 +76,14 @@ static double exact_error(size_t P, size_t N, size_t L, double peak, uint64_t se
   return error;
 }
 
-static void test_exact(void **unused) {
-  (void)unused;
+TEST_WITH(test_exact, no_leak) {
   assert_true(exact_error(40, 6, 5, 0.3, 1) < 1e-6);
   assert_true(exact_error(64, 3, 4, 0.5, 2) < 1e-6);
   assert_true(exact_error(700, 16, 24, 0.1, 3) < 1e-5);
 }
 
 /* 1,500 contexts x 3,000 items are more draws than are held at once. */
-static void test_parts(void **unused) {
-  (void)unused;
-  assert_true(exact_error(3000, 1500, 4, 0.3, 4) < 1e-5);
-}
+TEST_WITH(test_parts, no_leak) { assert_true(exact_error(3000, 1500, 4, 0.3, 4) < 1e-5); }
 
 static fopo_gradient_options options_of(int which, fopo_index *ix) {
   fopo_proposal uniform = {.kind = FOPO_PROPOSAL_UNIFORM};
@@ -109,10 +106,9 @@ static fopo_gradient_options options_of(int which, fopo_index *ix) {
 enum { ESTIMATORS = 7 };
 
 /* Head and tail over all items is the exact gradient, whatever the candidates are. */
-static void test_whole_tail(void **unused) {
-  (void)unused;
-  small_world w;
-  fopo_index *ix = NULL;
+TEST_WITH(test_whole_tail, no_leak) {
+  DONE(small_world_done) small_world w;
+  FREED(fopo_index_free) fopo_index *ix = NULL;
   small_world_init(&w, 300, 20, 6, 0.1, 0.3, 5);
   ok(fopo_index_norm(&ix, w.items, 0));
   double *theta = small_world_theta(&w), exact[36];
@@ -131,14 +127,11 @@ static void test_whole_tail(void **unused) {
     assert_true(stats.mean.head_mass > 0.0 && stats.mean.head_mass < 1.0);
   }
   fopo_free(theta);
-  fopo_index_free(ix);
-  small_world_done(&w);
 }
 
-static void test_threads(void **unused) {
-  (void)unused;
-  small_world w;
-  fopo_index *ix = NULL;
+TEST_WITH(test_threads, no_leak) {
+  DONE(small_world_done) small_world w;
+  FREED(fopo_index_free) fopo_index *ix = NULL;
   float G[3][36];
   int kept = fopo_threads(), threads[] = {1, 2, 4};
   small_world_init(&w, 300, 20, 6, 0.1, 0.3, 5);
@@ -152,22 +145,19 @@ static void test_threads(void **unused) {
     assert_memory_equal(G[0], G[2], sizeof G[0]);
   }
   ok(fopo_threads_set(kept));
-  fopo_index_free(ix);
-  small_world_done(&w);
 }
 
 /* Rewards filled by the caller, from the draws it was handed, give the same bits. */
-static void test_outside_reward(void **unused) {
-  (void)unused;
-  small_world w;
-  fopo_index *ix = NULL;
+TEST_WITH(test_outside_reward, no_leak) {
+  DONE(small_world_done) small_world w;
+  FREED(fopo_index_free) fopo_index *ix = NULL;
   float inside[36], outside[36];
   small_world_init(&w, 300, 20, 6, 0.1, 0.3, 6);
   ok(fopo_index_norm(&ix, w.items, 0));
   for (int which = 0; which < ESTIMATORS; which++) {
     fopo_gradient_options options = options_of(which, ix);
     fopo_reward custom = {.kind = &fopo_reward_custom};
-    fopo_gradient *g = NULL;
+    FREED(fopo_gradient_free) fopo_gradient *g = NULL;
     fopo_gradient_stats stats;
     fopo_drawn drawn;
     int status;
@@ -181,20 +171,16 @@ static void test_outside_reward(void **unused) {
     ok(status);
     ok(fopo_gradient_finish(g, fopo_matrix_view(outside, 6, 6), &stats));
     assert_memory_equal(inside, outside, sizeof inside);
-    fopo_gradient_free(g);
   }
-  fopo_index_free(ix);
-  small_world_done(&w);
 }
 
 /* A reward that was not filled, or is no number, is refused with its place; then all goes on. */
-static void test_reward_refused(void **unused) {
-  (void)unused;
-  small_world w;
+TEST_WITH(test_reward_refused, no_leak) {
+  DONE(small_world_done) small_world w;
   small_world_init(&w, 30, 4, 3, 0.2, 0.3, 7);
   fopo_gradient_options options = {.estimator = &fopo_estimator_snis, .samples = 5};
   fopo_reward custom = {.kind = &fopo_reward_custom};
-  fopo_gradient *g = NULL;
+  FREED(fopo_gradient_free) fopo_gradient *g = NULL;
   fopo_gradient_stats stats;
   fopo_drawn drawn;
   fopo_draw_key key = {1, 1};
@@ -220,15 +206,12 @@ static void test_reward_refused(void **unused) {
   fopo_gradient_abandon(g);
   ok(fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(w.contexts), &w.reward));
   ok(compute_gradient(g, (fopo_matrix){0}, &stats, w.rows, 4, key));
-  fopo_gradient_free(g);
-  small_world_done(&w);
 }
 
-static void test_options_refused(void **unused) {
-  (void)unused;
-  small_world w;
-  fopo_index *ix = NULL, *other = NULL;
-  fopo_gradient *g = NULL;
+TEST_WITH(test_options_refused, no_leak) {
+  DONE(small_world_done) small_world w;
+  FREED(fopo_index_free) fopo_index *ix = NULL, *other = NULL;
+  FREED(fopo_gradient_free) fopo_gradient *g = NULL;
   fopo_gradient_stats stats;
   fopo_matrix none = {0};
   fopo_draw_key key = {1, 1};
@@ -281,22 +264,17 @@ static void test_options_refused(void **unused) {
   o.samples = 25;
   ok(fopo_gradient_set(g, &o));
   ok(compute_gradient(g, none, &stats, w.rows, 4, key));
-  fopo_gradient_free(g);
-  fopo_index_free(ix);
-  fopo_index_free(other);
-  small_world_done(&w);
 }
 
 /* After the first batch of a size, every allocation may fail: none is made. */
-static void test_allocates_nothing(void **unused) {
-  (void)unused;
-  small_world w;
-  fopo_index *ix = NULL;
+TEST_WITH(test_allocates_nothing, no_leak) {
+  DONE(small_world_done) small_world w;
+  FREED(fopo_index_free) fopo_index *ix = NULL;
   small_world_init(&w, 300, 20, 6, 0.1, 0.3, 9);
   ok(fopo_index_norm(&ix, w.items, 0));
   for (int which = 0; which < ESTIMATORS; which++) {
     fopo_gradient_options options = options_of(which, ix);
-    fopo_gradient *g = NULL;
+    FREED(fopo_gradient_free) fopo_gradient *g = NULL;
     fopo_gradient_stats stats;
     ok(fopo_gradient_new(&g, &options));
     ok(fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(w.contexts), &w.reward));
@@ -308,17 +286,13 @@ static void test_allocates_nothing(void **unused) {
       ok(status);
     }
     fopo_memory_fail_after(-1, 0);
-    fopo_gradient_free(g);
   }
-  fopo_index_free(ix);
-  small_world_done(&w);
 }
 
 /* Each allocation of a first computation fails in turn: a sentence, no leak, usable afterwards. */
-static void test_memory_refused(void **unused) {
-  (void)unused;
-  small_world w;
-  fopo_index *ix = NULL;
+TEST_WITH(test_memory_refused, no_leak) {
+  DONE(small_world_done) small_world w;
+  FREED(fopo_index_free) fopo_index *ix = NULL;
   fopo_gradient_stats stats;
   small_world_init(&w, 60, 4, 3, 0.1, 0.3, 10);
   ok(fopo_index_norm(&ix, w.items, 0));
@@ -346,14 +320,11 @@ static void test_memory_refused(void **unused) {
     if (n > 1) assert_int_equal(fopo_memory_in_use().blocks, before);
   }
   assert_true(failures > 5);
-  fopo_index_free(ix);
-  small_world_done(&w);
 }
 
-static void test_interrupted(void **unused) {
-  (void)unused;
-  small_world w;
-  fopo_gradient *g = NULL;
+TEST_WITH(test_interrupted, no_leak) {
+  DONE(small_world_done) small_world w;
+  FREED(fopo_gradient_free) fopo_gradient *g = NULL;
   fopo_gradient_stats stats;
   small_world_init(&w, 30, 4, 3, 0.2, 0.3, 11);
   fopo_gradient_options options = {.estimator = &fopo_estimator_exact};
@@ -364,23 +335,6 @@ static void test_interrupted(void **unused) {
           FOPO_ERR_INTERRUPTED, "interrupted");
   fopo_interrupt_clear();
   ok(compute_gradient(g, (fopo_matrix){0}, &stats, w.rows, 4, (fopo_draw_key){1, 1}));
-  fopo_gradient_free(g);
-  small_world_done(&w);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_teardown(test_reference, no_leak),
-      cmocka_unit_test_teardown(test_exact, no_leak),
-      cmocka_unit_test_teardown(test_parts, no_leak),
-      cmocka_unit_test_teardown(test_whole_tail, no_leak),
-      cmocka_unit_test_teardown(test_threads, no_leak),
-      cmocka_unit_test_teardown(test_outside_reward, no_leak),
-      cmocka_unit_test_teardown(test_reward_refused, no_leak),
-      cmocka_unit_test_teardown(test_options_refused, no_leak),
-      cmocka_unit_test_teardown(test_allocates_nothing, no_leak),
-      cmocka_unit_test_teardown(test_memory_refused, no_leak),
-      cmocka_unit_test_teardown(test_interrupted, no_leak),
-  };
-  return cmocka_run_group_tests_name("gradient", tests, NULL, NULL);
-}
+int main(void) { return run_all(NULL, NULL); }

@@ -6,12 +6,14 @@
 #include "small_trainer.h"
 #include "train/trainer_internal.h"
 
+FREED_BY(fopo_gradient_free, fopo_gradient)
+FREED_BY(fopo_mass_probe_free, fopo_mass_probe)
+
 enum { P = 3000, N = 40, L = 6, BATCH = 20, K = 40, PER_EPOCH = 2, STEPS = 301 };
 
 /* ---- the ladder ---- */
 
-static void test_ladder(void **unused) {
-  (void)unused;
+TEST_WITH(test_ladder, no_leak) {
   static const uint64_t steps[] = {256,  512,  768,  1024, 1536,  2048,
                                    3072, 4096, 6144, 8192, 12288, 16384};
   uint64_t h = 0;
@@ -105,8 +107,7 @@ static size_t plain_wanted(const catalogue *c, size_t k, double keep, size_t hor
   return h;
 }
 
-static void test_probe(void **unused) {
-  (void)unused;
+TEST_WITH(test_probe, no_leak) {
   static const struct {
     size_t items, contexts, k, head, horizon;
     double peak, keep;
@@ -114,9 +115,9 @@ static void test_probe(void **unused) {
                {9001, 5, 300, 256, 9001, 0.5, 0.995}, {9001, 1, 1, 0, 9001, 6.0, 0.9},
                {20000, 16, 64, 0, 20000, 3.0, 0.999}, {300, 3, 20, 0, 300, 1.0, 0.995},
                {9001, 16, 32, 9001, 9001, 2.0, 0.5}};
-  fopo_mass_probe *p = NULL;
+  FREED(fopo_mass_probe_free) fopo_mass_probe *p = NULL;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    catalogue c;
+    DONE(catalogue_done) catalogue c;
     fopo_mass_found one, found;
     size_t k = cases[i].k, horizon = cases[i].horizon, head = cases[i].head;
     catalogue_init(&c, cases[i].items, cases[i].contexts, cases[i].peak);
@@ -141,16 +142,14 @@ static void test_probe(void **unused) {
     assert_true(one.held < held + 1e-3 && (flat || one.held > held - 5e-3));
     assert_true(one.complete || horizon < cases[i].items);
     assert_true(one.rows <= cases[i].contexts * horizon);
-    catalogue_done(&c);
   }
-  fopo_mass_probe_free(p);
 }
 
 /* Sparse scores of 16 contexts: of the item in every `step`-th place of the norm order, of all but
  * that of the smallest norm, of all, of none. */
 static void make_sparse(fopo_csr *X, const catalogue *c) {
   size_t items = c->items.rows, n = 0;
-  uint8_t *is_entry = fopo_alloc(items, 1);
+  FREED(fopo_free) uint8_t *is_entry = fopo_alloc(items, 1);
   ok(fopo_csr_init(X, FOPO_MASS_CONTEXTS, items, FOPO_MASS_CONTEXTS * items, 1));
   for (size_t b = 0; b < X->rows; b++) {
     memset(is_entry, b == 1 || b == 2, items);
@@ -162,13 +161,12 @@ static void make_sparse(fopo_csr *X, const catalogue *c) {
     X->indptr[b + 1] = n;
   }
   fopo_fill_normal(X->values, n, 1.5, 9, FOPO_STREAM_WORLD);
-  fopo_free(is_entry);
 }
 
 /* The same of a catalogue that is dealt out, to this process alone. */
 static void check_dealt(fopo_mass_probe *p, const catalogue *c, const fopo_mass_found *whole) {
-  fopo_shard shard = {0};
-  catalogue dealt = {0};
+  DONE(fopo_shard_done) fopo_shard shard = {0};
+  DONE(catalogue_done) catalogue dealt = {0};
   fopo_mass_found found;
   uint64_t version;
   ok(fopo_shard_deal(&shard, c->items));
@@ -185,16 +183,13 @@ static void check_dealt(fopo_mass_probe *p, const catalogue *c, const fopo_mass_
   assert_int_equal(found.wanted, whole->wanted);
   assert_true(fabs(found.held - whole->held) < 1e-6);
   assert_true(fabs(found.held_at_head - whole->held_at_head) < 1e-6);
-  fopo_shard_done(&shard);
-  catalogue_done(&dealt);
 }
 
 /* Masks, and values: half of the largest norms are masked in some contexts. */
-static void test_probe_sparse(void **unused) {
-  (void)unused;
-  fopo_mass_probe *p = NULL;
-  catalogue c;
-  fopo_csr X = {0};
+TEST_WITH(test_probe_sparse, no_leak) {
+  FREED(fopo_mass_probe_free) fopo_mass_probe *p = NULL;
+  DONE(catalogue_done) catalogue c;
+  DONE(fopo_csr_done) fopo_csr X = {0};
   catalogue_init(&c, 9001, 16, 2.0);
   make_sparse(&X, &c);
   ok(fopo_mass_probe_reserve(&p, L, 32));
@@ -245,24 +240,18 @@ static void test_probe_sparse(void **unused) {
     fopo_memory_fail_after(-1, 0);
   }
   ok(fopo_mass_measure(&found, p, &c.order, c.Q, 32, 0.995, 0, 9001));
-  fopo_mass_probe_free(p);
-  fopo_csr_done(&X);
-  catalogue_done(&c);
 }
 
-static void test_probe_interrupted(void **unused) {
-  (void)unused;
-  catalogue c;
+TEST_WITH(test_probe_interrupted, no_leak) {
+  DONE(catalogue_done) catalogue c;
   fopo_mass_found found;
-  fopo_mass_probe *p = NULL;
+  FREED(fopo_mass_probe_free) fopo_mass_probe *p = NULL;
   catalogue_init(&c, 9001, 16, 2.0);
   ok(fopo_mass_probe_reserve(&p, L, 32));
   fopo_interrupt_request();
   refused(fopo_mass_measure(&found, p, &c.order, c.Q, 32, 0.995, 0, 9001), FOPO_ERR_INTERRUPTED,
           "interrupted");
   fopo_interrupt_clear();
-  fopo_mass_probe_free(p);
-  catalogue_done(&c);
 }
 
 /* ---- what is made of a probe ---- */
@@ -274,8 +263,7 @@ static uint64_t after(fopo_mass *m, uint64_t wanted, int complete) {
   return m->head;
 }
 
-static void test_hysteresis(void **unused) {
-  (void)unused;
+TEST_WITH(test_hysteresis, no_leak) {
   fopo_mass m = {0};
   assert_int_equal(after(&m, 512, 1), 512);
   assert_int_equal(after(&m, 2048, 0), 2048); /* grows at once */
@@ -292,8 +280,7 @@ static void test_hysteresis(void **unused) {
 }
 
 /* Whatever steps cost, probes stay within 3 % of them, but for the first one. */
-static void test_cost(void **unused) {
-  (void)unused;
+TEST_WITH(test_cost, no_leak) {
   enum { ITEMS = 100000 };
   fopo_mass m = {0};
   uint64_t probes = 0, first = 0;
@@ -377,8 +364,7 @@ static void check_equal(const setting *s, const outcome *wanted) {
 }
 
 /* H moves with the policy, and by 3 threads as by one. */
-static void test_run(void **unused) {
-  (void)unused;
+TEST_WITH(test_run, no_leak) {
   for (int i = 0; i < WHICH; i++) {
     setting s;
     set_up(&s, i, 0);
@@ -403,11 +389,10 @@ static void test_run(void **unused) {
 }
 
 /* With H = P a run has the bits of one over an index without a budget. */
-static void test_exact(void **unused) {
-  (void)unused;
+TEST_WITH(test_exact, no_leak) {
   float wanted[L * L];
   for (int own = 0; own < 2; own++) {
-    setting s = {0};
+    DONE(tear_down) setting s = {0};
     small_world_init(&s.w, 200, N, L, 0.1, 0.2, 3);
     fopo_optim_options adam = {
         .kind = FOPO_OPTIM_ADAM, .lr = 0.02, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
@@ -417,16 +402,14 @@ static void test_exact(void **unused) {
     assert_int_equal(fopo_trainer_norms(s.t)->head, own ? 0 : 200);
     if (own) assert_memory_equal(theta(&s), wanted, bytes);
     memcpy(wanted, theta(&s), bytes);
-    tear_down(&s);
   }
 }
 
 /* An index of budget "auto" that the user made is limited in the same way; head and tail then takes
  * candidates of each context, and shares no head. */
-static void test_own_index(void **unused) {
-  (void)unused;
+TEST_WITH(test_own_index, no_leak) {
   for (int i = 0; i < WHICH; i++) {
-    setting s = {0};
+    DONE(tear_down) setting s = {0};
     outcome wanted = whole(i);
     small_world_init(&s.w, P, N, L, 0.02, 0.6, 3);
     shape_norms(s.w.items);
@@ -440,14 +423,12 @@ static void test_own_index(void **unused) {
     assert_int_equal(fopo_gradient_work(s.g).head, 0);
     assert_true(fopo_index_about(s.ix).budget == FOPO_BUDGET_AUTO);
     assert_true(fopo_gradient_index(s.g) == s.ix);
-    tear_down(&s);
   }
 }
 
 /* What head and tail makes of H: a head that all contexts share; above 8,192 items candidates among
  * H norms; above half the catalogue the last resort. */
-static void test_change_over(void **unused) {
-  (void)unused;
+TEST_WITH(test_change_over, no_leak) {
   enum { ITEMS = 40000 };
   static const struct {
     uint64_t head;
@@ -480,10 +461,9 @@ static void test_change_over(void **unused) {
 }
 
 /* A catalogue that a head and the tail cover together is enumerated: the exact gradient. */
-static void test_covers_all(void **unused) {
-  (void)unused;
-  small_world w;
-  fopo_gradient *g, *exact;
+TEST_WITH(test_covers_all, no_leak) {
+  DONE(small_world_done) small_world w;
+  FREED(fopo_gradient_free) fopo_gradient *g = NULL, *exact = NULL;
   fopo_gradient_stats stats;
   float G[L * L], wanted[L * L];
   small_world_init(&w, 400, 8, L, 0.05, 0.6, 3);
@@ -501,19 +481,15 @@ static void test_covers_all(void **unused) {
   ok(fopo_gradient_set(g, &o));
   refused(compute_gradient(g, fopo_matrix_view(G, L, L), &stats, w.rows, 8, key), FOPO_ERR_ARGUMENT,
           "400 draws and 40 candidates are more than the 400 items");
-  fopo_gradient_free(g);
-  fopo_gradient_free(exact);
-  small_world_done(&w);
 }
 
 static char path[64];
 
-static void test_resume(void **unused) {
-  (void)unused;
+TEST_WITH(test_resume, no_leak) {
   for (int i = 0; i < WHICH; i++) {
     outcome wanted = whole(i);
     for (size_t first = 1; first < STEPS; first += 77) {
-      setting a, b;
+      DONE(tear_down) setting a, b;
       set_up(&a, i, 0);
       run(&a, first);
       ok(fopo_trainer_save(a.t, path, NULL, 0));
@@ -525,17 +501,14 @@ static void test_resume(void **unused) {
       run(&b, STEPS - first);
       check_equal(&a, &wanted);
       check_equal(&b, &wanted);
-      tear_down(&a);
-      tear_down(&b);
     }
     unlink(path);
   }
 }
 
 /* A file with other numbers is refused, and changes nothing. */
-static void test_file_refused(void **unused) {
-  (void)unused;
-  setting s;
+TEST_WITH(test_file_refused, no_leak) {
+  DONE(tear_down) setting s;
   fopo_archive file;
   set_up(&s, 0, 0);
   run(&s, 3);
@@ -549,18 +522,16 @@ static void test_file_refused(void **unused) {
   refused(fopo_trainer_resume(s.t, path, NULL), FOPO_ERR_FORMAT, "3001 norms of 3000 items");
   check_equal(&s, &before);
   unlink(path);
-  tear_down(&s);
 }
 
 /* A step that was given up, and one that was interrupted, leave no trace; nor does another use of
  * the gradient between two slices. */
-static void test_given_up(void **unused) {
-  (void)unused;
+TEST_WITH(test_given_up, no_leak) {
   for (int i = 0; i < WHICH; i++) {
     outcome wanted = whole_with(i, 1);
     fopo_slice slice;
     fopo_gradient_stats stats;
-    setting s;
+    DONE(tear_down) setting s;
     set_up(&s, i, 1);
     for (int done = 0; done < STEPS; done += 50) {
       int left = STEPS - done;
@@ -574,15 +545,13 @@ static void test_given_up(void **unused) {
       run(&s, (size_t)(left < 50 ? left : 50));
     }
     check_equal(&s, &wanted);
-    tear_down(&s);
   }
 }
 
 /* What a commit adds a rollback takes away. */
-static void test_rollback(void **unused) {
-  (void)unused;
+TEST_WITH(test_rollback, no_leak) {
   for (int i = 0; i < 2; i++) {
-    setting s;
+    DONE(tear_down) setting s;
     fopo_gradient_stats stats;
     set_up(&s, i, 0);
     fopo_gradient *g = s.g;
@@ -598,15 +567,13 @@ static void test_rollback(void **unused) {
     assert_true(rolled > 0 && fopo_gradient_norms(g)->rows > before.rows);
     while (rolled-- > 0) fopo_gradient_rollback(g, s.w.rows, BATCH);
     assert_memory_equal(fopo_gradient_norms(g), &before, sizeof before);
-    tear_down(&s);
   }
 }
 
 /* Once H is found a step takes no memory, probes included. */
-static void test_allocates_nothing(void **unused) {
-  (void)unused;
+TEST_WITH(test_allocates_nothing, no_leak) {
   for (int i = 0; i < WHICH; i++) {
-    setting s;
+    DONE(tear_down) setting s;
     fopo_slice slice;
     set_up(&s, i, 0);
     run(&s, i == 1 ? STEPS : PER_EPOCH); /* a shared head that grows takes some */
@@ -616,30 +583,11 @@ static void test_allocates_nothing(void **unused) {
     fopo_memory_fail_after(-1, 0);
     ok(status);
     if (i < 2) assert_true(fopo_trainer_norms(s.t)->near + fopo_trainer_norms(s.t)->full > probed);
-    tear_down(&s);
   }
 }
 
 int main(void) {
   fopo_threads_set(1);
   snprintf(path, sizeof path, "/tmp/fopo_test_mass_%d.npz", (int)getpid());
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_teardown(test_ladder, no_leak),
-      cmocka_unit_test_teardown(test_probe, no_leak),
-      cmocka_unit_test_teardown(test_probe_sparse, no_leak),
-      cmocka_unit_test_teardown(test_probe_interrupted, no_leak),
-      cmocka_unit_test_teardown(test_hysteresis, no_leak),
-      cmocka_unit_test_teardown(test_cost, no_leak),
-      cmocka_unit_test_teardown(test_run, no_leak),
-      cmocka_unit_test_teardown(test_exact, no_leak),
-      cmocka_unit_test_teardown(test_own_index, no_leak),
-      cmocka_unit_test_teardown(test_change_over, no_leak),
-      cmocka_unit_test_teardown(test_covers_all, no_leak),
-      cmocka_unit_test_teardown(test_resume, no_leak),
-      cmocka_unit_test_teardown(test_file_refused, no_leak),
-      cmocka_unit_test_teardown(test_given_up, no_leak),
-      cmocka_unit_test_teardown(test_rollback, no_leak),
-      cmocka_unit_test_teardown(test_allocates_nothing, no_leak),
-  };
-  return cmocka_run_group_tests_name("mass", tests, NULL, NULL);
+  return run_all(NULL, NULL);
 }

@@ -1,6 +1,5 @@
 /* The trainer: slices, files, threads, rewards from outside, interruption, and steps that must not
  * be made. The same run is always the same bits. */
-#include <stdio.h>
 #include <unistd.h>
 
 #include "core/progress.h"
@@ -50,22 +49,20 @@ static void same(const float *theta, const setting *s) {
 
 /* theta after 20 steps in one slice. */
 static void twenty(float *theta, const fopo_estimator *kind, fopo_optim_options optim) {
-  setting s;
+  DONE(tear_down) setting s;
   set_up(&s, kind, optim, 0);
   run(&s, 20);
   keep(theta, &s);
-  tear_down(&s);
 }
 
 static const fopo_estimator *const kinds[] = {&fopo_estimator_exact, &fopo_estimator_reinforce,
                                               &fopo_estimator_snis, &fopo_estimator_head_tail};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static void test_slices(void **unused) {
-  (void)unused;
+TEST_WITH(test_slices, no_leak) {
   for (int i = 0; i < KINDS; i++) {
     float whole[L * L];
-    setting s;
+    DONE(tear_down) setting s;
     twenty(whole, kinds[i], adam(0.01));
     set_up(&s, kinds[i], adam(0.01), 0);
     assert_int_equal(fopo_trainer_steps_per_epoch(s.t), 6); /* 5 batches of 4 and one of 3 */
@@ -77,12 +74,10 @@ static void test_slices(void **unused) {
     assert_true(slice.seconds > 0.0 && slice.phases[FOPO_PHASE_GRADIENT] > 0.0);
     assert_true(slice.mean.reward > 0.0 && slice.mean.ess >= 1.0 && slice.mean.norm > 0.0);
     same(whole, &s);
-    tear_down(&s);
   }
 }
 
-static void test_threads(void **unused) {
-  (void)unused;
+TEST_WITH(test_threads, no_leak) {
   int kept = fopo_threads();
   float one[L * L], many[L * L];
   for (int i = 0; i < KINDS; i++) {
@@ -104,8 +99,7 @@ static const char *file_name(void) {
 }
 
 /* 7 steps, a file, and 13 steps of another trainer from that file. */
-static void test_resume(void **unused) {
-  (void)unused;
+TEST_WITH(test_resume, no_leak) {
   fopo_optim_options optims[] = {adam(0.01), sgd(0.1), scheduled(adam(0.01)), scheduled(sgd(0.1))};
   float whole[L * L];
   for (size_t i = 0; i < sizeof optims / sizeof *optims; i++) {
@@ -140,8 +134,7 @@ static void test_resume(void **unused) {
 }
 
 /* Files of other runs and broken ones are refused, and nothing changes. */
-static void test_resume_refused(void **unused) {
-  (void)unused;
+TEST_WITH(test_resume_refused, no_leak) {
   setting s, other;
   float before[L * L];
   fopo_archive file = {0};
@@ -244,8 +237,7 @@ static void test_resume_refused(void **unused) {
 }
 
 /* A learning rate of the trainer at hand is honoured after resuming. */
-static void test_resume_rate(void **unused) {
-  (void)unused;
+TEST_WITH(test_resume_rate, no_leak) {
   setting s;
   float before[L * L];
   set_up(&s, &fopo_estimator_snis, adam(0.01), 0);
@@ -260,24 +252,21 @@ static void test_resume_rate(void **unused) {
   unlink(file_name());
 }
 
-static void test_custom(void **unused) {
-  (void)unused;
+TEST_WITH(test_custom, no_leak) {
   for (int i = 0; i < KINDS; i++) {
     float whole[L * L];
-    setting s;
+    DONE(tear_down) setting s;
     twenty(whole, kinds[i], adam(0.01));
     set_up(&s, kinds[i], adam(0.01), 1);
     assert_null(fopo_trainer_drawn(s.t));
     run(&s, 8);
     run(&s, 12);
     same(whole, &s);
-    tear_down(&s);
   }
 }
 
 /* A reward function that fails: the step is drawn again, and the run is the same. */
-static void test_abandon(void **unused) {
-  (void)unused;
+TEST_WITH(test_abandon, no_leak) {
   float whole[L * L], before[L * L];
   setting s;
   fopo_slice slice;
@@ -316,10 +305,9 @@ static void test_abandon(void **unused) {
 }
 
 /* Ctrl-C between two steps: the state after the last whole one, and the run goes on from there. */
-static void test_interrupted(void **unused) {
-  (void)unused;
+TEST_WITH(test_interrupted, no_leak) {
   float whole[L * L];
-  setting s;
+  DONE(tear_down) setting s;
   fopo_slice slice;
   twenty(whole, &fopo_estimator_snis, adam(0.01));
   set_up(&s, &fopo_estimator_snis, adam(0.01), 1);
@@ -334,13 +322,11 @@ static void test_interrupted(void **unused) {
   assert_int_equal(fopo_trainer_step(s.t), 6);
   run(&s, 14);
   same(whole, &s);
-  tear_down(&s);
 }
 
 /* Rewards whose gradient overflows: the step is refused before it touches theta. */
-static void test_not_finite(void **unused) {
-  (void)unused;
-  setting s;
+TEST_WITH(test_not_finite, no_leak) {
+  DONE(tear_down) setting s;
   fopo_slice slice;
   float before[L * L];
   set_up(&s, &fopo_estimator_snis, adam(0.01), 1);
@@ -360,12 +346,10 @@ static void test_not_finite(void **unused) {
   refused(fopo_trainer_run(s.t, 1, &slice), FOPO_ERR_NUMERIC, "theta");
   refused(fopo_trainer_save(s.t, file_name(), NULL, 0), FOPO_ERR_NUMERIC, "theta");
   assert_int_not_equal(access(file_name(), F_OK), 0);
-  tear_down(&s);
 }
 
-static void test_options_refused(void **unused) {
-  (void)unused;
-  setting s;
+TEST_WITH(test_options_refused, no_leak) {
+  DONE(tear_down) setting s;
   set_up(&s, &fopo_estimator_exact, adam(0.01), 0);
   fopo_trainer *t = NULL;
   fopo_trainer_options o = {.policy = &s.w.pi,
@@ -401,13 +385,11 @@ static void test_options_refused(void **unused) {
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     refused(fopo_optim_init(&bad, &wrong[i].o), FOPO_ERR_ARGUMENT, wrong[i].says);
   }
-  tear_down(&s);
 }
 
 /* After its first step a trainer works while every allocation fails. */
-static void test_allocates_nothing(void **unused) {
-  (void)unused;
-  setting s;
+TEST_WITH(test_allocates_nothing, no_leak) {
+  DONE(tear_down) setting s;
   fopo_slice slice;
   set_up(&s, &fopo_estimator_snis, adam(0.01), 0);
   run(&s, 1);
@@ -415,43 +397,25 @@ static void test_allocates_nothing(void **unused) {
   int status = fopo_trainer_run(s.t, 19, &slice);
   fopo_memory_fail_after(-1, 0);
   ok(status);
-  tear_down(&s);
 }
 
 /* Learning goes uphill, with every optimiser. */
-static void test_uphill(void **unused) {
-  (void)unused;
+TEST_WITH(test_uphill, no_leak) {
   fopo_optim_options optims[] = {adam(0.02), sgd(0.5)};
   for (int i = 0; i < 2; i++) {
-    setting s;
+    DONE(tear_down) setting s;
     set_up(&s, &fopo_estimator_snis, optims[i], 0);
-    double *start = small_world_theta(&s.w);
+    FREED(fopo_free) double *start = small_world_theta(&s.w);
     double before = small_world_reward(NULL, &s.w, start, N);
     run(&s, 300);
     double *end = small_world_theta(&s.w), after = small_world_reward(NULL, &s.w, end, N);
     print_message("expected reward %.3f -> %.3f\n", before, after);
     assert_true(after > 2.0 * before);
-    fopo_free(start);
     fopo_free(end);
-    tear_down(&s);
   }
 }
 
 int main(void) {
   fopo_threads_set(1); /* batches are tiny; the tests that are about threads say so */
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_teardown(test_slices, no_leak),
-      cmocka_unit_test_teardown(test_threads, no_leak),
-      cmocka_unit_test_teardown(test_resume, no_leak),
-      cmocka_unit_test_teardown(test_resume_refused, no_leak),
-      cmocka_unit_test_teardown(test_resume_rate, no_leak),
-      cmocka_unit_test_teardown(test_custom, no_leak),
-      cmocka_unit_test_teardown(test_abandon, no_leak),
-      cmocka_unit_test_teardown(test_interrupted, no_leak),
-      cmocka_unit_test_teardown(test_not_finite, no_leak),
-      cmocka_unit_test_teardown(test_options_refused, no_leak),
-      cmocka_unit_test_teardown(test_allocates_nothing, no_leak),
-      cmocka_unit_test_teardown(test_uphill, no_leak),
-  };
-  return cmocka_run_group_tests_name("trainer", tests, NULL, NULL);
+  return run_all(NULL, NULL);
 }
