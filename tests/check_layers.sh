@@ -18,8 +18,8 @@ check() {
   find "$1/src" \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
     xargs -0 awk -v root="$1/src/" '
       BEGIN {
-        n = split("core comm kernels device mips data contexts ranks policy plan learn judge train " \
-                  "term bind main", layer, " ")
+        n = split("core comm kernels device mips data contexts ranks policy plan learn judge " \
+                  "train term bind main", layer, " ")
         for (i = 1; i <= n; i++) rank[layer[i]] = i
       }
       FNR == 1 {

@@ -1,5 +1,5 @@
-"""What the tests in Python share: the program, a folder that goes at the end, a check that says what
-it saw, what failed so far, and published data sets, in the folder that FOPO_TEST_DATA names."""
+"""What the tests in Python share: the program, a folder that is removed at the end, a check that
+says what it saw, what failed so far, and published data sets, in the folder of FOPO_TEST_DATA."""
 import atexit
 import os
 import shutil

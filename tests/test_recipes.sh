@@ -83,5 +83,5 @@ for recipe in tests/recipes/*/; do
   grep '^skip' "$TOP/talk" || true
 done
 [ "$failed" = 0 ] || exit 1
-echo "recipes: $(ls tests/recipes | wc -l), each one new file and one row; a statistic: one row; an" \
-  "objective: an include too"
+echo "recipes: $(ls tests/recipes | wc -l), each one new file and one row; a statistic: one row;" \
+  "an objective: an include too"

@@ -4,7 +4,6 @@
 #include <pthread.h>
 
 #include "checks.h"
-#include "sound.h"
 #include "comm/comm.h"
 #include "core/clock.h"
 #include "core/csr.h"
@@ -15,6 +14,7 @@
 #include "core/sort.h"
 #include "core/svd.h"
 #include "core/threads.h"
+#include "sound.h"
 
 /* ---- status ---- */
 

@@ -94,8 +94,7 @@ TEST(test_products) {
     size_t B = shapes[k][0], D = shapes[k][1], L = shapes[k][2], ld = D + 3, N = 2 * B + 5;
     FREED(free) float *contexts = normals(N * ld, 1, 1), *theta = normals(D * L, 1, 2);
     FREED(free)
-    float *V = normals(B * L, 1, 3),
-          *X = room(B * D, 4), *Q = room(B * L, 4), *G = room(D * L, 4);
+    float *V = normals(B * L, 1, 3), *X = room(B * D, 4), *Q = room(B * L, 4), *G = room(D * L, 4);
     FREED(free) uint32_t *rows = room(B, sizeof *rows);
     for (size_t b = 0; b < B; b++) rows[b] = (uint32_t)((7 * b + 3) % N);
     float *X_ = blank(B * D * 4), *Q_ = blank(B * L * 4), *G_ = blank(D * L * 4);
@@ -123,8 +122,7 @@ static void check_network(const fopo_network *net) {
   size_t D = net->width[0], L = net->width[net->layers];
   size_t n = fopo_network_params(net), units = fopo_network_units(net);
   FREED(free)
-  float *X = normals(B * D, 1, 1),
-        *theta = normals(n, 0.3, 2), *V = normals(B * L, 1, 3);
+  float *X = normals(B * D, 1, 1), *theta = normals(n, 0.3, 2), *V = normals(B * L, 1, 3);
   FREED(free) float *Q = room(B * L, 4), *G = room(n, 4), *hidden = room(B * units, 4);
   float *delta = room(B * units, 4), *Q_ = blank(B * L * 4), *G_ = blank(n * 4);
   float *hidden_ = blank(B * units * 4), *delta_ = blank(B * units * 4);
@@ -1564,8 +1562,7 @@ TEST(test_start_batch) {
     size_t B = some[k / 3][0], D = some[k / 3][1], L = some[k / 3][2], N = 300, ld = D + 3;
     size_t skipped = k % 3 == 2 ? B / 3 : 0, first = 41;
     FREED(free)
-    float *contexts = normals(N * ld, 1, 3),
-          *theta = normals(D * L, 1 / sqrt((double)D), 4);
+    float *contexts = normals(N * ld, 1, 3), *theta = normals(D * L, 1 / sqrt((double)D), 4);
     float *X = room(B * D, 4), *Q = room(B * L, 4), *X_ = blank(B * D * 4), *Q_ = blank(B * L * 4);
     uint32_t *order = room(N, 4), *rows_;
     for (size_t i = 0; i < N; i++) order[i] = (uint32_t)(i * 7 % N);

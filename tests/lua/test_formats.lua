@@ -103,8 +103,8 @@ function TestFormats:test_advice_names_formats_that_exist()
   for name in pairs(names_of(native.logs_formats())) do known[name] = true end
   local found = 0
   local files <close> = assert(io.popen(
-    "find src/data src/bind lua README.md -type f \\( -name '*.[ch]' -o -name '*.def' -o -name '*.lua' "
-    .. "-o -name '*.md' \\)"))
+    "find src/data src/bind lua README.md -type f \\( -name '*.[ch]' -o -name '*.def' "
+    .. "-o -name '*.lua' -o -name '*.md' \\)"))
   for path in files:lines() do
     local f <close> = assert(io.open(path))
     for name in f:read("a"):gmatch('format%s*=%s*"?%s*"?\\?"?([%l%d_]+)\\?"') do

@@ -19,8 +19,8 @@ static void root(void **state) {
   fopo_device_batch batch = {.B = 1, .S = 2, .P = 2, .L = 1, .rows = &row, .Q = &q};
   fopo_estimate e = {.objective = FOPO_OBJECTIVE_ROOT_REWARD, .V = &V, .stats = stats};
   assert_int_equal(fopo_device_cpu_open(&d), FOPO_OK);
-  assert_int_equal(
-      d->ops->snis(d, &e, &(fopo_samples){ids, logq, r}, &items, INFINITY, &batch), FOPO_OK);
+  assert_int_equal(d->ops->snis(d, &e, &(fopo_samples){ids, logq, r}, &items, INFINITY, &batch),
+                   FOPO_OK);
   assert_float_equal(stats[FOPO_STAT_REWARD], sqrt(0.5), 1e-6);
   assert_float_equal(V, 0.5 / (2 * sqrt(0.5)), 1e-6);
   assert_string_equal(fopo_objective_rows[FOPO_OBJECTIVE_ROOT_REWARD].name, "root_reward");
