@@ -31,7 +31,8 @@
 
 enum { FOPO_PREFILTER_GROUP = 16 }; /* rows that are packed together */
 
-/* How numbers are rounded and laid out; shapes are in kernels/prefilter.c and prefilter_units.h. */
+/* How numbers are rounded and laid out: prefilter_tiles.h, prefilter_units.h, and in plain C
+ * tests/c/prefilter_portable.h. */
 typedef enum {
   FOPO_PACKED_TILES,    /* bfloat16, in the tiles of AMX */
   FOPO_PACKED_BFLOAT16, /* in units of two columns */
@@ -80,8 +81,5 @@ typedef struct fopo_prefilter {
 static inline size_t fopo_prefilter_rows(size_t count) {
   return (count + FOPO_PREFILTER_GROUP - 1) / FOPO_PREFILTER_GROUP * FOPO_PREFILTER_GROUP;
 }
-
-/* In plain C: for tests. It is slower than scoring in float32. */
-const fopo_prefilter *fopo_prefilter_portable(fopo_packed kind);
 
 #endif

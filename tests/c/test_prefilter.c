@@ -8,6 +8,7 @@
 #include "core/threads.h"
 #include "kernels/kernels.h"
 #include "mips/index.h"
+#include "prefilter_portable.h"
 #include "recoded.h"
 
 FREED_BY(fopo_index_free, fopo_index)
@@ -144,7 +145,7 @@ static void check_all_scales(const fopo_prefilter *s) {
 
 TEST(definitions_keep_the_bound) {
   for (int kind = 0; kind < FOPO_PACKED_KINDS; kind++) {
-    check_all_scales(fopo_prefilter_portable((fopo_packed)kind));
+    check_all_scales(prefilter_portable((fopo_packed)kind));
   }
 }
 
@@ -167,7 +168,7 @@ TEST(longest_rows_do_not_overflow) { each_prefilter(check_longest); }
 
 /* Packing to the bit; the rows that pass are those whose own score is at least the floor. */
 static void check_definition(const fopo_prefilter *s) {
-  const fopo_prefilter *plain = fopo_prefilter_portable(s->kind);
+  const fopo_prefilter *plain = prefilter_portable(s->kind);
   uint32_t ids[ROWS];
   for (uint32_t i = 0; i < ROWS; i++) ids[i] = (i * 37 + 11) % ROWS;
   for (size_t d = 0; d < DIMS; d++) {
@@ -298,7 +299,7 @@ static fopo_matrix world(size_t P, size_t L, shape s) {
 
 /* The fastest prefilter of a kind that this CPU can run; the definition if there is no other. */
 static const fopo_prefilter *best_of(fopo_packed kind) {
-  const fopo_prefilter *best = fopo_prefilter_portable(kind), *recoded = recoded_avxvnni();
+  const fopo_prefilter *best = prefilter_portable(kind), *recoded = recoded_avxvnni();
   const char *name;
   if (recoded != NULL && recoded->kind == kind) best = recoded;
   for (size_t i = 0; (name = fopo_kernels_name(i)) != NULL; i++) {
@@ -314,7 +315,7 @@ static void each_kind(void (*test)(int slow)) {
   const fopo_kernels *kernels = fopo_kernels_get();
   for (int kind = 0; kind < FOPO_PACKED_KINDS; kind++) {
     fopo_prefilter prefilter = *best_of((fopo_packed)kind);
-    int slow = prefilter.pack == fopo_prefilter_portable((fopo_packed)kind)->pack;
+    int slow = prefilter.pack == prefilter_portable((fopo_packed)kind)->pack;
     prefilter.pays_from = 3;
     use_prefilter(kernels, &prefilter);
     test(slow);

@@ -1,9 +1,12 @@
-/* The prefilters in plain C: the definitions that instruction sets are tested against. */
-#include "kernels/prefilter.h"
+/* The prefilters in plain C: the definitions that instruction sets are tested against. They are
+ * slower than scoring in float32, so the program has none of them. */
+#ifndef FOPO_TESTS_PREFILTER_PORTABLE_H
+#define FOPO_TESTS_PREFILTER_PORTABLE_H
 
 #include <string.h>
 
 #include "kernels/kernels.h"
+#include "kernels/prefilter.h"
 #include "kernels/prefilter_tiles.h"
 #include "kernels/prefilter_units.h"
 
@@ -138,7 +141,7 @@ FOPO_UNIT_FUNCTIONS(bfloat16, FOPO_PACKED_BFLOAT16, select_of_units)
 FOPO_UNIT_FUNCTIONS(int16, FOPO_PACKED_INT16, select_of_units)
 FOPO_UNIT_FUNCTIONS(int8, FOPO_PACKED_INT8, select_of_units)
 
-const fopo_prefilter *fopo_prefilter_portable(fopo_packed kind) {
+static const fopo_prefilter *prefilter_portable(fopo_packed kind) {
   static const fopo_prefilter prefilters[FOPO_PACKED_KINDS] = {
       {FOPO_PACKED_TILES, SIZE_MAX, 3, fopo_tile_row_bytes, fopo_tile_row_bytes,
        fopo_bfloat16_rounding, fopo_bfloat16_most_rounding, pack_tiles, pack_query_tiles,
@@ -148,3 +151,5 @@ const fopo_prefilter *fopo_prefilter_portable(fopo_packed kind) {
       FOPO_UNIT_MEMBERS(int8, FOPO_PACKED_INT8, SIZE_MAX)};
   return &prefilters[kind];
 }
+
+#endif
