@@ -4,7 +4,6 @@
 
 #include "bind/families.h"
 #include "comm/comm.h"
-#include "ranks/dataset.h"
 #include "ranks/read.h"
 
 static void dataset_done(bind_object *o) { fopo_dataset_free(((bind_dataset *)o)->dataset); }

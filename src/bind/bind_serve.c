@@ -3,7 +3,7 @@
 #include "core/memory.h"
 #include "core/sort.h"
 #include "data/histories.h"
-#include "data/lookup.h"
+#include "data/names.h"
 #include "data/read/stream.h"
 #include "policy/recommend.h"
 

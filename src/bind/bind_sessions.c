@@ -3,7 +3,7 @@
 #include "bind/families.h"
 #include "contexts/contexts.h"
 #include "data/embed.h"
-#include "ranks/gather.h"
+#include "ranks/shared.h"
 
 static void sessions_done(bind_object *o) { fopo_sessions_done(&((bind_sessions *)o)->sessions); }
 

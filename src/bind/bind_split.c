@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "bind/families.h"
-#include "data/date.h"
 #include "data/merge.h"
+#include "data/number.h"
 #include "ranks/split.h"
 
 /* Where a split puts its results on the stack: train, valid, test. */

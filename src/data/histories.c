@@ -3,7 +3,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/threads.h"
-#include "data/lookup.h"
+#include "data/names.h"
 
 int fopo_histories_from(fopo_sessions *s, const uint32_t *user, const uint32_t *item, size_t n,
                         size_t users, size_t P) {

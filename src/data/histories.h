@@ -7,7 +7,7 @@
 #include "data/sessions.h"
 
 /* Row i of s->X: the columns of row rows[i] of m. place [m->cols]: column j is item place[j] of P,
- * or none if that is FOPO_NO_NAME (data/lookup.h); NULL: m has P columns, which are the items.
+ * or none if that is FOPO_NO_NAME (data/names.h); NULL: m has P columns, which are the items.
  * *unknown: entries left out for that. s->users are the rows. */
 int fopo_histories_of(fopo_sessions *s, size_t *unknown, const fopo_csr *m, const uint32_t *rows,
                       size_t n, const uint32_t *place, size_t P);

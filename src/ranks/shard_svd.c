@@ -23,8 +23,8 @@
 #include "core/status.h"
 #include "core/threads.h"
 #include "data/histories.h"
-#include "ranks/gather.h"
 #include "ranks/shard.h"
+#include "ranks/shared.h"
 
 /* ---- the interactions by columns ---- */
 

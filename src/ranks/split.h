@@ -1,4 +1,4 @@
-/* Splits of a dataset that is shared out to the ranks (ranks/dataset.h): each makes the sessions of
+/* Splits of a dataset that is shared out to the ranks (ranks/read.h): each makes the sessions of
  * its own users, which then go to the rank that has their place in the part. No rank has them all.
  */
 #ifndef FOPO_RANKS_SPLIT_H

@@ -4,7 +4,6 @@
 #include "datasets.h"
 #include "folder.h"
 #include "ranks.h"
-#include "ranks/dataset.h"
 #include "ranks/read.h"
 
 /* The first rank writes, and all have the file afterwards. */

@@ -12,8 +12,7 @@
 #include "plan/mass.h"
 #include "policy/softmax.h"
 #include "ranks.h"
-#include "ranks/dataset.h"
-#include "ranks/gather.h"
+#include "ranks/read.h"
 #include "ranks/shared.h"
 #include "ranks/split.h"
 

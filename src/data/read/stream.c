@@ -12,7 +12,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "data/histories.h"
-#include "data/lookup.h"
+#include "data/names.h"
 #include "data/read/table.h"
 
 /* A set of hashes, open addressing; 0 stands for a free slot. */

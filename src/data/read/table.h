@@ -13,7 +13,6 @@
 
 #include <string.h>
 
-#include "data/date.h"
 #include "data/ids.h"
 #include "data/number.h"
 #include "data/pairs.h"
