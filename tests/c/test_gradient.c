@@ -303,8 +303,9 @@ TEST_WITH(test_memory_refused, no_leak) {
     fopo_gradient *g = NULL;
     fopo_memory_fail_after(n, 0);
     status = fopo_gradient_new(&g, &options);
-    if (status == FOPO_OK)
+    if (status == FOPO_OK) {
       status = fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(w.contexts), &w.reward);
+    }
     for (int i = 0; i < 2 && status == FOPO_OK; i++) {
       status = compute_gradient(g, (fopo_matrix){0}, &stats, w.rows, 4, (fopo_draw_key){1, 1});
     }

@@ -415,8 +415,9 @@ static void check_head(const world *w, size_t H, fopo_products products, int dra
   float zeros[P] = {0}, r[P], *V = room(B * L, 4), *logq = room(B * P, 4), *tail_r = room(B * P, 4);
   float stats[B * FOPO_STATS], weight[3 * B], gain[3 * B];
   uint32_t action[3 * B];
-  for (size_t i = 0; i < P; i++)
+  for (size_t i = 0; i < P; i++) {
     order[i] = (uint32_t)((i * 37 + 11) % P), place[order[i]] = (uint32_t)i;
+  }
   for (size_t n = 0; n < 3 * B; n++) {
     action[n] = (uint32_t)((n * 61 + 5) % P);
     weight[n] = 0.5f, gain[n] = 2.0f + (float)(n % 3);
