@@ -215,9 +215,9 @@ static void run(lua_State *L, bind_gradient *g, int function) {
 /* Pushes the items' gradient of the last batch: ids [1, n] and rows [n, L]. */
 static void push_items_gradient(lua_State *L, const bind_gradient *g, size_t dim) {
   fopo_device *d = ((bind_device *)g->object.keeps[BOUND]->keeps[BIND_DEVICE])->device;
-  size_t n = fopo_gradient_items(g->gradient).n;
+  size_t n = fopo_gradient_of(g->gradient, FOPO_BLOCK_ITEMS).n;
   bind_array *ids = bind_array_new(L, 1, 1, n), *rows = bind_array_new(L, 0, n, dim);
-  fopo_item_gradient items = fopo_gradient_items(g->gradient);
+  fopo_item_gradient items = fopo_gradient_of(g->gradient, FOPO_BLOCK_ITEMS);
   if (items.n != n) { /* a finaliser has used the gradient */
     bind_refuse(L, "a finaliser used the gradient while its results were copied; compute it again");
   }
@@ -267,7 +267,7 @@ static int compute(lua_State *L) {
   fopo_gradient_stats stats;
   bind_check(L, fopo_gradient_finish(g->gradient, bind_matrix(G), &stats));
   fopo_gradient_commit(g->gradient, rows, B, &stats);
-  int train = fopo_gradient_items(g->gradient).rows != NULL, last = lua_gettop(L);
+  int train = fopo_gradient_of(g->gradient, FOPO_BLOCK_ITEMS).rows != NULL, last = lua_gettop(L);
   if (train) push_items_gradient(L, g, dim);
   lua_pushvalue(L, result);
   lua_createtable(L, 0, 8);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bind/families.h"
+#include "device/arrays.h"
 
 /* ---- devices ---- */
 
@@ -99,7 +100,7 @@ void bind_optim_on(bind_optim *o, bind_object *device) {
 /* Adds the options that adam and sgd share, and pushes the optimiser. */
 static int new_optim(lua_State *L, fopo_optim_options options) {
   options.lr = bind_option_number(L, 1, "lr");
-  options.items_lr = bind_option_number_or(L, 1, "items_lr", 0.0);
+  options.block_lr[FOPO_BLOCK_ITEMS] = bind_option_number_or(L, 1, "items_lr", 0.0);
   options.weight_decay = bind_option_number(L, 1, "weight_decay");
   options.decoupled = bind_option_boolean(L, 1, "decoupled");
   options.clip = bind_option_number_or(L, 1, "clip", 0.0);
@@ -127,29 +128,12 @@ static int optim_sgd(lua_State *L) {
   return new_optim(L, o);
 }
 
-/* One step: copies theta [n] and G [n] to the device, makes the step there, copies theta back. */
-static int step_there(fopo_optim *o, fopo_device *d, float *theta, const float *G, size_t n,
-                      double norm) {
-  void *there = NULL, *gradient = NULL;
-  int status = d->ops->alloc(d, &there, n * sizeof *theta);
-  if (status == FOPO_OK) status = d->ops->alloc(d, &gradient, n * sizeof *G);
-  if (status == FOPO_OK) status = d->ops->put(d, there, theta, n * sizeof *theta);
-  if (status == FOPO_OK) status = d->ops->put(d, gradient, G, n * sizeof *G);
-  if (status == FOPO_OK) {
-    status = fopo_optim_step(o, d, there, gradient, n, (fopo_optim_norm){.norm = norm});
-  }
-  if (status == FOPO_OK) status = d->ops->get(d, theta, there, n * sizeof *theta);
-  if (gradient) d->ops->release(d, gradient);
-  if (there) d->ops->release(d, there);
-  return status;
-}
-
 /* Checks the gradient of the items: ids ascending, a row for each. */
 static int check_items(const bind_policy *pi, const bind_array *ids, const bind_array *rows) {
   fopo_matrix items = pi->policy.items;
   const uint32_t *id = ids->data;
   size_t n = ids->rows * ids->cols;
-  if (!pi->policy.train_items) {
+  if (!pi->policy.learns[FOPO_BLOCK_ITEMS]) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "the items of this policy are fixed; give pi and G alone");
   }
   if (rows->rows != n || rows->cols != items.cols) {
@@ -167,24 +151,24 @@ static int check_items(const bind_policy *pi, const bind_array *ids, const bind_
   return fopo_matrix_finite(bind_matrix(rows), "the items' gradient");
 }
 
-/* The same for the items of `ids`. */
-static int step_items_there(fopo_optim *o, fopo_device *d, fopo_matrix items, const uint32_t *ids,
-                            const float *rows, size_t n, double norm) {
-  size_t bytes = items.rows * items.cols * sizeof *items.x;
+/* Moves a block on the device: its values x go there and come back. ids NULL: a dense gradient. */
+static int step_there(fopo_optim *o, fopo_block block, fopo_matrix x, const uint32_t *ids,
+                      const float *rows, size_t n, double norm) {
+  fopo_device *d = o->device;
+  size_t bytes = x.rows * x.cols * sizeof *x.x;
   void *there = NULL, *their_ids = NULL, *their_rows = NULL;
-  int status = d->ops->share(d, &there, items.x, bytes);
-  if (status == FOPO_OK) status = d->ops->share(d, &their_ids, ids, n * sizeof *ids);
-  if (status == FOPO_OK) {
-    status = d->ops->share(d, &their_rows, rows, n * items.cols * sizeof *rows);
+  int status = d->ops->share(d, &there, x.x, bytes);
+  if (status == FOPO_OK && ids != NULL) {
+    status = d->ops->share(d, &their_ids, ids, n * sizeof *ids);
   }
+  if (status == FOPO_OK) status = d->ops->share(d, &their_rows, rows, n * x.cols * sizeof *rows);
   fopo_item_gradient G = {.rows = their_rows, .ids = their_ids, .n = n};
   if (status == FOPO_OK) {
-    status = fopo_optim_step_items(o, d, there, items.rows, items.cols, &G, norm);
+    status = fopo_optim_step(o, block, there, &G, (fopo_optim_norm){.norm = norm});
   }
-  if (status == FOPO_OK) status = d->ops->get(d, items.x, there, bytes);
-  if (their_rows) d->ops->release(d, their_rows);
-  if (their_ids) d->ops->release(d, their_ids);
-  if (there) d->ops->release(d, there);
+  if (status == FOPO_OK) status = d->ops->get(d, x.x, there, bytes);
+  void *const blocks[] = {their_rows, their_ids, there};
+  fopo_release_all(d, blocks, sizeof blocks / sizeof *blocks);
   return status;
 }
 
@@ -218,21 +202,25 @@ static int step(lua_State *L) {
   bind_optim_on(o, &cpu->object);
   fopo_device *d = ((bind_device *)o->object.keeps[0])->device;
   fopo_matrix items = pi->policy.items;
-  size_t n = theta.rows * theta.cols;
+  fopo_optim *own = &o->optim;
   double norm = norm_of(G, rows);
-  bind_check(L, fopo_optim_prepare(&o->optim, d, n, with_items ? items.rows : 0, items.cols));
-  bind_check(L, step_there(&o->optim, d, theta.x, G->data, n, norm));
-  if (!with_items) return 0;
-  bind_check(
-      L, step_items_there(&o->optim, d, items, ids->data, rows->data, ids->rows * ids->cols, norm));
-  pi->policy.version++;
+  fopo_block_shape shapes[FOPO_BLOCKS] = {[FOPO_BLOCK_THETA] = {theta.rows, theta.cols, 0}};
+  if (with_items) shapes[FOPO_BLOCK_ITEMS] = fopo_policy_shape(&pi->policy, FOPO_BLOCK_ITEMS);
+  bind_check(L, fopo_optim_prepare(own, d, shapes));
+  bind_check(L, step_there(own, FOPO_BLOCK_THETA, theta, NULL, G->data, theta.rows, norm));
+  if (with_items) {
+    bind_check(L, step_there(own, FOPO_BLOCK_ITEMS, items, ids->data, rows->data,
+                             ids->rows * ids->cols, norm));
+    pi->policy.version++;
+  }
+  own->t++;
   return 0;
 }
 
 static double *number_of(bind_object *o, const char *name) {
   fopo_optim_options *p = &((bind_optim *)o)->optim.options;
   if (strcmp(name, "lr") == 0) return &p->lr;
-  if (strcmp(name, "items_lr") == 0) return &p->items_lr;
+  if (strcmp(name, "items_lr") == 0) return &p->block_lr[FOPO_BLOCK_ITEMS];
   if (strcmp(name, "weight_decay") == 0) return &p->weight_decay;
   if (strcmp(name, "clip") == 0) return &p->clip;
   if (p->kind == FOPO_OPTIM_SGD) return strcmp(name, "momentum") == 0 ? &p->momentum : NULL;

@@ -73,7 +73,7 @@ static bind_policy *begin(lua_State *L, int items_at) {
   lua_setiuservalue(L, -2, 1 + INITIAL);
   bind_keep(&pi->object, ITEMS, &bind_array_items(L, own_at, "items")->object);
   bind_keep(&pi->object, INITIAL, &bind_array_items(L, items_at, "items")->object);
-  pi->policy.train_items = train;
+  pi->policy.learns[FOPO_BLOCK_ITEMS] = train;
   pi->encoder = fopo_encoders[bind_has(L, 1, "contexts")
                                   ? bind_option_choice(L, 1, "contexts", fopo_encoder_names)
                                   : 0];
@@ -110,11 +110,11 @@ static int policy_linear(lua_State *L) {
   size_t D = context_dim(L, bind_array_items(L, items_at, "items")->cols);
 
   bind_policy *pi = begin(L, items_at);
-  int train = pi->policy.train_items;
+  int train = pi->policy.learns[FOPO_BLOCK_ITEMS];
   bind_check(L, fopo_policy_init_linear(&pi->policy, items_of(pi), D,
                                         start == 0 ? FOPO_THETA_IDENTITY : FOPO_THETA_RANDOM,
                                         (float)temperature, seed));
-  pi->policy.train_items = train;
+  pi->policy.learns[FOPO_BLOCK_ITEMS] = train;
   set_shard(pi);
   halve(L, pi);
   if (given) bind_check(L, put_theta(pi, bind_array_numbers(L, theta_at, "theta")));
@@ -153,10 +153,10 @@ static int policy_mlp(lua_State *L) {
   fopo_network net = network_option(L, context_dim(L, dim), dim);
 
   bind_policy *pi = begin(L, items_at);
-  int train = pi->policy.train_items;
+  int train = pi->policy.learns[FOPO_BLOCK_ITEMS];
   bind_check(L,
              fopo_policy_init_network(&pi->policy, items_of(pi), &net, (float)temperature, seed));
-  pi->policy.train_items = train;
+  pi->policy.learns[FOPO_BLOCK_ITEMS] = train;
   set_shard(pi);
   halve(L, pi);
   return 1;
@@ -299,7 +299,7 @@ static int set_items(lua_State *L) {
   bind_policy *pi = get_policy(L, 1);
   bind_array *a = bind_array_numbers(L, 2, "items");
   fopo_matrix own = pi->policy.items;
-  if (!pi->policy.train_items) {
+  if (!pi->policy.learns[FOPO_BLOCK_ITEMS]) {
     return bind_refuse(L, "the items of this policy are fixed; make it with "
                           "train_items = true, or make another from other items");
   }
@@ -362,7 +362,7 @@ static int field_contexts(lua_State *L, bind_object *o) {
 }
 
 static int field_train_items(lua_State *L, bind_object *o) {
-  return bind_return_boolean(L, policy_of(o)->train_items);
+  return bind_return_boolean(L, policy_of(o)->learns[FOPO_BLOCK_ITEMS]);
 }
 
 static int field_rows(lua_State *L, bind_object *o) {

@@ -23,7 +23,7 @@ static int works_at_once(const fopo_batch *b) {
   const fopo_estimator *e = b->options->estimator;
   return data->device->ops->snis_drawn != NULL && (e->needs & FOPO_WORKS_AT_ONCE) &&
          b->plan->listed == 0 && data->L <= FOPO_AT_ONCE && b->S <= FOPO_AT_ONCE_DRAWS &&
-         fopo_reward_is_sparse(b->reward) && !data->train_items &&
+         fopo_reward_is_sparse(b->reward) && !data->learns_items &&
          fopo_parts_is_alone(data->parts) && data->parts->shared == NULL &&
          b->fault == FOPO_FAULT_NONE;
 }
@@ -277,7 +277,7 @@ static int absorb(fopo_batch *b) {
     if (status == FOPO_OK && !b->outer_due) status = add_gradient(b);
     if (status == FOPO_OK && !fopo_batch_is_whole(b)) status = add_stats(b);
   }
-  if (status == FOPO_OK && b->data->train_items) status = add_items(b);
+  if (status == FOPO_OK && b->data->learns_items) status = add_items(b);
   if (status == FOPO_OK) b->done = end;
   b->seconds[FOPO_PHASE_GRADIENT] += fopo_clock() - start;
   return status;
@@ -363,7 +363,7 @@ int fopo_batch_finish(fopo_batch *b, fopo_matrix G, fopo_gradient_stats *stats) 
 
 int fopo_batch_finish_async(fopo_batch *b, fopo_totals *totals, double seconds[FOPO_PHASES]) {
   const fopo_binding *data = b->data;
-  assert(b->stage == FOPO_STAGE_READY && b->done == b->B && !data->train_items);
+  assert(b->stage == FOPO_STAGE_READY && b->done == b->B && !data->learns_items);
   b->stage = FOPO_STAGE_IDLE;
   for (int i = 0; i < FOPO_PHASES; i++) seconds[i] += b->seconds[i];
   fopo_device *d = data->device;

@@ -141,5 +141,5 @@ int fopo_batch_reserve(fopo_batch *b) {
   if (status == FOPO_OK) {
     status = fopo_parts_reserve(b->data->parts, b->data->device, b->part_size, b->data->L);
   }
-  return status == FOPO_OK && b->data->train_items ? reserve_items(b, draws) : status;
+  return status == FOPO_OK && b->data->learns_items ? reserve_items(b, draws) : status;
 }

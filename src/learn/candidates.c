@@ -26,7 +26,7 @@ size_t fopo_candidates_pieces(const fopo_candidates *c, const uint32_t *rows, si
                               size_t part) {
   const fopo_binding *data = c->data;
   size_t n = c->plan->n < B ? c->plan->n : B;
-  if (n == 0 || !c->plan->by_graph || !data->device->ops->asynchronous || data->train_items) {
+  if (n == 0 || !c->plan->by_graph || !data->device->ops->asynchronous || data->learns_items) {
     return 1;
   }
   size_t pieces = fopo_plan_searches(c->planner, rows, n) * part / B / LEAST_PIECE;
@@ -201,7 +201,7 @@ static int put_scores(fopo_candidates *c, const fopo_candidate_sets *sets, const
                       size_t n) {
   const fopo_binding *data = c->data;
   fopo_device *d = data->device;
-  if (!fopo_proposal_keeps(&c->plan->q) && !data->train_items) {
+  if (!fopo_proposal_keeps(&c->plan->q) && !data->learns_items) {
     return d->ops->put(d, sets->scores, c->host.scores, n * sets->k * sizeof *sets->scores);
   }
   fopo_device_batch batch = piece->device;

@@ -89,7 +89,7 @@ static fopo_plan_request request_of(fopo_gradient *g) {
                              .head = o->head,
                              .products = (fopo_products)o->products,
                              /* listed, unless their rewards are sparse and they do not move */
-                             .lists_head = g->data.train_items || !g->sparse};
+                             .lists_head = g->data.learns_items || !g->sparse};
 }
 
 fopo_index *fopo_gradient_index(const fopo_gradient *g) {
@@ -166,7 +166,8 @@ static int check_shared(const fopo_device *device) {
 /* Whether a device with memory of its own searches the candidates in the order of their norms. */
 static int is_searched_by_norm(const fopo_proposal *q, const fopo_policy *pi) {
   return q->index != NULL && strcmp(fopo_index_about(q->index).kind, "norm") == 0 &&
-         q->k <= FOPO_TOPK_MOST && !pi->train_items && fopo_index_over(q->index, pi->items);
+         q->k <= FOPO_TOPK_MOST && !pi->learns[FOPO_BLOCK_ITEMS] &&
+         fopo_index_over(q->index, pi->items);
 }
 
 /* What the device must hold at least: the data, and the order of the items by norm with the copy
@@ -187,7 +188,7 @@ static uint64_t bytes_on_device(const fopo_gradient *g, const fopo_binding_sourc
 /* Whether the device can hold and use the data. */
 static int check_source(const fopo_gradient *g, const fopo_binding_source *from) {
   const fopo_policy *pi = from->policy;
-  if (pi->train_items && pi->items.ld != pi->items.cols) {
+  if (pi->learns[FOPO_BLOCK_ITEMS] && pi->items.ld != pi->items.cols) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "items that are trained must lie row behind row");
   }
   int status = from->contexts.shared != NULL ? check_shared(from->device) : FOPO_OK;
@@ -336,8 +337,6 @@ int fopo_gradient_finish_async(fopo_gradient *g, fopo_totals *totals, double sec
   return fopo_batch_finish_async(&g->batch, totals, seconds);
 }
 
-float *fopo_gradient_result(fopo_gradient *g) { return g->batch.arrays.G; }
-
 fopo_work fopo_gradient_work(const fopo_gradient *g) {
   const fopo_candidates *c = &g->batch.candidates;
   const fopo_plan *plan = &g->planner.plan;
@@ -389,8 +388,13 @@ uint64_t fopo_gradient_kept_bytes(const fopo_gradient *g) {
   return q != NULL && fopo_proposal_keeps(q) ? fopo_candidate_cache_bytes(g->data.N, q->k) : 0;
 }
 
-/* ---- items that are learnt ---- */
+/* ---- blocks of parameters ---- */
 
-fopo_item_gradient fopo_gradient_items(const fopo_gradient *g) { return g->batch.items.sum; }
+fopo_item_gradient fopo_gradient_of(const fopo_gradient *g, fopo_block block) {
+  if (block == FOPO_BLOCK_ITEMS) return g->batch.items.sum;
+  return (fopo_item_gradient){.rows = g->batch.arrays.G};
+}
 
-float *fopo_gradient_device_items(fopo_gradient *g) { return g->data.device_items.x; }
+float *fopo_gradient_values(fopo_gradient *g, fopo_block block) {
+  return block == FOPO_BLOCK_ITEMS ? g->data.device_items.x : (float *)g->batch.theta;
+}

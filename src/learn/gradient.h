@@ -100,10 +100,9 @@ void fopo_gradient_spread(fopo_gradient *g, int on);
 int fopo_gradient_estimate(fopo_gradient *g, fopo_drawn *drawn);
 void fopo_gradient_abandon(fopo_gradient *g); /* forgets a batch that was begun */
 
-/* The gradient, of the shape of theta, stays on the device (fopo_gradient_result) and is copied to
+/* The gradient, of the shape of theta, stays on the device (fopo_gradient_of) and is copied to
  * G if G.x is not NULL. */
 int fopo_gradient_finish(fopo_gradient *g, fopo_matrix G, fopo_gradient_stats *stats);
-float *fopo_gradient_result(fopo_gradient *g); /* device, of the shape of theta */
 
 /* Instead of finish, if the device has totals and items are fixed: statistics and norm go to
  * *totals on the device, and the host waits for nothing; seconds are added to `seconds`. */
@@ -143,11 +142,13 @@ int fopo_gradient_attach_cache(fopo_gradient *g, fopo_candidate_cache *cache);
 /* Bytes that the cached candidates of the bound contexts take; 0 if none are kept. */
 uint64_t fopo_gradient_kept_bytes(const fopo_gradient *g);
 
-/* ---- items that are learnt ---- */
+/* ---- blocks of parameters (policy/blocks.h) ---- */
 
-/* The items' gradient of the batch just finished, on the device until the next one begins; {0} if
- * items are fixed. */
-fopo_item_gradient fopo_gradient_items(const fopo_gradient *g);
-float *fopo_gradient_device_items(fopo_gradient *g); /* the device's items [P, L], to be moved */
+/* The gradient of a block by the batch just finished, on the device until the next one begins; that
+ * of items that are fixed is {0}. */
+fopo_item_gradient fopo_gradient_of(const fopo_gradient *g, fopo_block block);
+
+/* The values of a block on the device, to be moved: the items, or the theta of the last batch. */
+float *fopo_gradient_values(fopo_gradient *g, fopo_block block);
 
 #endif

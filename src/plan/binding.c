@@ -25,12 +25,12 @@ int fopo_binding_holds(const fopo_binding *b, const fopo_binding_source *s) {
          b->parts->shared == s->contexts.shared && b->n_theta == pi->theta.rows * pi->theta.cols &&
          b->units == pi->units && same_view(b->items, pi->items) && same_rows(b->rows, pi->rows) &&
          b->N == s->contexts.n && same_view(b->contexts, s->contexts.x) &&
-         same_rewards(&b->rewarded, &s->rewarded) && b->train_items == pi->train_items;
+         same_rewards(&b->rewarded, &s->rewarded) && b->learns_items == pi->learns[FOPO_BLOCK_ITEMS];
 }
 
 int fopo_binding_renew(fopo_binding *b, const fopo_policy *pi) {
   b->policy = pi;
-  if (!b->train_items || b->device_items.x == b->items.x) return FOPO_OK;
+  if (!b->learns_items || b->device_items.x == b->items.x) return FOPO_OK;
   return b->device->ops->put(b->device, b->device_items.x, b->items.x,
                              b->P * b->L * sizeof *b->items.x);
 }
@@ -134,7 +134,7 @@ int fopo_binding_init(fopo_binding *b, const fopo_binding_source *s) {
                       .L = pi->items.cols,
                       .n_theta = pi->theta.rows * pi->theta.cols,
                       .units = pi->units,
-                      .train_items = pi->train_items,
+                      .learns_items = pi->learns[FOPO_BLOCK_ITEMS],
                       .parts = fopo_alloc(1, sizeof *b->parts),
                       .items = pi->items,
                       .contexts = contexts,

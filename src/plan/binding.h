@@ -21,7 +21,7 @@ typedef struct {
   size_t N, P, D, L; /* contexts, items, features of a context, dimension of an item */
   size_t n_theta;    /* parameters of theta */
   size_t units;      /* hidden units of a network; 0: the policy is linear */
-  int train_items;   /* the policy's, when it was bound */
+  int learns_items;  /* 1: items are learnt, by the policy that was bound */
   fopo_parts *parts; /* how ranks share the work; its arrays grow while batches are made. Owned */
 
   /* The views on the host that the device's copies were made of. */

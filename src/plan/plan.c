@@ -97,7 +97,7 @@ static int choose_search(fopo_planner *p, fopo_plan *plan) {
   fopo_index_facts facts = fopo_index_about(ix);
   int norm = strcmp(facts.kind, "norm") == 0, exact = strcmp(facts.kind, "exact") == 0;
   plan->by_graph = !norm && !exact;
-  if (plan->by_graph || data->train_items || plan->q.k > FOPO_TOPK_MOST ||
+  if (plan->by_graph || data->learns_items || plan->q.k > FOPO_TOPK_MOST ||
       !fopo_index_over(ix, data->items)) {
     return FOPO_OK;
   }

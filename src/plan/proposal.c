@@ -94,7 +94,7 @@ int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q, con
   if (fopo_proposal_uses_index(q)) {
     status = sets_init(&c, Q.rows, q->k);
     if (status == FOPO_OK) status = search(&c, q, pi, Q);
-    if (status == FOPO_OK && pi->train_items) {
+    if (status == FOPO_OK && pi->learns[FOPO_BLOCK_ITEMS]) {
       /* the index may be older than the items */
       fopo_rows items = fopo_rows_float32(pi->items.x, pi->items.ld);
       status = cpu->ops->scores(cpu, &c, &items, &batch);

@@ -22,9 +22,13 @@ enum { MOST_UNITS = 1 << 20 };
 /* Scale of the random start, as in the authors' code: scores start near 0. */
 static const double random_scale = 0.005;
 
+const char *const fopo_block_names[FOPO_BLOCKS + 1] = {"theta", "items", NULL};
+
 static int begin(fopo_policy *pi, fopo_matrix items, size_t D, float temperature) {
-  *pi = (fopo_policy){
-      .items = items, .temperature = temperature, .rows = fopo_rows_float32(items.x, items.ld)};
+  *pi = (fopo_policy){.items = items,
+                      .temperature = temperature,
+                      .rows = fopo_rows_float32(items.x, items.ld),
+                      .learns = {[FOPO_BLOCK_THETA] = 1}};
   if (items.rows == 0 || items.cols == 0 || items.rows >= UINT32_MAX) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "the items are %zu x %zu; a policy needs 1 to %u items of 1 dimension or more",
@@ -108,7 +112,7 @@ int fopo_policy_init_network(fopo_policy *pi, fopo_matrix items, const fopo_netw
 
 int fopo_policy_halve(fopo_policy *pi, fopo_float type) {
   if (type == FOPO_FLOAT32) return FOPO_OK;
-  if (pi->train_items) {
+  if (pi->learns[FOPO_BLOCK_ITEMS]) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "rows = \"%s\" reads a copy of the items, which would become stale while "
                      "they are learnt; use rows = \"float32\", or train_items = false",
@@ -214,8 +218,7 @@ int fopo_policy_best(uint32_t *ids, float *scores, uint32_t *counts, const fopo_
     fopo_matrix block = fopo_matrix_rows(Q, 0, n);
     status = fopo_policy_queries(block, pi, fopo_matrix_rows(x, first, n));
     if (status == FOPO_OK) {
-      status =
-          fopo_shard_search(ids + first * k, scores + first * k, counts + first, pi->shard, ix,
+      status = fopo_shard_search(ids + first * k, scores + first * k, counts + first, pi->shard, ix,
                                  block, k, 0, 0);
     }
     if (status == FOPO_OK) {

@@ -5,10 +5,11 @@
 #define FOPO_POLICY_POLICY_H
 
 #include "core/matrix.h"
-#include "ranks/shard.h"
 #include "device/network.h"
 #include "kernels/rows.h"
 #include "mips/index.h"
+#include "policy/blocks.h"
+#include "ranks/shard.h"
 
 typedef enum { FOPO_THETA_IDENTITY, FOPO_THETA_RANDOM } fopo_theta_start;
 
@@ -19,7 +20,7 @@ typedef struct {
   fopo_rows rows;    /* beta as draws and scores read it: the items themselves, or `half`; the
                       * exact gradient and reinforce read the items */
   uint16_t *half;    /* [P, rows.ld] a copy in half the bytes; owned; NULL: none */
-  int train_items;   /* 1: trainers write to items (ld == cols then); 0: they are fixed */
+  int learns[FOPO_BLOCKS]; /* 1: trainers write to the block, whose rows lie one behind another */
   uint64_t
       version; /* incremented whenever items change: what was derived from them is then stale */
   fopo_matrix theta; /* linear: [D, L], D features of a context; network: [1, params]. Owned */
@@ -52,6 +53,18 @@ void fopo_policy_done(fopo_policy *pi); /* accepts {0} */
 /* P, the items of the catalogue. */
 static inline size_t fopo_policy_n_items(const fopo_policy *pi) {
   return pi->shard != NULL ? pi->shard->part.P : pi->items.rows;
+}
+
+/* The values of a block, on the host. */
+static inline fopo_matrix fopo_policy_values(const fopo_policy *pi, fopo_block block) {
+  return block == FOPO_BLOCK_ITEMS ? pi->items : pi->theta;
+}
+
+/* The shape of a block; zeros if it is not learnt. */
+static inline fopo_block_shape fopo_policy_shape(const fopo_policy *pi, fopo_block block) {
+  fopo_matrix x = fopo_policy_values(pi, block);
+  if (!pi->learns[block]) return (fopo_block_shape){0};
+  return (fopo_block_shape){x.rows, x.cols, block == FOPO_BLOCK_ITEMS};
 }
 
 /* FOPO_ERR_UNAVAILABLE if the catalogue is dealt out: for `what`, which needs all items here. */

@@ -96,7 +96,7 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
   uint32_t crc = 0;
   size_t n = 0, n_names;
   int status = fopo_matrix_finite(pi->theta, "theta");
-  if (status == FOPO_OK && pi->train_items) status = fopo_matrix_finite(pi->items, "items");
+  if (status == FOPO_OK && pi->learns[FOPO_BLOCK_ITEMS]) status = fopo_matrix_finite(pi->items, "items");
   if (status != FOPO_OK) return status;
 
   a[n++] = fopo_array_text("format", format);
@@ -114,7 +114,7 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
     a[n++] = fopo_array_of("items_shape", FOPO_U64, shape, 1, 2, 1);
     a[n++] = fopo_array_of("items_crc", FOPO_U32, &crc, 0, 1, 1);
   }
-  if (pi->train_items) {
+  if (pi->learns[FOPO_BLOCK_ITEMS]) {
     a[n++] = fopo_array_of("learnt_items", FOPO_F32, pi->items.x, 2, items.rows, items.cols);
   }
   if (status == FOPO_OK) status = describe_names(a + n, &n_names, &fresh, s->names);

@@ -10,6 +10,10 @@ const char fopo_checkpoint_format[] = "fopo trainer 1";
 
 const char *const fopo_checkpoint_optims[] = {"adam", "sgd"};
 
+const fopo_block_members fopo_checkpoint_blocks[FOPO_BLOCKS] = {
+    [FOPO_BLOCK_THETA] = {"theta", "optim_m", "optim_v", NULL},
+    [FOPO_BLOCK_ITEMS] = {"item_values", "items_m", "items_v", "items_t"}};
+
 /* ---- the data ---- */
 
 static uLong add_rows(uLong crc, fopo_matrix m) {
@@ -58,7 +62,7 @@ static uint32_t fingerprint(fopo_trainer *t) {
   if (t->o.policy->shard != NULL) {
     crc = add_dealt(crc, t->o.policy->shard);
   } else {
-    if (!t->o.policy->train_items) crc = add_rows(crc, t->o.policy->items);
+    if (!t->o.policy->learns[FOPO_BLOCK_ITEMS]) crc = add_rows(crc, t->o.policy->items);
     if (t->o.reward->shared == NULL) crc = add_rows(crc, t->o.contexts.x);
   }
   if (t->o.reward->shared != NULL) crc = add_shared(crc, t->o.reward->shared);

@@ -15,6 +15,13 @@ enum {
 extern const char fopo_checkpoint_format[];        /* the member "format" */
 extern const char *const fopo_checkpoint_optims[]; /* names of fopo_optim_kind */
 
+/* The members of a block of parameters: its values and its optimiser's state. */
+typedef struct {
+  const char *values, *m, *v, *updates; /* updates NULL: the block does not move by rows */
+} fopo_block_members;
+
+extern const fopo_block_members fopo_checkpoint_blocks[FOPO_BLOCKS];
+
 /* The numbers that must be the same in the trainer that resumes, with the names of their members.
  */
 typedef struct {

@@ -8,9 +8,8 @@
 
 /* The checked contents of a file; the pointers are into the archive. */
 typedef struct {
-  const float *theta, *m, *v; /* of theta's shape */
-  const float *item_values;   /* [P, L]; NULL: items are fixed */
-  fopo_optim_items items;
+  const float *values[FOPO_BLOCKS]; /* NULL: the block is fixed */
+  fopo_moments of[FOPO_BLOCKS];     /* the optimiser's state, read only */
   uint64_t step, t;
   fopo_stretch record; /* {0} if the file has none, or one of other statistics */
 } state;
@@ -115,46 +114,52 @@ static int check_temperature(fopo_archive *archive, const char *path, const fopo
 }
 
 /* The optimiser's second moments are means of squares. */
-static int check_squares(const float *v, size_t n, const char *path) {
+static int check_squares(const float *v, size_t n, const char *path, const char *name) {
   for (size_t i = 0; i < n; i++) {
     if (v[i] < 0.0f) {
-      return fopo_fail(FOPO_ERR_FORMAT, "%s: optim_v has %g, which no square can be", path,
+      return fopo_fail(FOPO_ERR_FORMAT, "%s: %s has %g, which no square can be", path, name,
                        (double)v[i]);
     }
   }
   return FOPO_OK;
 }
 
-/* Items that are learnt, on both sides or on none. */
-static int need_items(state *s, fopo_archive *archive, const char *path, const fopo_policy *pi,
-                      fopo_optim_kind optim) {
-  size_t P = pi->items.rows, L = pi->items.cols;
-  const float *m = NULL, *v = NULL;
-  int theirs = fopo_archive_find(archive, "item_values") != NULL;
-  if (theirs != pi->train_items) {
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "%s: its items are %s, here they are %s; use the same "
-                     "train_items",
-                     path, theirs ? "trained" : "fixed", theirs ? "fixed" : "trained");
-  }
-  if (!theirs) return FOPO_OK;
-  int status = need_matrix(&s->item_values, archive, path, "item_values", P, L);
-  if (status == FOPO_OK) status = need_matrix(&m, archive, path, "items_m", P, L);
-  if (status == FOPO_OK && optim == FOPO_OPTIM_ADAM) {
-    status = need_matrix(&v, archive, path, "items_v", P, L);
-    if (status == FOPO_OK) status = check_squares(v, P * L, path);
-  }
-  if (status != FOPO_OK) return status;
-  fopo_array *t = fopo_archive_need(archive, path, "items_t", FOPO_U32, 1);
+/* How often each row of a block was updated. */
+static int need_updates(fopo_moments *x, fopo_archive *archive, const char *path,
+                        const char *name) {
+  fopo_array *t = fopo_archive_need(archive, path, name, FOPO_U32, 1);
   if (t == NULL) return FOPO_ERR_FORMAT;
-  if (t->shape[0] != P) {
-    return fopo_fail(FOPO_ERR_FORMAT, "%s: items_t has %zu numbers for %zu items", path,
-                     t->shape[0], P);
+  x->updates = t->data;
+  if (t->shape[0] == x->rows) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_FORMAT, "%s: %s has %zu numbers for %zu items", path, name, t->shape[0],
+                   x->rows);
+}
+
+/* A block that learns on both sides or on none: its values and the optimiser's state. */
+static int need_block(state *s, fopo_archive *archive, const char *path, const fopo_trainer *t,
+                      fopo_block block) {
+  const fopo_block_members *name = &fopo_checkpoint_blocks[block];
+  fopo_block_shape shape = fopo_policy_shape(t->o.policy, block);
+  const float *m = NULL, *v = NULL;
+  int theirs = fopo_archive_find(archive, name->values) != NULL, ours = shape.rows > 0;
+  if (theirs != ours && name->updates != NULL) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "%s: its items are %s, here they are %s; use the same train_items", path,
+                     theirs ? "trained" : "fixed", theirs ? "fixed" : "trained");
   }
-  s->items = (fopo_optim_items){.t = t->data, .P = P, .L = L};
-  memcpy(&s->items.m, &m, sizeof m); /* read only: the type has no const */
-  memcpy(&s->items.v, &v, sizeof v);
-  return FOPO_OK;
+  if (!ours) return FOPO_OK;
+  int status = need_matrix(&s->values[block], archive, path, name->values, shape.rows, shape.cols);
+  if (status == FOPO_OK) status = need_matrix(&m, archive, path, name->m, shape.rows, shape.cols);
+  if (status == FOPO_OK && t->o.optim->options.kind == FOPO_OPTIM_ADAM) {
+    status = need_matrix(&v, archive, path, name->v, shape.rows, shape.cols);
+    if (status == FOPO_OK) status = check_squares(v, shape.rows * shape.cols, path, name->v);
+  }
+  fopo_moments *x = &s->of[block];
+  *x = (fopo_moments){.rows = shape.rows, .cols = shape.cols};
+  memcpy(&x->m, &m, sizeof m); /* read only: the type has no const */
+  memcpy(&x->v, &v, sizeof v);
+  if (status != FOPO_OK || name->updates == NULL) return status;
+  return need_updates(x, archive, path, name->updates);
 }
 
 /* The record that was in hand when the file was written. */
@@ -187,7 +192,6 @@ static int need_record(fopo_stretch *record, fopo_archive *archive, const char *
 
 static int understand(state *s, fopo_archive *archive, const char *path, fopo_trainer *t) {
   fopo_optim_kind optim = t->o.optim->options.kind;
-  size_t rows = t->o.policy->theta.rows, cols = t->o.policy->theta.cols;
   fopo_fixed f = fopo_checkpoint_fixed(t);
   int status = fopo_archive_check(archive, path, "checkpoint");
   if (status != FOPO_OK) return status;
@@ -206,18 +210,14 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
     status = need_text(archive, path, "rows", fopo_float_names[t->o.policy->rows.type],
                        "use a policy of the same rows");
   }
-  if (status == FOPO_OK) status = need_matrix(&s->theta, archive, path, "theta", rows, cols);
-  if (status == FOPO_OK) status = need_items(s, archive, path, t->o.policy, optim);
+  for (int i = 0; i < FOPO_BLOCKS && status == FOPO_OK; i++) {
+    status = need_block(s, archive, path, t, (fopo_block)i);
+  }
   if (status == FOPO_OK) status = check_fixed(archive, path, &f);
   if (status == FOPO_OK) status = check_temperature(archive, path, t->o.policy);
   if (status == FOPO_OK) status = need_steps(&s->step, archive, path, "step");
   if (status == FOPO_OK) status = need_steps(&s->t, archive, path, "optim_t");
   if (status == FOPO_OK) status = need_record(&s->record, archive, path);
-  if (status == FOPO_OK) status = need_matrix(&s->m, archive, path, "optim_m", rows, cols);
-  if (status == FOPO_OK && optim == FOPO_OPTIM_ADAM) {
-    status = need_matrix(&s->v, archive, path, "optim_v", rows, cols);
-    if (status == FOPO_OK) status = check_squares(s->v, t->n_theta, path);
-  }
   const fopo_proposal *q = fopo_gradient_proposal(t->o.gradient);
   if (status == FOPO_OK && q != NULL) {
     status = fopo_candidate_cache_check(&t->cache, t->o.device, archive, path, q,
@@ -226,9 +226,11 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
   return status;
 }
 
-static void set_items(fopo_policy *pi, const float *values) {
-  memcpy(pi->items.x, values, pi->items.rows * pi->items.cols * sizeof *values);
-  pi->version++;
+static void set_values(fopo_policy *pi, fopo_block block, const float *values) {
+  fopo_matrix x = fopo_policy_values(pi, block);
+  if (values == NULL) return;
+  memcpy(x.x, values, x.rows * x.cols * sizeof *values);
+  if (block == FOPO_BLOCK_ITEMS) pi->version++;
 }
 
 /* Takes over the candidate cache; attaching it once makes the gradient show its epsilon. */
@@ -251,15 +253,13 @@ int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive
   int status = fopo_npz_load(&file, path);
   if (status == FOPO_OK) status = understand(&s, &file, path, t);
   if (status == FOPO_OK) {
-    status = fopo_optim_restore(t->o.optim, t->o.device, s.m, s.v, t->n_theta, s.t,
-                                s.item_values != NULL ? &s.items : NULL);
+    status = fopo_optim_restore(t->o.optim, t->o.device, s.of, s.t);
   }
   if (status == FOPO_OK) {
-    memcpy(t->o.policy->theta.x, s.theta, t->n_theta * sizeof *s.theta);
+    for (int i = 0; i < FOPO_BLOCKS; i++) set_values(t->o.policy, (fopo_block)i, s.values[i]);
     t->step = s.step;
     t->record = s.record;
-    if (s.item_values != NULL) set_items(t->o.policy, s.item_values);
-    t->items_reach.bound = INFINITY;
+    t->reach[FOPO_BLOCK_ITEMS].bound = INFINITY;
     status = restore_cache(t, &file);
   }
   if (status == FOPO_OK) status = fopo_trainer_refresh(t);

@@ -15,47 +15,62 @@ enum { OWN = 17 + FOPO_FIXED + FOPO_CANDIDATE_CACHE_ARRAYS };
 
 /* Copies for the file; owned. */
 typedef struct {
-  fopo_matrix m, v;              /* of theta's shape */
-  fopo_optim_items items;        /* {0} if items are fixed */
+  fopo_moments of[FOPO_BLOCKS];  /* on the host; zeros: the block is fixed */
   char names[FOPO_RECORD_NAMES]; /* of the record's numbers */
 } moments;
 
-static int moments_init(moments *x, const fopo_policy *pi) {
-  size_t P = pi->items.rows, L = pi->items.cols;
+static int make_moments(fopo_moments *x, fopo_block_shape shape) {
+  size_t n = shape.rows * shape.cols;
+  int status = FOPO_OK;
+  if (shape.by_rows) {
+    status = fopo_memory_suffices((uint64_t)(2 * n + shape.rows) * sizeof(float), "the checkpoint",
+                                  "close other programs, or train_items = false");
+  }
+  if (status != FOPO_OK) return status;
+  *x = (fopo_moments){.rows = shape.rows,
+                      .cols = shape.cols,
+                      .m = fopo_alloc(n, sizeof *x->m),
+                      .v = fopo_alloc(n, sizeof *x->v)};
+  if (shape.by_rows) x->updates = fopo_alloc(shape.rows, sizeof *x->updates);
+  return x->m && x->v && (x->updates || !shape.by_rows) ? FOPO_OK : FOPO_ERR_MEMORY;
+}
+
+/* The optimiser's state of all blocks that learn. */
+static int moments_init(moments *x, const fopo_trainer *t) {
+  int status = FOPO_OK;
   *x = (moments){0};
   fopo_checkpoint_record_names(x->names);
-  int status = fopo_matrix_init(&x->m, pi->theta.rows, pi->theta.cols);
-  if (status == FOPO_OK) status = fopo_matrix_init(&x->v, pi->theta.rows, pi->theta.cols);
-  if (status != FOPO_OK || !pi->train_items) return status;
-  status = fopo_memory_suffices((uint64_t)P * (2 * L + 1) * sizeof(float), "the checkpoint",
-                                "close other programs, or train_items = false");
-  if (status != FOPO_OK) return status;
-  x->items = (fopo_optim_items){.m = fopo_alloc(P * L, sizeof(float)),
-                                .v = fopo_alloc(P * L, sizeof(float)),
-                                .t = fopo_alloc(P, sizeof(uint32_t)),
-                                .P = P,
-                                .L = L};
-  return x->items.m && x->items.v && x->items.t ? FOPO_OK : FOPO_ERR_MEMORY;
+  for (int i = 0; i < FOPO_BLOCKS && status == FOPO_OK; i++) {
+    fopo_block_shape shape = fopo_policy_shape(t->o.policy, (fopo_block)i);
+    if (shape.rows == 0) continue;
+    status = make_moments(&x->of[i], shape);
+    if (status == FOPO_OK) status = fopo_optim_read(&x->of[i], t->o.optim, (fopo_block)i);
+  }
+  return status;
 }
 
 static void moments_done(moments *x) {
-  fopo_matrix_done(&x->m);
-  fopo_matrix_done(&x->v);
-  fopo_free(x->items.m);
-  fopo_free(x->items.v);
-  fopo_free(x->items.t);
+  for (int i = 0; i < FOPO_BLOCKS; i++) {
+    fopo_free(x->of[i].m);
+    fopo_free(x->of[i].v);
+    fopo_free(x->of[i].updates);
+  }
 }
 
-/* Items that are learnt, and their optimiser's state. Returns how many arrays. */
-static size_t describe_items(fopo_array *a, const fopo_trainer *t, const fopo_optim_items *items) {
-  size_t n = 0, P = items->P, L = items->L;
-  if (!t->o.policy->train_items) return 0;
-  a[n++] = fopo_array_of("item_values", FOPO_F32, t->o.policy->items.x, 2, P, L);
-  a[n++] = fopo_array_of("items_m", FOPO_F32, items->m, 2, P, L);
+/* A block that learns, and its optimiser's state. Returns how many arrays. */
+static size_t describe_block(fopo_array *a, const fopo_trainer *t, fopo_block block,
+                             const fopo_moments *x) {
+  const fopo_block_members *name = &fopo_checkpoint_blocks[block];
+  size_t n = 0;
+  if (x->rows == 0) return 0;
+  fopo_matrix values = fopo_policy_values(t->o.policy, block);
+  a[n++] = fopo_array_of(name->values, FOPO_F32, values.x, 2, x->rows, x->cols);
+  a[n++] = fopo_array_of(name->m, FOPO_F32, x->m, 2, x->rows, x->cols);
   if (t->o.optim->options.kind == FOPO_OPTIM_ADAM) {
-    a[n++] = fopo_array_of("items_v", FOPO_F32, items->v, 2, P, L);
+    a[n++] = fopo_array_of(name->v, FOPO_F32, x->v, 2, x->rows, x->cols);
   }
-  a[n++] = fopo_array_of("items_t", FOPO_U32, items->t, 1, P, 1);
+  if (x->updates != NULL)
+    a[n++] = fopo_array_of(name->updates, FOPO_U32, x->updates, 1, x->rows, 1);
   return n;
 }
 
@@ -64,9 +79,8 @@ static size_t describe(fopo_array *a, fopo_trainer *t, const fopo_fixed *f,
                        uint64_t shape[FOPO_SHAPE], const moments *x) {
   const fopo_policy *pi = t->o.policy;
   const fopo_optim *o = t->o.optim;
-  size_t n = 0, rows = pi->theta.rows, cols = pi->theta.cols;
+  size_t n = 0;
   a[n++] = fopo_array_text("format", fopo_checkpoint_format);
-  a[n++] = fopo_array_of("theta", FOPO_F32, pi->theta.x, 2, rows, cols);
   if (pi->net.layers > 0) {
     a[n++] =
         fopo_array_of("network", FOPO_U64, shape, 1, fopo_checkpoint_shape(shape, &pi->net), 1);
@@ -77,11 +91,7 @@ static size_t describe(fopo_array *a, fopo_trainer *t, const fopo_fixed *f,
   a[n++] = fopo_array_text("gradient", fopo_gradient_get(t->o.gradient)->estimator->name);
   a[n++] = fopo_array_text("optim", fopo_checkpoint_optims[o->options.kind]);
   a[n++] = fopo_array_of("optim_t", FOPO_U64, &o->t, 0, 1, 1);
-  a[n++] = fopo_array_of("optim_m", FOPO_F32, x->m.x, 2, rows, cols);
-  if (o->options.kind == FOPO_OPTIM_ADAM) {
-    a[n++] = fopo_array_of("optim_v", FOPO_F32, x->v.x, 2, rows, cols);
-  }
-  n += describe_items(a + n, t, &x->items);
+  for (int i = 0; i < FOPO_BLOCKS; i++) n += describe_block(a + n, t, (fopo_block)i, &x->of[i]);
   a[n++] = fopo_array_text("record_names", x->names);
   a[n++] = fopo_array_of("record", FOPO_F64, &t->record, 1, FOPO_RECORD, 1);
   for (int i = 0; i < FOPO_FIXED; i++) {
@@ -90,13 +100,16 @@ static size_t describe(fopo_array *a, fopo_trainer *t, const fopo_fixed *f,
   return n + fopo_candidate_cache_describe(a + n, &t->cache);
 }
 
-/* Copies theta and items to the host as they are after the last whole step, also in the middle of a
- * slice that waits for rewards. */
+/* Copies the blocks that learn to the host as they are after the last whole step, also in the
+ * middle of a slice that waits for rewards. */
 static int fresh_parameters(fopo_trainer *t) {
-  const fopo_policy *pi = t->o.policy;
   int status = t->running ? fopo_trainer_fetch(t) : FOPO_OK;
-  if (status == FOPO_OK) status = fopo_matrix_finite(pi->theta, "theta");
-  return status == FOPO_OK && pi->train_items ? fopo_matrix_finite(pi->items, "items") : status;
+  for (int i = 0; i < FOPO_BLOCKS && status == FOPO_OK; i++) {
+    if (!t->o.policy->learns[i]) continue;
+    status =
+        fopo_matrix_finite(fopo_policy_values(t->o.policy, (fopo_block)i), fopo_block_names[i]);
+  }
+  return status;
 }
 
 static int save(fopo_trainer *t, const char *path, const fopo_array *more, size_t n_more) {
@@ -104,14 +117,10 @@ static int save(fopo_trainer *t, const char *path, const fopo_array *more, size_
   fopo_fixed f = fopo_checkpoint_fixed(t);
   uint64_t shape[FOPO_SHAPE];
   fopo_array *arrays = fopo_alloc(OWN + n_more, sizeof *arrays);
-  int status = moments_init(&x, t->o.policy);
+  int status = moments_init(&x, t);
   if (status == FOPO_OK && arrays == NULL) status = FOPO_ERR_MEMORY;
   if (status == FOPO_OK) status = fresh_parameters(t);
   if (status == FOPO_OK) status = fopo_candidate_cache_fetch(&t->cache);
-  if (status == FOPO_OK) status = fopo_optim_read(x.m.x, x.v.x, t->o.optim);
-  if (status == FOPO_OK && t->o.policy->train_items) {
-    status = fopo_optim_read_items(&x.items, t->o.optim);
-  }
   if (status == FOPO_OK) {
     size_t n = describe(arrays, t, &f, shape, &x);
     if (n_more > 0) memcpy(arrays + n, more, n_more * sizeof *more);

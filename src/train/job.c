@@ -186,7 +186,7 @@ static int check(const fopo_trainer *t, const fopo_run_plan *plan) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "a job cannot call the Lua function of a custom reward; use t:run for it");
   }
-  if (t->o.policy->train_items) {
+  if (t->o.policy->learns[FOPO_BLOCK_ITEMS]) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "a job shares the items with whoever looks at them, so it "
                                         "cannot learn them; use t:run, or train_items = false");
   }

@@ -1,12 +1,12 @@
 /* Adam (Kingma and Ba 2014) and stochastic gradient ascent with momentum. The arithmetic is the
- * device's. Here is the state, which is on the device of theta and is allocated at the first step.
- */
+ * device's. Here is the state, which is on the device of the parameters. */
 #include "train/optim.h"
 
 #include <math.h>
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "device/arrays.h"
 
 static int in_unit(double x) { return x >= 0.0 && x < 1.0; }
 
@@ -14,11 +14,11 @@ static int check(const fopo_optim_options *o) {
   if (!(o->lr > 0.0) || !isfinite(o->lr)) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "the learning rate is %g; use > 0", o->lr);
   }
-  if (!(o->items_lr >= 0.0) || !isfinite(o->items_lr)) {
+  for (int i = 0; i < FOPO_BLOCKS; i++) {
+    if (o->block_lr[i] >= 0.0 && isfinite(o->block_lr[i])) continue;
     return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "the items' learning rate is %g; use >= 0, 0 for that of "
-                     "theta",
-                     o->items_lr);
+                     "the %s' learning rate is %g; use >= 0, 0 for that of theta",
+                     fopo_block_names[i], o->block_lr[i]);
   }
   if (!(o->weight_decay >= 0.0) || !isfinite(o->weight_decay)) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "weight_decay is %g; use >= 0", o->weight_decay);
@@ -42,25 +42,10 @@ static int check(const fopo_optim_options *o) {
   return FOPO_OK;
 }
 
-/* A zeroed device array of n floats. */
-static int zeros(float **x, fopo_device *device, size_t n) {
-  void *block = NULL;
-  int status = device->ops->alloc(device, &block, n * sizeof(float));
-  *x = block;
-  return status;
-}
-
-static void release_items(fopo_optim *o) {
-  if (o->device == NULL) return;
-  if (o->items_m != NULL) o->device->ops->release(o->device, o->items_m);
-  if (o->items_v != NULL) o->device->ops->release(o->device, o->items_v);
-  if (o->items_t != NULL) o->device->ops->release(o->device, o->items_t);
-}
-
-static void release(fopo_optim *o) {
-  if (o->device == NULL) return;
-  if (o->m != NULL) o->device->ops->release(o->device, o->m);
-  if (o->v != NULL) o->device->ops->release(o->device, o->v);
+static void release(fopo_device *d, fopo_moments *x) {
+  void *const blocks[] = {x->m, x->v, x->updates};
+  if (d != NULL) fopo_release_all(d, blocks, sizeof blocks / sizeof *blocks);
+  *x = (fopo_moments){0};
 }
 
 int fopo_optim_init(fopo_optim *o, const fopo_optim_options *options) {
@@ -69,98 +54,95 @@ int fopo_optim_init(fopo_optim *o, const fopo_optim_options *options) {
 }
 
 void fopo_optim_done(fopo_optim *o) {
-  release(o);
-  release_items(o);
+  for (int i = 0; i < FOPO_BLOCKS; i++) release(o->device, &o->of[i]);
   *o = (fopo_optim){0};
 }
 
-/* m and v of n zeros, or copies of the host's m and v, in fresh memory of the device. It replaces
- * the old memory only when all of it is allocated. sgd has no v. */
-static int renew(fopo_optim *o, fopo_device *device, size_t n, const float *m, const float *v) {
-  fopo_optim fresh = {.options = o->options, .t = o->t, .n = n, .device = device};
-  int status = zeros(&fresh.m, device, n);
-  if (status == FOPO_OK && m != NULL) {
-    status = device->ops->put(device, fresh.m, m, n * sizeof *m);
-  }
-  if (status == FOPO_OK && o->options.kind == FOPO_OPTIM_ADAM) {
-    status = zeros(&fresh.v, device, n);
-    if (status == FOPO_OK && v != NULL) {
-      status = device->ops->put(device, fresh.v, v, n * sizeof *v);
-    }
-  }
-  if (status != FOPO_OK) {
-    release(&fresh);
-    return status;
-  }
-  release(o);
-  o->n = n;
-  o->m = fresh.m;
-  o->v = fresh.v;
-  o->device = device;
-  return FOPO_OK;
+/* ---- the state ---- */
+
+/* A device array of n elements: zeros, or a copy of `from` if it is not NULL. NULL on failure. */
+static void *make(fopo_device *d, const void *from, size_t n, size_t size) {
+  void *x = NULL;
+  if (d->ops->alloc(d, &x, n * size) != FOPO_OK) return NULL;
+  if (from == NULL || d->ops->put(d, x, from, n * size) == FOPO_OK) return x;
+  d->ops->release(d, x);
+  return NULL;
 }
 
-/* The same for the state of the items; a copy of `from` if it is not NULL. */
-static int renew_items(fopo_optim *o, fopo_device *device, size_t P, size_t L,
-                       const fopo_optim_items *from) {
-  fopo_optim fresh = {.P = P, .L = L, .device = device};
-  int adam = o->options.kind == FOPO_OPTIM_ADAM;
-  size_t n = P * L;
-  uint64_t bytes = (uint64_t)n * (adam ? 2 : 1) * sizeof(float) + P * sizeof(uint32_t);
-  int status = fopo_memory_suffices(bytes, "the optimiser's state of the items",
-                                    "use fewer items or dimensions, or train_items = false");
-  void *updates = NULL;
-  if (status == FOPO_OK) status = zeros(&fresh.items_m, device, n);
-  if (status == FOPO_OK && adam) status = zeros(&fresh.items_v, device, n);
-  if (status == FOPO_OK) status = device->ops->alloc(device, &updates, P * sizeof *fresh.items_t);
-  fresh.items_t = updates;
-  if (status == FOPO_OK && from != NULL) {
-    status = device->ops->put(device, fresh.items_m, from->m, n * sizeof *from->m);
-    if (status == FOPO_OK && adam) {
-      status = device->ops->put(device, fresh.items_v, from->v, n * sizeof *from->v);
-    }
-    if (status == FOPO_OK) {
-      status = device->ops->put(device, fresh.items_t, from->t, P * sizeof *from->t);
-    }
+/* The state of a block, zeros or a copy of what `from` has. It replaces the old one only when all
+ * of it is allocated. sgd has no v. */
+static int renew(fopo_optim *o, fopo_device *d, fopo_block block, fopo_block_shape shape,
+                 const fopo_moments *from) {
+  fopo_moments fresh = {.rows = shape.rows, .cols = shape.cols};
+  int adam = o->options.kind == FOPO_OPTIM_ADAM, status = FOPO_OK;
+  size_t n = shape.rows * shape.cols;
+  if (shape.by_rows) {
+    uint64_t bytes = (uint64_t)n * (adam ? 2 : 1) * sizeof(float) + shape.rows * sizeof(uint32_t);
+    status = fopo_memory_suffices(bytes, "the optimiser's state of the items",
+                                  "use fewer items or dimensions, or train_items = false");
   }
-  if (status != FOPO_OK) {
-    release_items(&fresh);
-    return status;
-  }
-  release_items(o);
-  o->P = P;
-  o->L = L;
-  o->items_m = fresh.items_m;
-  o->items_v = fresh.items_v;
-  o->items_t = fresh.items_t;
-  o->device = device;
-  return FOPO_OK;
-}
-
-int fopo_optim_prepare(fopo_optim *o, fopo_device *device, size_t n, size_t P, size_t L) {
-  int status = check(&o->options);
-  if (status == FOPO_OK && o->n == 0) status = renew(o, device, n, NULL, NULL);
-  if (status == FOPO_OK && P > 0 && o->P == 0) status = renew_items(o, device, P, L, NULL);
   if (status != FOPO_OK) return status;
-  if (o->n != n || o->device != device || (o->options.kind == FOPO_OPTIM_ADAM && o->v == NULL)) {
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "this optimiser has the state of %zu parameters on %s, but %zu on %s are to "
-                     "be moved; make a new optimiser for them",
-                     o->n, o->device->ops->kind, n, device->ops->kind);
+  fresh.m = make(d, from->m, n, sizeof *fresh.m);
+  if (adam && fresh.m != NULL) fresh.v = make(d, from->v, n, sizeof *fresh.v);
+  if (shape.by_rows && fresh.m != NULL) {
+    fresh.updates = make(d, from->updates, shape.rows, sizeof *fresh.updates);
   }
-  if (P > 0 && (o->P != P || o->L != L)) {
+  if (!fresh.m || (adam && !fresh.v) || (shape.by_rows && !fresh.updates)) {
+    release(d, &fresh);
+    return FOPO_ERR_MEMORY;
+  }
+  release(o->device, &o->of[block]);
+  o->of[block] = fresh;
+  o->device = d;
+  return FOPO_OK;
+}
+
+/* Whether the state is of that shape and kind, on that device. */
+static int fits(const fopo_optim *o, const fopo_device *d, const fopo_moments *x,
+                fopo_block_shape shape) {
+  return x->rows == shape.rows && x->cols == shape.cols && o->device == d &&
+         (o->options.kind != FOPO_OPTIM_ADAM || x->v != NULL);
+}
+
+static int refuse(const fopo_optim *o, const fopo_device *d, const fopo_moments *x,
+                  fopo_block_shape shape) {
+  if (shape.by_rows) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "this optimiser has the state of %zu items of dimension %zu, but %zu of %zu "
                      "are to be moved; make a new optimiser for them",
-                     o->P, o->L, P, L);
+                     x->rows, x->cols, shape.rows, shape.cols);
   }
-  return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "this optimiser has the state of %zu parameters on %s, but %zu on %s are to "
+                   "be moved; make a new optimiser for them",
+                   x->rows * x->cols, o->device->ops->kind, shape.rows * shape.cols, d->ops->kind);
 }
 
-/* The update after t updates, of parameters whose learning rate is lr. */
-static fopo_update update_of(const fopo_optim *o, double lr, uint64_t t, fopo_optim_norm norm) {
+int fopo_optim_prepare(fopo_optim *o, fopo_device *device,
+                       const fopo_block_shape shapes[FOPO_BLOCKS]) {
+  static const fopo_moments none = {0};
+  int status = check(&o->options);
+  for (int i = 0; i < FOPO_BLOCKS && status == FOPO_OK; i++) {
+    fopo_moments *x = &o->of[i];
+    if (shapes[i].rows == 0) continue;
+    if (x->rows == 0) status = renew(o, device, (fopo_block)i, shapes[i], &none);
+    if (status == FOPO_OK && !fits(o, device, x, shapes[i])) {
+      status = refuse(o, device, x, shapes[i]);
+    }
+  }
+  return status;
+}
+
+/* ---- a step ---- */
+
+double fopo_optim_lr(const fopo_optim *o, fopo_block block) {
+  double own = o->options.block_lr[block];
+  return own > 0.0 ? own : o->options.lr;
+}
+
+static fopo_update update_of(const fopo_optim *o, fopo_block block, fopo_optim_norm norm) {
   const fopo_optim_options *p = &o->options;
-  return (fopo_update){.lr = lr * fopo_schedule_factor(&p->schedule, t),
+  return (fopo_update){.lr = fopo_optim_lr(o, block) * fopo_schedule_factor(&p->schedule, o->t),
                        .weight_decay = p->weight_decay,
                        .decoupled = p->decoupled,
                        .clip = p->clip,
@@ -173,77 +155,52 @@ static fopo_adam adam_of(const fopo_optim *o, fopo_update u) {
   return (fopo_adam){.u = u, .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps, .t = o->t + 1};
 }
 
+fopo_adam fopo_optim_adam(const fopo_optim *o) {
+  return adam_of(o, update_of(o, FOPO_BLOCK_THETA, (fopo_optim_norm){0}));
+}
+
 double fopo_optim_rate(const fopo_optim *o) {
   uint64_t before = o->t > 0 ? o->t - 1 : 0;
   return o->options.lr * fopo_schedule_factor(&o->options.schedule, before);
 }
 
-int fopo_optim_step_items(fopo_optim *o, fopo_device *device, float *items, size_t P, size_t L,
-                          const fopo_item_gradient *G, double norm) {
-  const fopo_optim_options *p = &o->options;
-  int status = o->P == 0 ? renew_items(o, device, P, L, NULL) : FOPO_OK;
-  if (status != FOPO_OK) return status;
-  double lr = p->items_lr > 0.0 ? p->items_lr : p->lr;
-  fopo_update u = update_of(o, lr, o->t > 0 ? o->t - 1 : 0, (fopo_optim_norm){.norm = norm});
-  fopo_parameters x = {
-      .theta = items, .m = o->items_m, .v = o->items_v, .updates = o->items_t, .n = P * L};
-  if (p->kind == FOPO_OPTIM_ADAM) {
-    fopo_adam adam = adam_of(o, u);
-    return device->ops->adam_rows(device, &x, G, &adam, L);
-  }
-  fopo_sgd sgd = {.u = u, .momentum = p->momentum};
-  return device->ops->sgd_rows(device, &x, G, &sgd, L);
-}
-
-fopo_adam fopo_optim_adam(const fopo_optim *o) {
-  return adam_of(o, update_of(o, o->options.lr, o->t, (fopo_optim_norm){0}));
-}
-
-int fopo_optim_step(fopo_optim *o, fopo_device *device, float *theta, const float *G, size_t n,
+int fopo_optim_step(fopo_optim *o, fopo_block block, float *values, const fopo_item_gradient *G,
                     fopo_optim_norm norm) {
-  const fopo_optim_options *p = &o->options;
-  int status = fopo_optim_prepare(o, device, n, 0, 0);
-  if (status != FOPO_OK) return status;
-
-  fopo_parameters x = {.theta = theta, .m = o->m, .v = o->v, .n = n};
-  fopo_update u = update_of(o, p->lr, o->t, norm);
-  if (p->kind == FOPO_OPTIM_ADAM) {
+  fopo_device *d = o->device;
+  const fopo_moments *m = &o->of[block];
+  fopo_parameters x = {
+      .theta = values, .m = m->m, .v = m->v, .updates = m->updates, .n = m->rows * m->cols};
+  fopo_update u = update_of(o, block, norm);
+  if (o->options.kind == FOPO_OPTIM_ADAM) {
     fopo_adam adam = adam_of(o, u);
-    status = device->ops->adam(device, &x, G, &adam);
-  } else {
-    fopo_sgd sgd = {.u = u, .momentum = p->momentum};
-    status = device->ops->sgd(device, &x, G, &sgd);
+    return m->updates != NULL ? d->ops->adam_rows(d, &x, G, &adam, m->cols)
+                              : d->ops->adam(d, &x, G->rows, &adam);
   }
-  if (status == FOPO_OK) o->t++;
-  return status;
+  fopo_sgd sgd = {.u = u, .momentum = o->options.momentum};
+  return m->updates != NULL ? d->ops->sgd_rows(d, &x, G, &sgd, m->cols)
+                            : d->ops->sgd(d, &x, G->rows, &sgd);
 }
 
-int fopo_optim_read(float *m, float *v, const fopo_optim *o) {
-  if (o->n == 0) return FOPO_OK;
-  int status = o->device->ops->get(o->device, m, o->m, o->n * sizeof *m);
-  if (status == FOPO_OK && o->v != NULL) {
-    status = o->device->ops->get(o->device, v, o->v, o->n * sizeof *v);
-  }
-  return status;
+/* ---- files ---- */
+
+int fopo_optim_read(const fopo_moments *to, const fopo_optim *o, fopo_block block) {
+  const fopo_moments *x = &o->of[block];
+  fopo_device *d = o->device;
+  size_t bytes = x->rows * x->cols * sizeof(float);
+  if (x->rows == 0) return FOPO_OK;
+  int status = d->ops->get(d, to->m, x->m, bytes);
+  if (status == FOPO_OK && x->v != NULL) status = d->ops->get(d, to->v, x->v, bytes);
+  if (status != FOPO_OK || x->updates == NULL) return status;
+  return d->ops->get(d, to->updates, x->updates, x->rows * sizeof *x->updates);
 }
 
-int fopo_optim_read_items(const fopo_optim_items *items, const fopo_optim *o) {
-  if (o->P == 0) return FOPO_OK;
-  size_t n = o->P * o->L;
-  int status = o->device->ops->get(o->device, items->m, o->items_m, n * sizeof *items->m);
-  if (status == FOPO_OK && o->items_v != NULL) {
-    status = o->device->ops->get(o->device, items->v, o->items_v, n * sizeof *items->v);
-  }
-  if (status != FOPO_OK) return status;
-  return o->device->ops->get(o->device, items->t, o->items_t, o->P * sizeof *items->t);
-}
-
-int fopo_optim_restore(fopo_optim *o, fopo_device *device, const float *m, const float *v, size_t n,
-                       uint64_t t, const fopo_optim_items *items) {
+int fopo_optim_restore(fopo_optim *o, fopo_device *device, const fopo_moments from[FOPO_BLOCKS],
+                       uint64_t t) {
   fopo_optim fresh = {.options = o->options, .t = t};
-  int status = renew(&fresh, device, n, m, v);
-  if (status == FOPO_OK && items != NULL) {
-    status = renew_items(&fresh, device, items->P, items->L, items);
+  int status = FOPO_OK;
+  for (int i = 0; i < FOPO_BLOCKS && status == FOPO_OK; i++) {
+    fopo_block_shape shape = {from[i].rows, from[i].cols, from[i].updates != NULL};
+    if (shape.rows > 0) status = renew(&fresh, device, (fopo_block)i, shape, &from[i]);
   }
   if (status != FOPO_OK) {
     fopo_optim_done(&fresh);

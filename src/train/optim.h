@@ -9,28 +9,30 @@ typedef enum { FOPO_OPTIM_ADAM, FOPO_OPTIM_SGD } fopo_optim_kind;
 
 typedef struct {
   fopo_optim_kind kind;
-  double lr;                /* > 0 */
-  double beta1, beta2, eps; /* adam; 0.9, 0.999, 1e-8 (Kingma and Ba 2014) */
-  double momentum;          /* sgd, 0 <= momentum < 1 */
-  double items_lr;          /* >= 0: of items that are learnt; 0: lr */
-  double weight_decay;      /* >= 0: L2, added to the gradient as in the authors' code */
-  int decoupled;            /* 1: weights decay apart from the gradient instead, by lr
-                             * weight_decay theta (Loshchilov and Hutter 2019) */
-  double clip;              /* >= 0: the largest norm of a gradient, theta's and the items'
-                             * together; 0: any */
-  fopo_schedule schedule;   /* of lr and items_lr */
+  double lr;                    /* > 0 */
+  double beta1, beta2, eps;     /* adam; 0.9, 0.999, 1e-8 (Kingma and Ba 2014) */
+  double momentum;              /* sgd, 0 <= momentum < 1 */
+  double block_lr[FOPO_BLOCKS]; /* >= 0: of a block of its own; 0: lr */
+  double weight_decay;          /* >= 0: L2, added to the gradient as in the authors' code */
+  int decoupled;                /* 1: weights decay apart from the gradient instead, by lr
+                                 * weight_decay theta (Loshchilov and Hutter 2019) */
+  double clip;                  /* >= 0: the largest norm of a gradient, of all blocks together; 0:
+                                 * any */
+  fopo_schedule schedule;       /* of all learning rates */
 } fopo_optim_options;
 
+/* The state of a block of parameters. */
 typedef struct {
-  fopo_optim_options options; /* may be changed between steps, the kind apart */
-  uint64_t t;                 /* updates so far */
-  size_t n;                   /* parameters; 0 before the first step */
-  float *m, *v;               /* device [n]; sgd keeps its velocity in m */
-  fopo_device *device;        /* of m and v; not owned */
+  size_t rows, cols; /* of the block; 0 before its first step */
+  float *m, *v;      /* [rows, cols]; sgd keeps its velocity in m and has no v */
+  uint32_t *updates; /* [rows] those that each row had, of a block that moves by rows; else NULL */
+} fopo_moments;
 
-  size_t P, L;              /* items that are learnt; 0 before their first step */
-  float *items_m, *items_v; /* device [P, L]; as m and v */
-  uint32_t *items_t;        /* device [P]: the updates that each item had */
+typedef struct {
+  fopo_optim_options options;   /* may be changed between steps, the kind apart */
+  uint64_t t;                   /* updates so far */
+  fopo_device *device;          /* of the state; not owned */
+  fopo_moments of[FOPO_BLOCKS]; /* on the device; owned */
 } fopo_optim;
 
 int fopo_optim_init(fopo_optim *o, const fopo_optim_options *options);
@@ -43,41 +45,36 @@ typedef struct {
                               * it is broken */
 } fopo_optim_norm;
 
-/* theta [n] and G [n] are device pointers. Allocates m and v at the first step only; another n or
- * device than before is FOPO_ERR_ARGUMENT. */
-int fopo_optim_step(fopo_optim *o, fopo_device *device, float *theta, const float *G, size_t n,
+/* Allocates the state of the blocks that learn, if there is none yet, and refuses other sizes or
+ * another device than before: FOPO_ERR_ARGUMENT. To be called before the steps that move them,
+ * which then cannot fail for memory. rows 0: the block does not learn. */
+int fopo_optim_prepare(fopo_optim *o, fopo_device *device,
+                       const fopo_block_shape shapes[FOPO_BLOCKS]);
+
+/* The update of one block, whose values and gradient are device pointers. A block that moves by
+ * rows is updated lazily: a row without a gradient stays as it is, moments and decay included, and
+ * Adam's corrections for the start count each row's own updates. After all blocks the caller counts
+ * the update: o->t++. */
+int fopo_optim_step(fopo_optim *o, fopo_block block, float *values, const fopo_item_gradient *G,
                     fopo_optim_norm norm);
 
 /* What the next step takes: of adam, or of sgd as far as a replay needs it. */
 fopo_adam fopo_optim_adam(const fopo_optim *o);
 
-/* The learning rate of theta at the last update: lr times the schedule's factor; before the first
- * update, that of the first. */
+/* The learning rate of a block, before its schedule. */
+double fopo_optim_lr(const fopo_optim *o, fopo_block block);
+
+/* lr at the last update: lr times the schedule's factor; before the first update, that of the
+ * first.
+ */
 double fopo_optim_rate(const fopo_optim *o);
 
-/* Allocates the state of theta [n] and of items [P, L] if there is none yet, so that the steps that
- * follow cannot fail for memory; refuses other sizes than before. P == 0: no items. */
-int fopo_optim_prepare(fopo_optim *o, fopo_device *device, size_t n, size_t P, size_t L);
-
-/* The items' part of the update that fopo_optim_step has begun, of items [P, L] on the device.
- * Lazy: an item without a gradient stays as it is, moments and decay included, and Adam's
- * corrections for the start count each item's own updates. */
-int fopo_optim_step_items(fopo_optim *o, fopo_device *device, float *items, size_t P, size_t L,
-                          const fopo_item_gradient *G, double norm);
-
-/* The state of the items on the host: m, v [P, L], t [P]. */
-typedef struct {
-  float *m, *v;
-  uint32_t *t;
-  size_t P, L;
-} fopo_optim_items;
-
-/* For checkpoints. read: m, v [n] and the items' state go to the host; they are left as they are
- * if there is no such state (v of sgd, all before the first step). restore: the state after t
- * updates from host arrays, items NULL if they are fixed; on failure the old one stands. */
-int fopo_optim_read(float *m, float *v, const fopo_optim *o);
-int fopo_optim_read_items(const fopo_optim_items *items, const fopo_optim *o);
-int fopo_optim_restore(fopo_optim *o, fopo_device *device, const float *m, const float *v, size_t n,
-                       uint64_t t, const fopo_optim_items *items);
+/* For checkpoints. read: the state of a block goes to arrays on the host, of its shape; they are
+ * left as they are if there is no such state (v of sgd, all before the first step). restore: the
+ * state after t updates from arrays on the host, rows 0 for a block without; on failure the old one
+ * stands. */
+int fopo_optim_read(const fopo_moments *to, const fopo_optim *o, fopo_block block);
+int fopo_optim_restore(fopo_optim *o, fopo_device *device, const fopo_moments from[FOPO_BLOCKS],
+                       uint64_t t);
 
 #endif

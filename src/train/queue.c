@@ -29,8 +29,8 @@ static const double between_readings = 0.02;
 int fopo_queue_begin(fopo_trainer *t) {
   const fopo_device_ops *ops = t->o.device->ops;
   fopo_totals start = {.record = t->record.sum};
-  t->async = t->totals != NULL && fopo_comm_ranks() == 1 && !t->o.policy->train_items &&
-             !fopo_reward_from_caller(t->o.reward);
+  t->async = t->totals != NULL && fopo_comm_ranks() == 1 &&
+             !t->o.policy->learns[FOPO_BLOCK_ITEMS] && !fopo_reward_from_caller(t->o.reward);
   t->pending = 0;
   t->on_device = 0.0;
   t->first_t = t->o.optim->t;
@@ -86,7 +86,7 @@ static void launch_replays(fopo_trainer *t) {
     fopo_trainer_choose_rows(t);
     fopo_gradient_rollback(t->o.gradient, t->rows, t->B);
   }
-  t->reach = t->reach_before[done];
+  t->reach[FOPO_BLOCK_THETA] = t->reach_before[done];
 }
 
 /* Waits for the queued steps and reads their statistics; fails if one was not finite. */
@@ -118,8 +118,7 @@ static int queue_batch(fopo_trainer *t) {
   double *seconds = t->slice.phases, start = fopo_clock();
   status = fopo_gradient_finish_async(g, t->totals, seconds);
   if (status == FOPO_OK) {
-    status = fopo_optim_step(t->o.optim, t->o.device, t->theta, fopo_gradient_result(g), t->n_theta,
-                             (fopo_optim_norm){.totals = t->totals});
+    status = fopo_trainer_move(t, (fopo_optim_norm){.totals = t->totals});
   }
   seconds[FOPO_PHASE_UPDATE] += fopo_clock() - start;
   return status;
@@ -209,21 +208,15 @@ int fopo_queue_prepare(fopo_trainer *t) {
   return status != FOPO_OK || t->step != step ? status : place_order(t);
 }
 
-/* Makes room for the update, which must not move a parameter too far. */
-static int prepare_update(fopo_trainer *t) {
-  int status = fopo_optim_prepare(t->o.optim, t->o.device, t->n_theta, 0, 0);
-  return status == FOPO_OK ? fopo_trainer_check_reach(t, INFINITY) : status;
-}
-
 int fopo_queue_step(fopo_trainer *t, fopo_gradient_stats *stats, int *made) {
   fopo_gradient *g = t->o.gradient;
-  fopo_reach before = t->reach;
+  fopo_reach before = t->reach[FOPO_BLOCK_THETA];
   fopo_work work = fopo_gradient_work(g);
-  int replayed = 0, status = prepare_update(t);
+  int replayed = 0, status = fopo_trainer_check_reach(t, INFINITY);
   *made = 1;
   if (status == FOPO_OK && t->n_replays > 0 && !fopo_work_equal(&work, &t->graph_work)) {
     fopo_gradient_abandon(g);
-    t->reach = before;
+    t->reach[FOPO_BLOCK_THETA] = before;
     launch_replays(t);
     *made = 0;
     return FOPO_OK;

@@ -36,9 +36,8 @@ struct fopo_run {
 
   int over; /* 1: patience has ended the run */
   fopo_run_best best;
-  float *best_theta; /* [n_theta]; NULL: not kept */
-  float *best_items; /* [P, L]; NULL: not kept, or fixed */
-  uint64_t waited;   /* validations since the best one */
+  float *kept[FOPO_BLOCKS]; /* the best values of each block; NULL: not kept, or fixed */
+  uint64_t waited;          /* validations since the best one */
   char why[80];
 };
 
@@ -47,13 +46,14 @@ struct fopo_run {
 static int validates(const fopo_run *r) { return r->plan.valid.sessions != NULL || r->plan.ask; }
 
 static int keep_parameters(fopo_run *r) {
-  const fopo_policy *pi = r->t->o.policy;
   if (!r->plan.keep_best || !validates(r)) return FOPO_OK;
-  r->best_theta = fopo_alloc(r->t->n_theta, sizeof *r->best_theta);
-  if (r->best_theta == NULL) return FOPO_ERR_MEMORY;
-  if (!pi->train_items) return FOPO_OK;
-  r->best_items = fopo_alloc(pi->items.rows * pi->items.cols, sizeof *r->best_items);
-  return r->best_items != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  for (int i = 0; i < FOPO_BLOCKS; i++) {
+    fopo_block_shape shape = fopo_policy_shape(r->t->o.policy, (fopo_block)i);
+    if (shape.rows == 0) continue;
+    r->kept[i] = fopo_alloc(shape.rows * shape.cols, sizeof *r->kept[i]);
+    if (r->kept[i] == NULL) return FOPO_ERR_MEMORY;
+  }
+  return FOPO_OK;
 }
 
 int fopo_run_new(fopo_run **run, fopo_trainer *t, const fopo_run_plan *plan) {
@@ -87,8 +87,7 @@ int fopo_run_new(fopo_run **run, fopo_trainer *t, const fopo_run_plan *plan) {
 void fopo_run_free(fopo_run *r) {
   if (r == NULL) return;
   fopo_validation_done(&r->validation);
-  fopo_free(r->best_theta);
-  fopo_free(r->best_items);
+  for (int i = 0; i < FOPO_BLOCKS; i++) fopo_free(r->kept[i]);
   fopo_free(r);
 }
 
@@ -160,17 +159,21 @@ static int is_best(const fopo_run *r) {
   return value[second] > before[second];
 }
 
+/* Copies the blocks that are kept from the policy, or back to it. */
+static void copy_kept(fopo_run *r, int back) {
+  for (int i = 0; i < FOPO_BLOCKS; i++) {
+    fopo_matrix x = fopo_policy_values(r->t->o.policy, (fopo_block)i);
+    if (r->kept[i] == NULL) continue;
+    memcpy(back ? x.x : r->kept[i], back ? r->kept[i] : x.x, x.rows * x.cols * sizeof *x.x);
+    if (back && i == FOPO_BLOCK_ITEMS) r->t->o.policy->version++;
+  }
+}
+
 /* Keeps the parameters at hand, whose worth is r->valid, if it is the best so far; 0 if not. */
 static int keep_if_best(fopo_run *r) {
-  const fopo_policy *pi = r->t->o.policy;
   if (!is_best(r)) return 0;
   r->best = (fopo_run_best){.known = 1, .step = r->t->step, .worth = r->valid};
-  if (r->best_theta != NULL) {
-    memcpy(r->best_theta, pi->theta.x, r->t->n_theta * sizeof *r->best_theta);
-  }
-  if (r->best_items != NULL) {
-    memcpy(r->best_items, pi->items.x, pi->items.rows * pi->items.cols * sizeof *r->best_items);
-  }
+  copy_kept(r, 0);
   return 1;
 }
 
@@ -277,14 +280,9 @@ int fopo_run_advance(fopo_run_event *e, fopo_run *r, double seconds, uint64_t mo
 }
 
 fopo_run_best fopo_run_finish(fopo_run *r) {
-  fopo_policy *pi = r->t->o.policy;
-  if (r->best_theta == NULL || !r->best.known) return (fopo_run_best){0};
+  if (!r->plan.keep_best || !validates(r) || !r->best.known) return (fopo_run_best){0};
   if (r->best.step == r->t->step) return r->best;
-  memcpy(pi->theta.x, r->best_theta, r->t->n_theta * sizeof *r->best_theta);
-  if (r->best_items != NULL) {
-    memcpy(pi->items.x, r->best_items, pi->items.rows * pi->items.cols * sizeof *r->best_items);
-    pi->version++;
-  }
+  copy_kept(r, 1);
   r->best.restored = 1;
   return r->best;
 }

@@ -20,7 +20,7 @@
 /* -- life ------------------------------------------------------------------------------------- */
 
 static int check_items(const fopo_trainer_options *o) {
-  if (o->policy->train_items && fopo_comm_ranks() > 1) {
+  if (o->policy->learns[FOPO_BLOCK_ITEMS] && fopo_comm_ranks() > 1) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE,
                      "items are trained by one process alone, here are %zu; run one, or use "
                      "train_items = false",
@@ -29,7 +29,7 @@ static int check_items(const fopo_trainer_options *o) {
   if (o->index_refresh == 0) return FOPO_OK;
   const fopo_index *ix = fopo_gradient_index(o->gradient);
   int ordered = fopo_gradient_orders_items(o->gradient);
-  if (!o->policy->train_items || !ordered) {
+  if (!o->policy->learns[FOPO_BLOCK_ITEMS] || !ordered) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "index_refresh is %zu but %s; leave it out",
                      o->index_refresh,
                      ordered ? "the policy's items are fixed" : "the gradient uses no index");
@@ -79,7 +79,7 @@ int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
   x->order = fopo_alloc(options->contexts.n, sizeof *x->order);
   status = x->order != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
   x->stride = 1;
-  x->items_reach.bound = INFINITY; /* looked at when the first step is made */
+  x->reach[FOPO_BLOCK_ITEMS].bound = INFINITY; /* looked at when the first step is made */
   if (status == FOPO_OK) status = allocate_on_device(x);
   /* Reserves the cache, so that a trainer whose candidates do not fit is refused here. */
   if (status == FOPO_OK) status = fopo_gradient_attach_cache(x->o.gradient, &x->cache);
@@ -134,6 +134,7 @@ static int begin_slice(fopo_trainer *t) {
     status =
         o->device->ops->put(o->device, t->theta, o->policy->theta.x, t->n_theta * sizeof *t->theta);
   }
+  if (status == FOPO_OK) status = fopo_trainer_prepare_optim(t);
   if (status == FOPO_OK) status = fopo_queue_begin(t);
   if (status == FOPO_OK) status = fopo_gradient_attach_cache(o->gradient, &t->cache);
   status = fopo_comm_agree(status);
@@ -144,7 +145,7 @@ static int begin_slice(fopo_trainer *t) {
   }
   fopo_gradient_spread(o->gradient, 1);
   t->slice = (fopo_stretch){0};
-  t->reach.bound = fopo_reach_of(o->policy->theta.x, t->n_theta);
+  t->reach[FOPO_BLOCK_THETA].bound = fopo_reach_of(o->policy->theta.x, t->n_theta);
   t->first = t->step;
   t->started = fopo_clock();
   t->running = 1;
@@ -197,20 +198,9 @@ static int estimate(fopo_trainer *t, fopo_gradient_stats *stats) {
 static int update(fopo_trainer *t, fopo_gradient_stats *stats) {
   double start = fopo_clock();
   if (!(stats->sum.norm <= FOPO_NORM_MOST)) return fopo_trainer_fail_numeric(t);
-  fopo_policy *pi = t->o.policy;
-  fopo_item_gradient items = fopo_gradient_items(t->o.gradient);
-  size_t P = items.rows != NULL ? pi->items.rows : 0, L = pi->items.cols;
-  int status = fopo_optim_prepare(t->o.optim, t->o.device, t->n_theta, P, L);
-  if (status == FOPO_OK) status = fopo_trainer_check_reach(t, stats->sum.norm);
+  int status = fopo_trainer_check_reach(t, stats->sum.norm);
   if (status == FOPO_OK) {
-    status = fopo_optim_step(t->o.optim, t->o.device, t->theta, fopo_gradient_result(t->o.gradient),
-                             t->n_theta, (fopo_optim_norm){.norm = stats->sum.norm});
-  }
-  if (status == FOPO_OK && P > 0) {
-    status =
-        fopo_optim_step_items(t->o.optim, t->o.device, fopo_gradient_device_items(t->o.gradient), P,
-                              L, &items, stats->sum.norm);
-    pi->version++;
+    status = fopo_trainer_move(t, (fopo_optim_norm){.norm = stats->sum.norm});
   }
   stats->seconds[FOPO_PHASE_UPDATE] = fopo_clock() - start;
   return status;
@@ -309,20 +299,22 @@ void fopo_trainer_abandon(fopo_trainer *t) {
 /* The optimiser's state and options, from one device to another. */
 static int move_optim(fopo_trainer *t, const fopo_optim *from) {
   fopo_optim *own = t->o.optim;
-  if (from->n == 0) {
+  fopo_moments theirs = from->of[FOPO_BLOCK_THETA], host[FOPO_BLOCKS] = {0};
+  size_t n = theirs.rows * theirs.cols;
+  if (n == 0) {
     fopo_optim_done(own);
     return fopo_optim_init(own, &from->options);
   }
   fopo_optim_options before = own->options;
-  float *m = fopo_alloc(from->n, sizeof *m), *v = fopo_alloc(from->n, sizeof *v);
-  int status = m && v ? fopo_optim_read(m, v, from) : FOPO_ERR_MEMORY;
+  fopo_moments *x = &host[FOPO_BLOCK_THETA];
+  *x = (fopo_moments){theirs.rows, theirs.cols, fopo_alloc(n, sizeof(float)),
+                      fopo_alloc(n, sizeof(float)), NULL};
+  int status = x->m && x->v ? fopo_optim_read(x, from, FOPO_BLOCK_THETA) : FOPO_ERR_MEMORY;
   own->options = from->options;
-  if (status == FOPO_OK) {
-    status = fopo_optim_restore(own, t->o.device, m, v, from->n, from->t, NULL);
-  }
+  if (status == FOPO_OK) status = fopo_optim_restore(own, t->o.device, host, from->t);
   if (status != FOPO_OK) own->options = before;
-  fopo_free(m);
-  fopo_free(v);
+  fopo_free(x->m);
+  fopo_free(x->v);
   return status;
 }
 

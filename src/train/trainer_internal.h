@@ -16,9 +16,8 @@ struct fopo_trainer {
   const uint32_t *rows; /* [B] the batch of the current step, in order */
   size_t B;
 
-  float *theta;           /* device [n_theta]; the truth while a slice runs */
-  fopo_reach reach;       /* of theta */
-  fopo_reach items_reach; /* of items that are learnt */
+  float *theta; /* device [n_theta]; the truth while a slice runs */
+  fopo_reach reach[FOPO_BLOCKS];
 
   fopo_candidate_cache cache; /* attached to the gradient while a slice runs */
 
@@ -37,7 +36,7 @@ struct fopo_trainer {
 
   /* Steps that will be launched by one call, and the reach before each. */
   fopo_replayed replays[FOPO_REPLAYS];
-  fopo_reach reach_before[FOPO_REPLAYS];
+  fopo_reach reach_before[FOPO_REPLAYS]; /* of theta, which alone moves in them */
   size_t n_replays;
 
   /* The order of contexts on the device, so that a step sends nothing. */
@@ -90,11 +89,17 @@ int fopo_queue_read_if_due(fopo_trainer *t);
 
 int fopo_trainer_check_theta(const fopo_trainer *t);
 
+/* The optimiser's state of all blocks that learn, before a slice. */
+int fopo_trainer_prepare_optim(fopo_trainer *t);
+
+/* Moves the blocks that learn by the gradient of the batch at hand. */
+int fopo_trainer_move(fopo_trainer *t, fopo_optim_norm norm);
+
 /* FOPO_ERR_NUMERIC if the next update, by a gradient of that norm (INFINITY: not known), could move
  * a parameter beyond FOPO_REACH_MOST. Nothing has moved then. */
 int fopo_trainer_check_reach(fopo_trainer *t, double norm);
 
-/* Copies theta, and items that are learnt, from the device to the host while a slice runs. */
+/* Copies the blocks that learn from the device to the host while a slice runs. */
 int fopo_trainer_fetch(fopo_trainer *t);
 
 /* Refreshes the index that candidates come from, if index_refresh > 0; and an order of items that

@@ -14,43 +14,71 @@ int fopo_trainer_check_theta(const fopo_trainer *t) {
       status, "%s; load a checkpoint from before that, or set theta anew, and lower lr", where);
 }
 
-/* Copies items that are learnt to the host, where indexes read them. */
-static int fetch_items(fopo_trainer *t) {
-  fopo_matrix items = t->o.policy->items;
-  if (!t->o.policy->train_items) return FOPO_OK;
-  return t->o.device->ops->get(t->o.device, items.x, fopo_gradient_device_items(t->o.gradient),
-                               items.rows * items.cols * sizeof *items.x);
+int fopo_trainer_prepare_optim(fopo_trainer *t) {
+  fopo_block_shape shapes[FOPO_BLOCKS];
+  for (int i = 0; i < FOPO_BLOCKS; i++) {
+    shapes[i] = fopo_policy_shape(t->o.policy, (fopo_block)i);
+  }
+  return fopo_optim_prepare(t->o.optim, t->o.device, shapes);
+}
+
+/* The values of a block on the device. */
+static float *values_of(fopo_trainer *t, fopo_block block) {
+  return block == FOPO_BLOCK_THETA ? t->theta : fopo_gradient_values(t->o.gradient, block);
+}
+
+int fopo_trainer_move(fopo_trainer *t, fopo_optim_norm norm) {
+  fopo_policy *pi = t->o.policy;
+  int status = FOPO_OK;
+  for (int i = 0; i < FOPO_BLOCKS && status == FOPO_OK; i++) {
+    fopo_block block = (fopo_block)i;
+    if (!pi->learns[i]) continue;
+    fopo_item_gradient G = fopo_gradient_of(t->o.gradient, block);
+    status = fopo_optim_step(t->o.optim, block, values_of(t, block), &G, norm);
+    if (block == FOPO_BLOCK_ITEMS) pi->version++;
+  }
+  if (status == FOPO_OK) t->o.optim->t++;
+  return status;
+}
+
+static int fetch(fopo_trainer *t, fopo_block block) {
+  fopo_matrix to = fopo_policy_values(t->o.policy, block);
+  if (!t->o.policy->learns[block]) return FOPO_OK;
+  return t->o.device->ops->get(t->o.device, to.x, values_of(t, block),
+                               to.rows * to.cols * sizeof *to.x);
 }
 
 int fopo_trainer_fetch(fopo_trainer *t) {
-  int status = t->o.device->ops->get(t->o.device, t->o.policy->theta.x, t->theta,
-                                     t->n_theta * sizeof *t->theta);
-  return status == FOPO_OK ? fetch_items(t) : status;
+  int status = FOPO_OK;
+  for (int i = 0; i < FOPO_BLOCKS && status == FOPO_OK; i++) status = fetch(t, (fopo_block)i);
+  return status;
 }
 
 int fopo_trainer_refresh(fopo_trainer *t) {
-  int own = t->o.policy->train_items && fopo_gradient_owns_order(t->o.gradient);
+  int own = t->o.policy->learns[FOPO_BLOCK_ITEMS] && fopo_gradient_owns_order(t->o.gradient);
   if (t->o.index_refresh == 0 && !own) return FOPO_OK;
-  int status = t->running ? fetch_items(t) : FOPO_OK;
+  int status = t->running ? fetch(t, FOPO_BLOCK_ITEMS) : FOPO_OK;
   return status == FOPO_OK ? fopo_gradient_refresh(t->o.gradient) : status;
 }
 
 /* What is too far is looked at once more, at the parameters themselves. */
-static int check_one_reach(fopo_trainer *t, fopo_reach *r, double lr, double norm, int of_items) {
-  const fopo_policy *pi = t->o.policy;
+static int check_reach(fopo_trainer *t, fopo_block block, double norm) {
+  fopo_reach *r = &t->reach[block];
+  double lr = fopo_optim_lr(t->o.optim, block);
   double after = fopo_reach_after(r, t->o.optim, lr, norm);
   if (after > FOPO_REACH_MOST) {
-    int status = fopo_trainer_fetch(t);
+    fopo_matrix x = fopo_policy_values(t->o.policy, block);
+    int status = fetch(t, block);
     if (status != FOPO_OK) return status;
-    r->bound = of_items ? fopo_reach_of(pi->items.x, pi->items.rows * pi->items.cols)
-                        : fopo_reach_of(pi->theta.x, t->n_theta);
+    r->bound = fopo_reach_of(x.x, x.rows * x.cols);
     after = fopo_reach_after(r, t->o.optim, lr, norm);
   }
   if (after > FOPO_REACH_MOST) {
     return fopo_fail(FOPO_ERR_NUMERIC,
                      "step %llu could move %s beyond %g, from %g by a learning rate of %g; it "
                      "stays as after step %llu; lower lr",
-                     (unsigned long long)t->step + 1, of_items ? "an item" : "theta",
+                     (unsigned long long)t->step + 1,
+                     block == FOPO_BLOCK_ITEMS ? "an item" : fopo_block_names[block],
                      FOPO_REACH_MOST, r->bound, lr, (unsigned long long)t->step);
   }
   r->bound = after;
@@ -58,8 +86,9 @@ static int check_one_reach(fopo_trainer *t, fopo_reach *r, double lr, double nor
 }
 
 int fopo_trainer_check_reach(fopo_trainer *t, double norm) {
-  const fopo_optim_options *p = &t->o.optim->options;
-  int status = check_one_reach(t, &t->reach, p->lr, norm, 0);
-  if (status != FOPO_OK || !t->o.policy->train_items) return status;
-  return check_one_reach(t, &t->items_reach, p->items_lr > 0.0 ? p->items_lr : p->lr, norm, 1);
+  int status = FOPO_OK;
+  for (int i = 0; i < FOPO_BLOCKS && status == FOPO_OK; i++) {
+    if (t->o.policy->learns[i]) status = check_reach(t, (fopo_block)i, norm);
+  }
+  return status;
 }

@@ -54,7 +54,7 @@ static int judge(fopo_evaluation *e, const fopo_validation *v, const fopo_policy
 }
 
 static int refresh(fopo_validation *v, const fopo_policy *pi) {
-  if (!pi->train_items || pi->version == v->version) return FOPO_OK;
+  if (!pi->learns[FOPO_BLOCK_ITEMS] || pi->version == v->version) return FOPO_OK;
   int status = fopo_index_refresh(v->o.exact);
   if (status == FOPO_OK) v->version = pi->version;
   return status;

@@ -24,7 +24,7 @@ static void set_up(setting *s, fopo_optim_kind kind, int train_items, size_t net
     fopo_policy_done(&s->w.pi);
     ok(fopo_policy_init_network(&s->w.pi, s->w.items, &shape, 0.8f, 3));
   }
-  s->w.pi.train_items = train_items;
+  s->w.pi.learns[FOPO_BLOCK_ITEMS] = train_items;
   ok(fopo_index_exact(&s->ix, s->w.items));
   fopo_gradient_options g = {.estimator = &fopo_estimator_snis, .samples = 10};
   g.proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .k = 6, .epsilon = 0.5, .refresh = 2};

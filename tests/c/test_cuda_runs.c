@@ -58,7 +58,7 @@ static int begin(setting *s, const method *m, fopo_device *device) {
                              .products = m->products};
   int status = m->network ? fopo_policy_init_network(&s->pi, s->w.items, &net, 0.8f, 3)
                           : fopo_policy_copy(&s->pi, &s->w.pi);
-  s->pi.train_items = m->items;
+  s->pi.learns[FOPO_BLOCK_ITEMS] = m->items;
   fopo_hnsw_options graph = {.M = 4, .ef_construction = 40, .ef = 40, .deterministic = 1};
   if (status == FOPO_OK) {
     status = m->graph ? fopo_index_hnsw(&s->ix, s->w.items, &graph)

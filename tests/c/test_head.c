@@ -132,9 +132,9 @@ static void assert_close(double a, double b) {
 static void compare_with_listed(small_world *w, double most) {
   float dense[L * L], listed[L * L];
   fopo_gradient_stats a = compute(dense, w, 300, 40, N);
-  w->pi.train_items = 1;
+  w->pi.learns[FOPO_BLOCK_ITEMS] = 1;
   fopo_gradient_stats b = compute(listed, w, 300, 40, N);
-  w->pi.train_items = 0;
+  w->pi.learns[FOPO_BLOCK_ITEMS] = 0;
   print_message("dense against listed: %.1e\n", relative(dense, listed));
   assert_true(relative(dense, listed) < most);
   assert_close(a.mean.reward, b.mean.reward);

@@ -387,9 +387,9 @@ TEST(test_refusals) {
   assert_null(job);
   tear_down(&s);
   set_up(&s, &world, snis(ix));
-  s.pi.train_items = 1;
+  s.pi.learns[FOPO_BLOCK_ITEMS] = 1;
   refused(fopo_job_start(&job, s.t, &plan), FOPO_ERR_ARGUMENT, "train_items = false");
-  s.pi.train_items = 0;
+  s.pi.learns[FOPO_BLOCK_ITEMS] = 0;
   plan.valid.sessions = &sessions;
   refused(fopo_job_start(&job, s.t, &plan), FOPO_ERR_ARGUMENT, "true argmax");
 }

@@ -86,7 +86,8 @@ static void by_hand(fopo_optim_options o) {
   number x[4] = {{.x = 1}, {.x = -2}, {.x = 3}, {.x = 0.5}};
   ok(fopo_device_cpu_open(&d));
   ok(fopo_optim_init(&optim, &o));
-  ok(fopo_optim_prepare(&optim, d, 2, 1, L));
+  fopo_block_shape shapes[FOPO_BLOCKS] = {{1, 2, 0}, {1, L, 1}};
+  ok(fopo_optim_prepare(&optim, d, shapes));
   near(fopo_optim_rate(&optim), o.lr * fopo_schedule_factor(&o.schedule, 0));
   for (int step = 0; step < STEPS; step++) {
     float s = (float)step, G[2] = {1 - s / 4, 0.3f}, rows[L] = {0.2f * s, -1};
@@ -95,13 +96,15 @@ static void by_hand(fopo_optim_options o) {
     double all[] = {(double)G[0], (double)G[1], (double)rows[0], (double)rows[1]}, norm = 0;
     for (int i = 0; i < 4; i++) norm += all[i] * all[i];
     norm = sqrt(norm);
-    ok(fopo_optim_step(&optim, d, theta, G, 2, (fopo_optim_norm){.norm = norm}));
-    ok(fopo_optim_step_items(&optim, d, items, 1, L, &items_G, norm));
+    fopo_item_gradient theta_G = {.rows = G};
+    ok(fopo_optim_step(&optim, FOPO_BLOCK_THETA, theta, &theta_G, (fopo_optim_norm){.norm = norm}));
+    ok(fopo_optim_step(&optim, FOPO_BLOCK_ITEMS, items, &items_G, (fopo_optim_norm){.norm = norm}));
+    optim.t++;
     double factor = fopo_schedule_factor(&o.schedule, (uint64_t)step);
     double scale = o.clip > 0 && norm > o.clip ? o.clip / norm : 1;
     near(fopo_optim_rate(&optim), o.lr * factor);
     for (int i = 0; i < 4; i++) {
-      move(&x[i], &o, (i < 2 ? o.lr : o.items_lr) * factor, scale * all[i]);
+      move(&x[i], &o, (i < 2 ? o.lr : o.block_lr[FOPO_BLOCK_ITEMS]) * factor, scale * all[i]);
       double got = (double)(i < 2 ? theta[i] : items[i - 2]);
       if (fabs(got - x[i].x) > 1e-5) fail_msg("step %d, %d: %g, not %g", step, i, got, x[i].x);
     }
@@ -112,7 +115,7 @@ TEST_WITH(test_by_hand, no_leak) {
   fopo_schedule wave = {.kind = FOPO_SCHEDULE_COSINE, .warmup = 3, .steps = 10, .final = 0.1};
   fopo_optim_options adam = {.kind = FOPO_OPTIM_ADAM,
                              .lr = 0.1,
-                             .items_lr = 0.03,
+                             .block_lr[FOPO_BLOCK_ITEMS] = 0.03,
                              .beta1 = 0.9,
                              .beta2 = 0.99,
                              .eps = 1e-8,
@@ -120,7 +123,7 @@ TEST_WITH(test_by_hand, no_leak) {
                              .schedule = wave};
   fopo_optim_options sgd = {.kind = FOPO_OPTIM_SGD,
                             .lr = 0.1,
-                            .items_lr = 0.03,
+                            .block_lr[FOPO_BLOCK_ITEMS] = 0.03,
                             .momentum = 0.5,
                             .weight_decay = 0.2,
                             .schedule = wave};

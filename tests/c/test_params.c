@@ -301,7 +301,7 @@ TEST(test_network_refused) {
 static void learn_items(world *w, float peak) {
   ok(fopo_policy_init_linear(&w->pi, w->items, w->D, FOPO_THETA_RANDOM, 0.7f, 1));
   for (size_t i = 0; i < n_theta(w); i++) w->pi.theta.x[i] *= peak / 0.005f;
-  w->pi.train_items = 1;
+  w->pi.learns[FOPO_BLOCK_ITEMS] = 1;
 }
 
 /* The items' gradient of contexts 0 .. B-1 as a dense [P, L], added to G. Returns how many items it
@@ -310,7 +310,7 @@ static size_t add_items_gradient(float *G, world *w, fopo_gradient *g, size_t B,
   fopo_gradient_stats stats;
   ok(fopo_gradient_bind(g, w->device, &w->pi, fopo_contexts_of(w->contexts), &w->reward));
   ok(compute_gradient(g, (fopo_matrix){0}, &stats, w->rows, B, (fopo_draw_key){5, step}));
-  fopo_item_gradient items = fopo_gradient_items(g);
+  fopo_item_gradient items = fopo_gradient_of(g, FOPO_BLOCK_ITEMS);
   assert_non_null(items.rows);
   for (size_t i = 0; i < items.n; i++) {
     size_t a = items.ids != NULL ? items.ids[i] : i;
@@ -335,7 +335,7 @@ TEST(test_items_exact) {
     size_t n;
     if (network) {
       network_world(&w, &networks[0], 40, 6, 2);
-      w.pi.train_items = 1;
+      w.pi.learns[FOPO_BLOCK_ITEMS] = 1;
     } else {
       world_init(&w, 40, 6, 4, 5, 1);
       learn_items(&w, 0.3f);
@@ -362,7 +362,7 @@ TEST(test_norm_of_both) {
   ok(fopo_gradient_bind(g, w.device, &w.pi, fopo_contexts_of(w.contexts), &w.reward));
   ok(compute_gradient(g, fopo_matrix_view(G, w.pi.theta.rows, w.pi.theta.cols), &stats, w.rows, w.N,
                       (fopo_draw_key){5, 0}));
-  fopo_item_gradient items = fopo_gradient_items(g);
+  fopo_item_gradient items = fopo_gradient_of(g, FOPO_BLOCK_ITEMS);
   double of_theta = 0.0, of_items = 0.0;
   for (size_t i = 0; i < n_theta(&w); i++) of_theta += (double)G[i] * (double)G[i];
   for (size_t i = 0; i < items.n * w.L; i++) {
@@ -390,7 +390,7 @@ TEST(test_items_parts) {
     assert_int_equal(add_items_gradient(whole, &w, g, 1500, 0), w.P);
     for (size_t b = 0; b < 1500; b += 500) {
       ok(compute_gradient(g, (fopo_matrix){0}, &stats, w.rows + b, 500, (fopo_draw_key){5, 0}));
-      fopo_item_gradient items = fopo_gradient_items(g);
+      fopo_item_gradient items = fopo_gradient_of(g, FOPO_BLOCK_ITEMS);
       for (size_t k = 0; k < items.n; k++) {
         size_t a = items.ids != NULL ? items.ids[k] : k;
         for (size_t j = 0; j < w.L; j++) sum[a * w.L + j] += items.rows[k * w.L + j] / 3.0f;
@@ -492,7 +492,7 @@ TEST(test_lazy_adam) {
   fopo_optim o;
   fopo_optim_options options = {.kind = FOPO_OPTIM_ADAM,
                                 .lr = 0.5,
-                                .items_lr = 0.1,
+                                .block_lr[FOPO_BLOCK_ITEMS] = 0.1,
                                 .beta1 = 0.9,
                                 .beta2 = 0.99,
                                 .eps = 1e-8,
@@ -501,14 +501,17 @@ TEST(test_lazy_adam) {
   double x[L] = {3, 4}, m[L] = {0}, v[L] = {0}, t = 0;
   ok(fopo_device_cpu_open(&d));
   ok(fopo_optim_init(&o, &options));
-  ok(fopo_optim_prepare(&o, d, 1, P, L));
+  fopo_block_shape shapes[FOPO_BLOCKS] = {{1, 1, 0}, {P, L, 1}};
+  ok(fopo_optim_prepare(&o, d, shapes));
   for (int step = 0; step < STEPS; step++) {
     float rows[2 * L] = {1.0f, -0.5f, 0.3f * (float)step, -2.0f};
     uint32_t both[] = {0, 1}, alone[] = {0};
     fopo_item_gradient G = {
         .rows = rows, .ids = touched[step] ? both : alone, .n = touched[step] ? 2 : 1};
-    ok(fopo_optim_step(&o, d, &theta, &g0, 1, (fopo_optim_norm){0}));
-    ok(fopo_optim_step_items(&o, d, items, P, L, &G, 0.0));
+    fopo_item_gradient of_theta = {.rows = &g0};
+    ok(fopo_optim_step(&o, FOPO_BLOCK_THETA, &theta, &of_theta, (fopo_optim_norm){0}));
+    ok(fopo_optim_step(&o, FOPO_BLOCK_ITEMS, items, &G, (fopo_optim_norm){0}));
+    o.t++;
     if (!touched[step]) continue;
     t++;
     for (int j = 0; j < L; j++) {
@@ -522,7 +525,8 @@ TEST(test_lazy_adam) {
     assert_true(fabs((double)items[L + j] - x[j]) < 1e-5);
     assert_true(items[2 * L + j] == (float)(5 + j)); /* never touched */
   }
-  refused(fopo_optim_prepare(&o, d, 1, P + 1, L), FOPO_ERR_ARGUMENT, "3 items of dimension 2");
+  shapes[FOPO_BLOCK_ITEMS].rows = P + 1;
+  refused(fopo_optim_prepare(&o, d, shapes), FOPO_ERR_ARGUMENT, "3 items of dimension 2");
   fopo_optim_done(&o);
   fopo_device_close(d);
 }
@@ -661,7 +665,7 @@ TEST(test_items_refused) {
                                   .seed = 3,
                                   .index_refresh = 4};
   refused(fopo_trainer_new(&t, &options), FOPO_ERR_ARGUMENT, "items are fixed");
-  w.pi.train_items = 1;
+  w.pi.learns[FOPO_BLOCK_ITEMS] = 1;
   refused(fopo_trainer_new(&t, &options), FOPO_ERR_ARGUMENT, "over other items");
   options.index_refresh = 0;
   ok(fopo_trainer_new(&t, &options));

@@ -1,0 +1,21 @@
+/* Blocks of parameters: what a policy may learn, each with a gradient, a learning rate and an
+ * optimiser's state of its own.
+ *
+ *   theta   what makes queries of contexts: a dense gradient (policy kinds name its parts)
+ *   items   beta: only the rows that were drawn have a gradient, unless an estimator moves all */
+#ifndef FOPO_POLICY_BLOCKS_H
+#define FOPO_POLICY_BLOCKS_H
+
+#include <stddef.h>
+
+typedef enum { FOPO_BLOCK_THETA, FOPO_BLOCK_ITEMS, FOPO_BLOCKS } fopo_block;
+
+extern const char *const fopo_block_names[FOPO_BLOCKS + 1]; /* "theta", "items"; ended by NULL */
+
+/* rows 0: the block is not learnt. */
+typedef struct {
+  size_t rows, cols;
+  int by_rows; /* 1: a step moves the rows that have a gradient, and no others */
+} fopo_block_shape;
+
+#endif
