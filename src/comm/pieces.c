@@ -37,8 +37,8 @@ static void take(char *pieces, const char *parts, const size_t *bytes, const siz
 }
 
 /* The way back. */
-static void put(char *parts, const char *pieces, const size_t *bytes, const size_t *now,
-                size_t at) {
+static void put_pieces(char *parts, const char *pieces, const size_t *bytes, const size_t *now,
+                       size_t at) {
   for (size_t r = 0; r < fopo_comm_ranks(); r++) {
     if (now[r] > 0) memcpy(parts + at, pieces, now[r]);
     pieces += now[r];
@@ -77,7 +77,7 @@ int fopo_pieces_exchange(void *receive, const size_t *received, const void *send
     cut(from, received, at, step);
     take(out, send, sent, to, at);
     status = fopo_comm_exchange(in, from, out, to);
-    if (status == FOPO_OK) put(receive, in, received, from, at);
+    if (status == FOPO_OK) put_pieces(receive, in, received, from, at);
   }
   fopo_free(out);
   fopo_free(in);
@@ -95,7 +95,7 @@ int fopo_pieces_gather(void *all, const void *mine, const size_t *bytes, size_t 
     cut(now, bytes, at, step);
     const char *own = now[fopo_comm_own_rank()] > 0 ? (const char *)mine + at : in;
     status = fopo_comm_gather_parts(in, own, now);
-    if (status == FOPO_OK) put(all, in, bytes, now, at);
+    if (status == FOPO_OK) put_pieces(all, in, bytes, now, at);
   }
   fopo_free(in);
   return status;

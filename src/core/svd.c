@@ -156,7 +156,7 @@ void fopo_svd_sketch(fopo_matrix x, size_t first, uint64_t seed) {
   for (size_t i = 0; i < x.rows; i++) draw_row(fopo_matrix_row(x, i), first + i, x.cols, seed);
 }
 
-static int draw(job *j, fopo_matrix omega, uint64_t seed) {
+static int draw_sketch(job *j, fopo_matrix omega, uint64_t seed) {
   size_t slab = (size_t)(SLAB / DRAW_COST / (double)j->l) + 1;
   for (size_t first = 0; first < omega.rows; first += slab) {
     size_t end = omega.rows - first < slab ? omega.rows : first + slab;
@@ -198,7 +198,7 @@ static int separate(job *j, fopo_matrix A) {
 /* Power iterations: Y approximates the span of the leading left singular vectors. */
 static int iterate(job *j, const fopo_svd_options *options) {
   int on_rows = j->M->rows < j->M->cols;
-  int status = draw(j, on_rows ? j->Y : j->W, options->seed);
+  int status = draw_sketch(j, on_rows ? j->Y : j->W, options->seed);
   if (status == FOPO_OK && !on_rows) status = times(j, j->Y, j->M, j->W);
   for (size_t q = 0; status == FOPO_OK && q < options->power_iterations; q++) {
     if (q > 0 || !on_rows) status = separate(j, j->Y);

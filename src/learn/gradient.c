@@ -2,6 +2,7 @@
  * (plan/plan.h) and the course of a batch (learn/batch.h). */
 #include "learn/gradient.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -269,10 +270,9 @@ int fopo_gradient_check_fit(fopo_gradient *g) {
   return status;
 }
 
-static int check_batch(fopo_gradient *g, const uint32_t *rows, size_t B) {
+static int check_batch(const fopo_gradient *g, const uint32_t *rows, size_t B) {
   int status = check_idle(g);
-  if (status == FOPO_OK) status = check_rows(g, rows, B);
-  return status == FOPO_OK ? fopo_gradient_check_fit(g) : status;
+  return status == FOPO_OK ? check_rows(g, rows, B) : status;
 }
 
 int fopo_gradient_plan_is_due(const fopo_gradient *g, size_t B) {
@@ -284,6 +284,7 @@ int fopo_gradient_plan_is_due(const fopo_gradient *g, size_t B) {
 static int plan(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t n, size_t B) {
   double start = fopo_clock();
   int status = check_batch(g, rows, n);
+  if (status == FOPO_OK) status = fopo_gradient_check_fit(g);
   if (status != FOPO_OK) return status;
   fopo_plan_request r = request_of(g);
   status = fopo_plan_make(&g->planner, &r, theta, rows, n, B);
@@ -305,6 +306,7 @@ int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *ro
                         fopo_draw_key key) {
   int status = check_batch(g, rows, B);
   if (g->data.device == NULL) return status;
+  assert(g->planner.plan.B >= B); /* the caller has planned */
   const fopo_parts_ops *parts = g->data.parts->ops;
   parts->begin();
   if (status == FOPO_OK) status = fopo_batch_begin(&g->batch, theta, rows, B, key);

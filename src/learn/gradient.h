@@ -66,7 +66,7 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
 const fopo_binding *fopo_gradient_binding(const fopo_gradient *g); /* to be read */
 
 /* FOPO_ERR_ARGUMENT if the options do not fit the data that the gradient is bound to, such as a
- * head of more items than there are. Each batch checks it too. */
+ * head of more items than there are. Each plan checks it too. */
 int fopo_gradient_check_fit(fopo_gradient *g);
 
 /* ---- a batch ---- */

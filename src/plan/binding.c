@@ -203,7 +203,7 @@ int fopo_binding_queries(const fopo_binding *b, fopo_matrix Q, fopo_matrix X, fl
   const fopo_policy *pi = b->policy;
   float scale = 1.0f / pi->temperature;
   int shared = b->parts->shared != NULL, at_once = !shared && d->ops->start_batch != NULL;
-  int status = shared    ? fopo_parts_fetch(b->parts, d, X, from->rows)
+  int status = shared    ? b->parts->ops->fetch(b->parts, d, X, from->rows)
                : at_once ? start_at_once(b, Q, X, theta, from)
                          : d->ops->gather_rows(d, X, b->device_contexts, from->rows);
   if (status != FOPO_OK || (at_once && b->units == 0)) return status;

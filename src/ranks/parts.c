@@ -47,7 +47,7 @@ int fopo_parts_reserve(fopo_parts *p, fopo_device *d, size_t part, size_t L) {
   return status;
 }
 
-int fopo_parts_fetch(fopo_parts *p, fopo_device *d, fopo_matrix X, const uint32_t *rows) {
+static int fetch(fopo_parts *p, fopo_device *d, fopo_matrix X, const uint32_t *rows) {
   size_t n = X.rows;
   int status = fopo_fetched_reserve(&p->fetched, p->shared, n);
   uint32_t *wanted = p->fetched.rows;
@@ -102,6 +102,7 @@ static int join_alone(fopo_parts *p, fopo_device *d, const fopo_span *part, uint
 const fopo_parts_ops fopo_parts_alone = {.begin = begin_alone,
                                          .end = end_alone,
                                          .share = share_alone,
+                                         .fetch = fetch,
                                          .keep_draws = keep_alone,
                                          .draw_others = draw_others_alone,
                                          .score = score_alone,
@@ -223,6 +224,7 @@ static int gather_sets(fopo_device *d, const fopo_candidate_sets *sets,
 static const fopo_parts_ops split = {.begin = fopo_comm_begin,
                                      .end = fopo_comm_end,
                                      .share = fopo_comm_own_share,
+                                     .fetch = fetch,
                                      .keep_draws = keep_alone,
                                      .draw_others = draw_others_alone,
                                      .score = score_alone,
@@ -279,6 +281,7 @@ static int score_dealt(fopo_parts *p, fopo_device *d, const fopo_candidate_sets 
 static const fopo_parts_ops dealt = {.begin = fopo_comm_begin,
                                      .end = fopo_comm_end,
                                      .share = share_alone,
+                                     .fetch = fetch,
                                      .keep_draws = keep_dealt,
                                      .draw_others = draw_others_dealt,
                                      .score = score_dealt,

@@ -32,6 +32,10 @@ typedef struct {
   /* The contexts that this rank draws for, of a part of n: *first, and how many. */
   size_t (*share)(size_t *first, size_t n);
 
+  /* X [n, D] (device) = the contexts rows [n] (device), which are shared out. Their hits are
+   * p->fetched.Y, row i those of rows[i]. */
+  int (*fetch)(fopo_parts *p, fopo_device *d, fopo_matrix X, const uint32_t *rows);
+
   /* Of draws [B, S] those that are held here; batch->counts says how many, if not all are. */
   int (*keep_draws)(fopo_parts *p, fopo_device *d, const fopo_samples *samples,
                     fopo_device_batch *batch);
@@ -86,9 +90,5 @@ static inline int fopo_parts_is_alone(const fopo_parts *p) { return p->ops == &f
 
 /* Room for a part of that many contexts, of vectors of L numbers. */
 int fopo_parts_reserve(fopo_parts *p, fopo_device *d, size_t part, size_t L);
-
-/* X [n, D] (device) = the contexts rows [n] (device), which are shared out. Their hits are
- * p->fetched.Y, row i those of rows[i]. Collective. */
-int fopo_parts_fetch(fopo_parts *p, fopo_device *d, fopo_matrix X, const uint32_t *rows);
 
 #endif

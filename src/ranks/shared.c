@@ -168,7 +168,7 @@ static int make_dealt(fopo_shared *s, const fopo_sessions *sessions, fopo_shard 
   return status;
 }
 
-static int check(const fopo_sessions *sessions, size_t P) {
+static int check_sessions(const fopo_sessions *sessions, size_t P) {
   if (fopo_sessions_count(sessions) < fopo_comm_ranks()) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "%zu contexts cannot be shared out to %zu ranks",
                      fopo_sessions_count(sessions), fopo_comm_ranks());
@@ -199,7 +199,7 @@ int fopo_shared_init(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix 
   size_t all[FOPO_COMM_RANKS], most = 1;
   *s = (fopo_shared){.N = fopo_sessions_count(sessions)};
   s->x.rows = fopo_comm_own_share(&s->first, s->N);
-  int status = check(sessions, shard != NULL ? shard->part.P : items.rows);
+  int status = check_sessions(sessions, shard != NULL ? shard->part.P : items.rows);
   if (status == FOPO_OK) status = make_own(s, sessions, items, shard != NULL, encoder);
   status = fopo_comm_agree(status);
   if (status == FOPO_OK && shard != NULL) status = make_dealt(s, sessions, shard, encoder);

@@ -29,8 +29,8 @@ static const double between_readings = 0.02;
 int fopo_queue_begin(fopo_trainer *t) {
   const fopo_device_ops *ops = t->o.device->ops;
   fopo_totals start = {.record = t->record.sum};
-  t->async = t->totals != NULL && fopo_comm_ranks() == 1 &&
-             !t->o.policy->learns[FOPO_BLOCK_ITEMS] && !fopo_reward_from_caller(t->o.reward);
+  int queued = t->totals != NULL && fopo_comm_ranks() == 1 &&
+               !t->o.policy->learns[FOPO_BLOCK_ITEMS] && !fopo_reward_from_caller(t->o.reward);
   t->pending = 0;
   t->on_device = 0.0;
   t->first_t = t->o.optim->t;
@@ -38,7 +38,8 @@ int fopo_queue_begin(fopo_trainer *t) {
   t->uses_graph = ops->replay != NULL;
   t->n_replays = 0;
   t->last_work = t->graph_work = (fopo_work){0};
-  if (!t->async) return FOPO_OK;
+  t->way = queued ? &fopo_queued : NULL;
+  if (!queued) return FOPO_OK;
   int status = ops->put(t->o.device, t->totals, &start, sizeof start);
   return status == FOPO_OK && ops->start_clock != NULL ? ops->start_clock(t->o.device) : status;
 }
@@ -199,7 +200,7 @@ static int place_order(fopo_trainer *t) {
   return FOPO_OK;
 }
 
-int fopo_queue_prepare(fopo_trainer *t) {
+static int prepare_queued(fopo_trainer *t) {
   int status = FOPO_OK;
   uint64_t step = t->step;
   t->waits = fopo_gradient_must_sync(t->o.gradient, t->rows, t->B);
@@ -208,7 +209,7 @@ int fopo_queue_prepare(fopo_trainer *t) {
   return status != FOPO_OK || t->step != step ? status : place_order(t);
 }
 
-int fopo_queue_step(fopo_trainer *t, fopo_gradient_stats *stats, int *made) {
+static int make_queued(fopo_trainer *t, fopo_gradient_stats *stats, int *made) {
   fopo_gradient *g = t->o.gradient;
   fopo_reach before = t->reach[FOPO_BLOCK_THETA];
   fopo_work work = fopo_gradient_work(g);
@@ -232,9 +233,13 @@ int fopo_queue_step(fopo_trainer *t, fopo_gradient_stats *stats, int *made) {
   return status == FOPO_OK && t->waits ? fopo_gradient_means(g, stats) : status;
 }
 
-int fopo_queue_read_if_due(fopo_trainer *t) {
+/* The device adds up statistics. */
+static int add_queued(fopo_trainer *t, const fopo_gradient_stats *stats) {
+  (void)stats;
   return t->pending < t->stride ? FOPO_OK : fopo_queue_read(t);
 }
+
+const fopo_way fopo_queued = {.prepare = prepare_queued, .make = make_queued, .add = add_queued};
 
 void fopo_queue_end(fopo_trainer *t, int whole) {
   fopo_gradient_order(t->o.gradient, (fopo_row_order){0});

@@ -166,18 +166,12 @@ static int close_slice(fopo_trainer *t) {
 /* Fills the caller's *slice from the sums so far. */
 static void report(fopo_slice *slice, fopo_trainer *t) {
   t->slice.seconds = fopo_clock() - t->started;
-  if (t->async && t->on_device > 0.0) t->slice.seconds = t->on_device;
+  if (t->way != NULL && t->on_device > 0.0) t->slice.seconds = t->on_device;
   *slice = (fopo_slice){.steps = (size_t)(t->step - t->first),
                         .step = t->step,
                         .seconds = t->slice.seconds,
                         .mean = fopo_statistics_means(&t->slice.sum)};
   memcpy(slice->phases, t->slice.phases, sizeof slice->phases);
-}
-
-static void add_step(fopo_trainer *t, const fopo_gradient_stats *stats) {
-  fopo_statistics_add(&t->slice.sum, &stats->sum);
-  fopo_statistics_add(&t->record.sum, &stats->sum);
-  for (int i = 0; i < FOPO_PHASES; i++) t->slice.phases[i] += stats->seconds[i];
 }
 
 const fopo_stretch *fopo_trainer_record(const fopo_trainer *t) { return &t->record; }
@@ -186,8 +180,8 @@ void fopo_trainer_end_record(fopo_trainer *t) { t->record = (fopo_stretch){0}; }
 
 /* -- a step ----------------------------------------------------------------------------------- */
 
-/* Estimates the gradient of the batch that was begun and makes the update; FOPO_DRAWN if the caller
- * must fill rewards first. */
+/* Estimates the gradient of the batch that was begun; FOPO_DRAWN if the caller must fill rewards
+ * first. */
 static int estimate(fopo_trainer *t, fopo_gradient_stats *stats) {
   int status = fopo_gradient_estimate(t->o.gradient, &t->drawn);
   t->waiting = status == FOPO_DRAWN;
@@ -195,15 +189,25 @@ static int estimate(fopo_trainer *t, fopo_gradient_stats *stats) {
   return fopo_gradient_finish(t->o.gradient, (fopo_matrix){0}, stats);
 }
 
-static int update(fopo_trainer *t, fopo_gradient_stats *stats) {
+/* Works off the batch that was begun: the gradient, then the update. */
+static int make_now(fopo_trainer *t, fopo_gradient_stats *stats) {
+  int status = estimate(t, stats);
+  if (status != FOPO_OK) return status;
   double start = fopo_clock();
   if (!(stats->sum.norm <= FOPO_NORM_MOST)) return fopo_trainer_fail_numeric(t);
-  int status = fopo_trainer_check_reach(t, stats->sum.norm);
+  status = fopo_trainer_check_reach(t, stats->sum.norm);
   if (status == FOPO_OK) {
     status = fopo_trainer_move(t, (fopo_optim_norm){.norm = stats->sum.norm});
   }
   stats->seconds[FOPO_PHASE_UPDATE] = fopo_clock() - start;
   return status;
+}
+
+static int add_step(fopo_trainer *t, const fopo_gradient_stats *stats) {
+  fopo_statistics_add(&t->slice.sum, &stats->sum);
+  fopo_statistics_add(&t->record.sum, &stats->sum);
+  for (int i = 0; i < FOPO_PHASES; i++) t->slice.phases[i] += stats->seconds[i];
+  return FOPO_OK;
 }
 
 /* The rows of the next step, and what is due before it: the refresh of an index over items that
@@ -212,7 +216,7 @@ static int update(fopo_trainer *t, fopo_gradient_stats *stats) {
 static int prepare(fopo_trainer *t) {
   uint64_t step = t->step;
   fopo_trainer_choose_rows(t);
-  int status = t->async ? fopo_queue_prepare(t) : FOPO_OK;
+  int status = t->way != NULL ? t->way->prepare(t) : FOPO_OK;
   if (status != FOPO_OK || t->step != step) return status;
   if (t->o.index_refresh > 0 && step > 0 && step % t->o.index_refresh == 0) {
     double start = fopo_clock();
@@ -227,18 +231,13 @@ static int prepare(fopo_trainer *t) {
 static int make_step(fopo_trainer *t) {
   fopo_gradient_stats stats = {0};
   int made = 1, status = t->waiting ? FOPO_OK : fopo_trainer_begin_batch(t);
-  if (status == FOPO_OK && t->async) {
-    status = fopo_queue_step(t, &stats, &made);
-  } else if (status == FOPO_OK) {
-    status = estimate(t, &stats);
-    if (status == FOPO_OK) status = update(t, &stats);
+  if (status == FOPO_OK) {
+    status = t->way != NULL ? t->way->make(t, &stats, &made) : make_now(t, &stats);
   }
   if (status != FOPO_OK || !made) return status;
   fopo_gradient_commit(t->o.gradient, t->rows, t->B, &stats);
   t->step++;
-  if (t->async) return fopo_queue_read_if_due(t);
-  add_step(t, &stats);
-  return FOPO_OK;
+  return t->way != NULL ? t->way->add(t, &stats) : add_step(t, &stats);
 }
 
 /* Steps until the slice has n. */
@@ -277,7 +276,7 @@ int fopo_trainer_run(fopo_trainer *t, size_t n, fopo_slice *slice) {
     *slice = (fopo_slice){.step = t->step};
     return status;
   }
-  status = t->async ? queue_steps(t, n) : make_steps(t, n);
+  status = t->way != NULL ? queue_steps(t, n) : make_steps(t, n);
   if (status != FOPO_DRAWN) status = end_steps(status);
   report(slice, t);
   if (status == FOPO_DRAWN) return status;

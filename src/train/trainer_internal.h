@@ -6,6 +6,20 @@
 #include "train/reach.h"
 #include "train/trainer.h"
 
+/* How steps are made that are not worked off one by one: queued on a device that works on its own
+ * (queue.c). */
+typedef struct {
+  /* Before the plan of the next batch. It may take steps back. */
+  int (*prepare)(fopo_trainer *t);
+
+  /* Works off the batch that was begun, with its update. *made = 0: steps of another kind had to be
+   * launched first, and the batch is to be prepared again. */
+  int (*make)(fopo_trainer *t, fopo_gradient_stats *stats, int *made);
+
+  /* Adds a committed step to the sums of slice and record. */
+  int (*add)(fopo_trainer *t, const fopo_gradient_stats *stats);
+} fopo_way;
+
 struct fopo_trainer {
   fopo_trainer_options o;
   size_t n_theta; /* parameters */
@@ -23,7 +37,7 @@ struct fopo_trainer {
 
   /* queue.c; only if the device is asynchronous. */
   fopo_totals *totals;  /* device; NULL: the device has none */
-  int async;            /* 1: this slice's steps are queued */
+  const fopo_way *way;  /* of this slice's steps; NULL: each in turn */
   int waits;            /* 1: the host waits for the step at hand */
   size_t pending;       /* steps queued since totals was last read */
   size_t stride;        /* steps between two readings */
@@ -68,22 +82,15 @@ int fopo_trainer_fail_numeric(const fopo_trainer *t);
 
 /* ---- queue.c: queued steps ---- */
 
-/* Decides t->async for a slice and starts totals; and ends it, with its seconds if it is `whole`.
+extern const fopo_way fopo_queued;
+
+/* Decides t->way of a slice and starts totals; and ends it, with its seconds if it is `whole`.
  */
 int fopo_queue_begin(fopo_trainer *t);
 void fopo_queue_end(fopo_trainer *t, int whole);
 
-/* Before the batch of t->rows, if it must wait: reads the totals, which may take steps back. */
-int fopo_queue_prepare(fopo_trainer *t);
-
-/* Queues the batch that was begun. *made = 0: it was not, since steps of another kind had to be
- * launched first; then it is to be prepared again. stats: of a step that the host has waited for.
- */
-int fopo_queue_step(fopo_trainer *t, fopo_gradient_stats *stats, int *made);
-
 /* Waits for the queued steps and reads their statistics; fails if one was not finite. */
 int fopo_queue_read(fopo_trainer *t);
-int fopo_queue_read_if_due(fopo_trainer *t);
 
 /* ---- trainer_parameters.c ---- */
 
