@@ -23,10 +23,8 @@ ARROWS = 114  # 105, 5 of plan's, and 4: contexts is a room (core, ranks, policy
 
 # Circles that were here before this check. The list only shrinks: none is added.
 KNOWN = [line.split() for line in '''
-train/trainer train/trainer_async
 device/cpu/cpu device/cuda/cuda device/device
 judge/ope judge/ope_pass
-term/view/pane term/view/view
 '''.strip().splitlines()]
 
 SOURCES = ('.c', '.cc', '.cu')

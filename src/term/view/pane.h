@@ -14,7 +14,8 @@
 #ifndef FOPO_TERM_VIEW_PANE_H
 #define FOPO_TERM_VIEW_PANE_H
 
-#include "term/view/view.h"
+#include "term/screen.h"
+#include "term/view/model.h"
 
 /* A rectangle of the screen, in cells. */
 typedef struct {
