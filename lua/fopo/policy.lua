@@ -1,4 +1,5 @@
--- fopo.policy: the softmax policy over the catalogue.
+-- fopo.policy: the softmax policy over the catalogue. Each kind is a row of C (src/policy/), from
+-- which its function, its own options and its help are made here.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
@@ -8,7 +9,7 @@ local file = require "fopo.serve.file"
 local text = require "fopo.base.text"
 local policy, methods = {}, native.types.policy
 
--- Options that both kinds share.
+-- Options that all kinds share.
 local items = {"items", "array", nil, "beta [P, L]", required = true}
 local context_dim = {"context_dim", "integer", nil, "D, features of a context; the columns of "
                      .. "items if left out", min = 1}
@@ -54,72 +55,37 @@ local function with_defaults(name, make)
   end
 end
 
-local paper = {theta = "random", contexts = "mean", temperature = 1.0}
+-- The options of a kind: the items, its own, then the shared ones.
+local function options_of(row)
+  local options = {items}
+  for _, spec in ipairs(table_rows.specs(row.options)) do options[#options + 1] = spec end
+  for _, spec in ipairs{context_dim, contexts, temperature, effective, data, train_items, rows} do
+    options[#options + 1] = spec
+  end
+  options[#options + 1] = {"seed", "integer", 1, row.seed}
+  return options
+end
 
-policy.linear = define.fn{
-  name = "fopo.policy.linear", returns = "policy",
-  options = {
-    items,
-    {"theta", "string|array", nil, "the initial theta [D, L]; identity needs D == L, and is the "
-     .. "default where the sessions are known, else random", one_of = {"identity", "random"}},
-    {"theta_scale", "number", 1.0, "the initial theta is multiplied by it: a step of lr changes a "
-     .. "larger theta by a smaller share", above = 0},
-    context_dim, contexts, temperature, effective, data, train_items, rows,
-    {"seed", "integer", 1, "of a random theta: 0.005 times standard normal, as the authors start"},
-  },
-  presets = {paper = paper},
-  text = [[pi(a | x) = exp f(a, x) / Z(x) over all P items, f(a, x) = x^T theta beta_a / temperature
-(the paper, "Parametrizing the Policy"), x a context of D features, beta_a an item of L. Only theta
-[D, L] is learnt (the paper, Assumption 1), or with train_items the items as well: pi:items() is
-then the policy's own copy, which is updated in place; the array given stays as it is. That takes 3
-more arrays [P, L] with adam (the copy and two moments), and one for the gradient of exact and of
-reinforce without a baseline; the other estimators keep only the rows that were drawn. Contexts are
-still made of pi:initial_items().
-Where the sessions are known the start is theta = identity with contexts of unit length: it
-recommends what is most like the items of X, and learning goes on from there. temperature = "auto"
-is the one at which this start chooses from `effective` of the items, 1 / sum of pi^2 in the median
-context. At a temperature far above it the softmax stays uniform whatever is learnt: the best item
-moves, but the expected reward stays that of a random policy. Far below it one item has all the
-probability, and the gradient vanishes. preset = "paper" starts as the authors do.
-With rows = "float16" or "bfloat16" the steps of snis and head_tail read a copy of the items in half
-the bytes, rounded to the nearest (11 significant bits up to 65504, or 8 bits at any size), and add
-in float32. Memory is 1.5 times that of the items, a step reads about half the bytes, and the
-gradient is that of the rounded items: its relative error is a few times 2^-11 or 2^-8. Search,
-evaluation, exact and reinforce read the float32 items. An item outside the range of float16 is an
-error that names it. rows cannot be combined with train_items.]],
-  example = [[items = fopo.array.randn(100, 4, 1)
-pi = fopo.policy.linear{items = items}
-ids = pi:best(items, {k = 3})
-assert(ids.cols == 3)]],
-  call = with_defaults("fopo.policy.linear", function(o)
-    local pi = native.policy_linear(o)
-    if o.theta_scale ~= 1 then pi:set_theta(pi:theta():scale(o.theta_scale)) end
-    return pi
-  end),
-}
+-- As the authors start.
+local function paper_of(row)
+  local preset = {contexts = "mean", temperature = 1.0}
+  for _, option in ipairs(row.options) do
+    if option.name == "theta" then preset.theta = "random" end
+  end
+  return preset
+end
 
-policy.mlp = define.fn{
-  name = "fopo.policy.mlp", returns = "policy",
-  options = {
-    items,
-    {"hidden", "table", {64}, "units of one or two hidden layers: {64} or {64, 32}"},
-    {"activation", "string", "tanh", "of the hidden layers", one_of = {"tanh", "relu"}},
-    context_dim, contexts, temperature, effective, data, train_items, rows,
-    {"seed", "integer", 1, "of the initial weights"},
-  },
-  presets = {paper = {contexts = paper.contexts, temperature = paper.temperature}},
-  text = [[f(a, x) = h(x) . beta_a / temperature with h(x) = W2^T act(W1^T x + b1) + b2, or one more
-layer. Everything that works on a linear policy works on this one. G of gradient:compute is
-[1, n_params] in the order W1, b1, W2, b2, .., each matrix row by row; pi:parameters() gives them by
-name. A context costs the products of the layers besides the rows of items. Source: back-propagation
-(Rumelhart, Hinton and Williams 1986); hidden weights start as Glorot and Bengio (2010) for tanh, He
-et al. (2015) for relu, the last ones as 0.005 times standard normal.]],
-  example = [[items = fopo.array.randn(100, 4, 1)
-pi = fopo.policy.mlp{items = items, hidden = {16, 8}, activation = "relu"}
-assert(pi.n_params == 4 * 16 + 16 + 16 * 8 + 8 + 8 * 4 + 4)
-assert(pi:parameters().W1.rows == 4)]],
-  call = with_defaults("fopo.policy.mlp", native.policy_mlp),
-}
+for _, row in ipairs(native.policies()) do
+  local name = "fopo.policy." .. row.name
+  policy[row.name] = define.fn{
+    name = name, returns = "policy", options = options_of(row), presets = {paper = paper_of(row)},
+    text = row.text, example = row.example,
+    call = with_defaults(name, native["policy_" .. row.name]),
+  }
+  for _, option in ipairs(row.options) do
+    if option.saved then native.fields.policy[option.name] = true end -- for help and completion
+  end
+end
 
 local best = methods.best
 methods.best = define.fn{
@@ -148,11 +114,8 @@ end
 
 function methods.describe(pi)
   local start = ("policy %s: %s items%s"):format(pi.kind, text.count(pi.n_items), about_items(pi))
-  local shape = ("theta [%d, %d]"):format(pi.context_dim, pi.dim)
-  if pi.kind == "mlp" then
-    shape = ("%d -> %s -> %d, %s, %s parameters"):format(pi.context_dim,
-      table.concat(pi.hidden, " -> "), pi.dim, pi.activation, text.count(pi.n_params))
-  end
+  local shape = pi.shape and ("%s, %s parameters"):format(pi.shape, text.count(pi.n_params))
+                or ("theta [%d, %d]"):format(pi.context_dim, pi.dim)
   return ("%s, %s, temperature %.4g, %s contexts"):format(start, shape, pi.temperature, pi.contexts)
 end
 

@@ -1,4 +1,4 @@
-/* Options that are rows of a table (learn/option.h): reads them from Lua, pushes them as fields,
+/* Options that are rows of a table (core/option.h): reads them from Lua, pushes them as fields,
  * and describes them for the declarations in Lua. */
 #include <math.h>
 #include <string.h>
@@ -13,6 +13,10 @@ static int is_number(const fopo_option *row) {
   return is_count(row) || row->type == FOPO_OPTION_NUMBER;
 }
 
+static int is_word(const fopo_option *row) {
+  return row->type == FOPO_OPTION_CHOICE || row->type == FOPO_OPTION_START;
+}
+
 const fopo_option *bind_row(const fopo_option *rows, const char *name) {
   for (const fopo_option *row = rows; row != NULL && row->name != NULL; row++) {
     if (strcmp(row->name, name) == 0) return row;
@@ -20,9 +24,26 @@ const fopo_option *bind_row(const fopo_option *rows, const char *name) {
   return NULL;
 }
 
+/* The list of counts at stack index `at`; 0: the default. */
+static fopo_counts read_counts(lua_State *L, int at, const fopo_option *row) {
+  fopo_counts c = {1, {(size_t)row->standard}};
+  if (at == 0) return c;
+  bind_table(L, at, row->name);
+  c.n = lua_rawlen(L, at);
+  if (c.n > FOPO_COUNTS) {
+    bind_refuse(L, "%s has %zu entries; give %d at most", row->name, c.n, FOPO_COUNTS);
+  }
+  for (size_t i = 0; i < c.n; i++) {
+    lua_rawgeti(L, at, (lua_Integer)i + 1);
+    c.at[i] = bind_count(L, lua_gettop(L), row->name, 0, SIZE_MAX);
+    lua_pop(L, 1);
+  }
+  return c;
+}
+
 void bind_read_row(lua_State *L, int index, const fopo_option *row, void *options) {
   char *member = (char *)options + row->member;
-  if (!is_number(row) && row->type != FOPO_OPTION_CHOICE) return;
+  if (!is_number(row) && !is_word(row) && row->type != FOPO_OPTION_COUNTS) return;
   int given = index > 0 && bind_has(L, index, row->name);
   int at = given ? bind_option(L, index, row->name) : 0;
   if (is_count(row)) {
@@ -31,6 +52,10 @@ void bind_read_row(lua_State *L, int index, const fopo_option *row, void *option
         given ? bind_count(L, at, row->name, (size_t)row->least, most) : (size_t)row->standard;
   } else if (row->type == FOPO_OPTION_NUMBER) {
     *(double *)(void *)member = given ? bind_number(L, at, row->name) : row->standard;
+  } else if (row->type == FOPO_OPTION_COUNTS) {
+    *(fopo_counts *)(void *)member = read_counts(L, at, row);
+  } else if (given && row->type == FOPO_OPTION_START && bind_is(L, at, &bind_array_type)) {
+    *(int *)(void *)member = (int)row->standard; /* the caller takes the array */
   } else {
     *(int *)(void *)member =
         given ? bind_choice(L, at, row->name, row->choices) : (int)row->standard;
@@ -51,6 +76,11 @@ int bind_push_row(lua_State *L, const fopo_option *row, const void *options) {
   case FOPO_OPTION_CHOICE:
     lua_pushstring(L, row->choices[*(const int *)(const void *)member]);
     return 1;
+  case FOPO_OPTION_COUNTS: {
+    const fopo_counts *c = (const void *)member;
+    bind_push_counts(L, c->at, c->n);
+    return 1;
+  }
   default: return 0;
   }
 }
@@ -75,25 +105,32 @@ static void set_choices(lua_State *L, const char *const *choices) {
   lua_setfield(L, -2, "one_of");
 }
 
-/* {name =, type =, default =, text =, min =, max =, one_of =, required =, symbol =, candidates =}
- */
+/* {name =, type =, default =, text =, min =, above =, max =, one_of =, required =, symbol =,
+ * candidates =} */
 static void push_row(lua_State *L, const fopo_option *row) {
-  static const char *const types[] = {"integer", "number",         "string",  "proposal",
-                                      "index",   "integer|string", "integer", "string"};
+  static const char *const types[] = {"integer",      "number",   "string", "table",
+                                      "string|array", "proposal", "index",  "integer|string",
+                                      "integer",      "string"};
   lua_createtable(L, 0, 10);
   bind_set_string(L, "name", row->name);
   bind_set_string(L, "type", types[row->type]);
   bind_set_string(L, "text", row->text);
   if (row->symbol != NULL) bind_set_string(L, "symbol", row->symbol);
   if (row->flags & FOPO_OPTION_OF_CANDIDATES) bind_set_boolean(L, "candidates", 1);
+  if (row->flags & FOPO_OPTION_SAVED) bind_set_boolean(L, "saved", 1);
   if (row->type == FOPO_OPTION_FAULT) bind_set_boolean(L, "fault", 1);
   if (row->choices != NULL) set_choices(L, row->choices);
-  if (row->choices != NULL && row->type != FOPO_OPTION_HEAD) {
+  if (row->choices != NULL && row->type != FOPO_OPTION_HEAD && row->type != FOPO_OPTION_START) {
     bind_set_string(L, "default", row->choices[(int)row->standard]);
+  }
+  if (row->type == FOPO_OPTION_COUNTS) {
+    bind_push_counts(L, (size_t[]){(size_t)row->standard}, 1);
+    lua_setfield(L, -2, "default");
   }
   if (is_number(row)) {
     if (row->type != FOPO_OPTION_HEAD) set_limit(L, "default", row->standard);
-    if (isfinite(row->least)) set_limit(L, "min", row->least);
+    const char *limit = row->flags & FOPO_OPTION_ABOVE ? "above" : "min";
+    if (isfinite(row->least)) set_limit(L, limit, row->least);
     if (row->most > 0.0) set_limit(L, "max", row->most);
   }
 }

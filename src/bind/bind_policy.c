@@ -23,49 +23,37 @@ bind_policy *bind_policy_whole(lua_State *L, int index, const char *what) {
   return pi;
 }
 
-static int put_theta(bind_policy *pi, const bind_array *theta) {
-  fopo_matrix own = pi->policy.theta;
-  if (theta->rows != own.rows || theta->cols != own.cols) {
-    if (pi->policy.net.layers > 0) {
-      return fopo_fail(FOPO_ERR_ARGUMENT,
-                       "theta is %zu x %zu but this network's parameters are 1 x %zu; "
-                       "pi:set_parameters takes them by name",
-                       theta->rows, theta->cols, own.cols);
-    }
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "theta is %zu x %zu but contexts have %zu features and the items have %zu "
-                     "columns; it must be %zu x %zu",
-                     theta->rows, theta->cols, own.rows, own.cols, own.rows, own.cols);
-  }
-  int status = fopo_matrix_finite(bind_matrix(theta), "theta");
-  if (status == FOPO_OK) memcpy(own.x, theta->data, own.rows * own.cols * sizeof(float));
-  return status;
-}
-
 /* The number of features of a context: the option, or the columns of the items. */
 static size_t context_dim(lua_State *L, size_t columns) {
   if (!bind_has(L, 1, "context_dim")) return columns;
   return bind_option_count(L, 1, "context_dim", 0, SIZE_MAX);
 }
 
-/* Pushes a policy without parameters that keeps the items at `items_at`, or, with train_items, a
- * copy of them that it learns. */
-static bind_policy *begin(lua_State *L, int items_at) {
-  int train = bind_option_boolean(L, 1, "train_items");
-  bind_array *given = bind_array_items(L, items_at, "items");
-  if (train) {
-    given = bind_array_numbers(L, items_at, "items that are learnt");
-    /* the copy, and Adam's two moments from the first step on */
-    bind_check(L, fopo_memory_suffices((uint64_t)given->rows * given->cols * 3 * sizeof(float),
-                                       "training the items (a copy and the optimiser's state)",
-                                       "use fewer items or dimensions, or train_items = false"));
-    bind_array *copy = bind_array_new(L, 0, given->rows, given->cols);
-    given = bind_array_numbers(L, items_at, "items");
-    memcpy(copy->data, given->data, given->rows * given->cols * sizeof(float));
+/* Pushes an array of the items that a policy scores, where they are not those that are given at
+ * `items_at`: a copy that is learnt, or one with columns of the kind. */
+static void push_own_items(lua_State *L, const fopo_policy_kind *kind, const fopo_policy_options *o,
+                           int items_at, int train) {
+  const char *what = train ? "items that are learnt" : "items to which the policy adds columns";
+  bind_array *given = bind_array_numbers(L, items_at, what);
+  size_t P = given->rows, L_own = given->cols + kind->more_columns;
+  /* the copy, and Adam's two moments from the first step on */
+  uint64_t bytes = (uint64_t)P * L_own * (train ? 3 : 1) * sizeof(float);
+  bind_check(L, fopo_memory_suffices(bytes,
+                                     train ? "training the items (a copy and the optimiser's state)"
+                                           : "the items with columns of the policy",
+                                     "use fewer items or dimensions, or train_items = false"));
+  bind_array *own = bind_array_new(L, 0, P, L_own);
+  given = bind_array_numbers(L, items_at, what);
+  if (kind->fill_items != NULL) {
+    kind->fill_items(bind_matrix(own), bind_matrix(given), o);
   } else {
-    lua_pushvalue(L, items_at);
+    memcpy(own->data, given->data, bind_array_bytes(given));
   }
-  int own_at = lua_gettop(L);
+}
+
+/* Pushes a policy without parameters that scores the items at `own_at` and was made with those at
+ * `items_at`. */
+static bind_policy *begin(lua_State *L, int own_at, int items_at) {
   bind_policy *pi = bind_new(L, &bind_policy_type, 2);
   lua_pushvalue(L, own_at);
   lua_setiuservalue(L, -2, 1 + ITEMS);
@@ -73,10 +61,6 @@ static bind_policy *begin(lua_State *L, int items_at) {
   lua_setiuservalue(L, -2, 1 + INITIAL);
   bind_keep(&pi->object, ITEMS, &bind_array_items(L, own_at, "items")->object);
   bind_keep(&pi->object, INITIAL, &bind_array_items(L, items_at, "items")->object);
-  pi->policy.learns[FOPO_BLOCK_ITEMS] = train;
-  pi->encoder = fopo_encoders[bind_has(L, 1, "contexts")
-                                  ? bind_option_choice(L, 1, "contexts", fopo_encoder_names)
-                                  : 0];
   return pi;
 }
 
@@ -98,102 +82,81 @@ static void halve(lua_State *L, bind_policy *pi) {
   bind_check(L, fopo_policy_halve(&pi->policy, type));
 }
 
-/* native.policy_linear{items, theta = "identity" | "random" | array, context_dim, contexts,
- * temperature, seed, train_items, rows}. */
-static int policy_linear(lua_State *L) {
-  static const char *const starts[] = {"identity", "random", NULL};
-  int items_at = bind_option(L, 1, "items"), theta_at = bind_option(L, 1, "theta");
-  double temperature = bind_option_number(L, 1, "temperature");
-  uint64_t seed = bind_option_seed(L, 1);
-  int given = bind_is(L, theta_at, &bind_array_type);
-  int start = given ? 1 : bind_choice(L, theta_at, "theta", starts);
-  size_t D = context_dim(L, bind_array_items(L, items_at, "items")->cols);
+/* Reads the options of the kind. Returns the stack index of the array that one of them is, its
+ * first parameters; 0: none is. */
+static int read_options(lua_State *L, const fopo_policy_kind *kind, fopo_policy_options *o) {
+  int array_at = 0;
+  for (const fopo_option *row = kind->options; row->name != NULL; row++) {
+    bind_read_row(L, 1, row, o);
+    if (row->type != FOPO_OPTION_START || !bind_has(L, 1, row->name)) continue;
+    int at = bind_option(L, 1, row->name);
+    if (bind_is(L, at, &bind_array_type)) array_at = at;
+  }
+  return array_at;
+}
 
-  bind_policy *pi = begin(L, items_at);
-  int train = pi->policy.learns[FOPO_BLOCK_ITEMS];
-  bind_check(L, fopo_policy_init_linear(&pi->policy, items_of(pi), D,
-                                        start == 0 ? FOPO_THETA_IDENTITY : FOPO_THETA_RANDOM,
-                                        (float)temperature, seed));
+/* native.policy_NAME{items, context_dim, contexts, temperature, seed, train_items, rows, and those
+ * of the kind}. */
+static int make(lua_State *L, const fopo_policy_kind *kind) {
+  int items_at = bind_option(L, 1, "items"), train = bind_option_boolean(L, 1, "train_items");
+  fopo_policy_options o = {.temperature = (float)bind_option_number(L, 1, "temperature"),
+                           .seed = bind_option_seed(L, 1)};
+  o.context_dim = context_dim(L, bind_array_items(L, items_at, "items")->cols);
+  int array_at = read_options(L, kind, &o), own_at = items_at;
+  if (train || kind->fill_items != NULL) {
+    push_own_items(L, kind, &o, items_at, train);
+    own_at = lua_gettop(L);
+  }
+  bind_policy *pi = begin(L, own_at, items_at);
+  pi->encoder = fopo_encoders[bind_has(L, 1, "contexts")
+                                  ? bind_option_choice(L, 1, "contexts", fopo_encoder_names)
+                                  : 0];
+  if (array_at > 0) o.given = bind_matrix(bind_array_numbers(L, array_at, "theta"));
+  bind_check(L, fopo_policy_init(&pi->policy, kind, items_of(pi), &o));
   pi->policy.learns[FOPO_BLOCK_ITEMS] = train;
   set_shard(pi);
   halve(L, pi);
-  if (given) bind_check(L, put_theta(pi, bind_array_numbers(L, theta_at, "theta")));
   return 1;
 }
 
-/* The layers {D, hidden .., L} of a network, from the option hidden = {h} or {h1, h2}. */
-static fopo_network network_option(lua_State *L, size_t D, size_t dim) {
-  int at = bind_option(L, 1, "hidden");
-  bind_table(L, at, "hidden");
-  size_t n = lua_rawlen(L, at);
-  if (n < 1 || n > FOPO_LAYERS - 1) {
-    bind_refuse(L,
-                "hidden has %zu entries; give the units of 1 or 2 hidden layers, as in "
-                "{64} or {64, 32}",
-                n);
+/* native.policy_over(pi, items[, rows]): a policy with the parameters of pi that scores these items
+ * [P, L], for checks. */
+static int policy_over(lua_State *L) {
+  lua_settop(L, 3);
+  size_t dim = get_policy(L, 1)->policy.items.cols;
+  if (bind_array_items(L, 2, "items")->cols != dim) {
+    return bind_refuse(L, "the policy scores items of %zu columns", dim);
   }
-  fopo_network net = {.layers = n + 1, .width = {D}};
-  for (size_t i = 1; i <= n; i++) {
-    lua_rawgeti(L, at, (lua_Integer)i);
-    net.width[i] = bind_count(L, lua_gettop(L), "the units of a hidden layer", 0, SIZE_MAX);
-    lua_pop(L, 1);
-  }
-  net.width[n + 1] = dim;
-  net.activation = (fopo_activation)bind_option_choice(L, 1, "activation", fopo_activation_names);
-  return net;
-}
-
-/* native.policy_mlp{items, hidden, activation, context_dim, temperature, seed, train_items,
- * rows}. */
-static int policy_mlp(lua_State *L) {
-  int items_at = bind_option(L, 1, "items");
-  double temperature = bind_option_number(L, 1, "temperature");
-  uint64_t seed = bind_option_seed(L, 1);
-  size_t dim = bind_array_items(L, items_at, "items")->cols;
-  fopo_network net = network_option(L, context_dim(L, dim), dim);
-
-  bind_policy *pi = begin(L, items_at);
-  int train = pi->policy.learns[FOPO_BLOCK_ITEMS];
-  bind_check(L,
-             fopo_policy_init_network(&pi->policy, items_of(pi), &net, (float)temperature, seed));
-  pi->policy.learns[FOPO_BLOCK_ITEMS] = train;
+  bind_policy *pi = begin(L, 2, 2);
+  const bind_policy *from = get_policy(L, 1);
+  fopo_matrix items = items_of(pi);
+  bind_check(L, fopo_policy_copy(&pi->policy, &from->policy));
+  pi->encoder = from->encoder;
+  pi->policy.items = items;
+  pi->policy.rows = fopo_rows_float32(items.x, items.ld);
+  pi->policy.learns[FOPO_BLOCK_ITEMS] = 0;
   set_shard(pi);
-  halve(L, pi);
+  if (lua_isnil(L, 3)) return 1;
+  bind_check(
+      L, fopo_policy_halve(&pi->policy, (fopo_float)bind_choice(L, 3, "rows", fopo_float_names)));
   return 1;
 }
 
 /* ---- parameters by name ---- */
 
-/* Part i of the parameters: W1, b1, W2 .. of a network, theta alone of a linear policy. Returns 0
- * after the last one. */
-typedef struct {
-  char name[8];
-  fopo_matrix view; /* into pi's theta */
-} part;
-
-static int part_of(part *p, const fopo_policy *pi, size_t i) {
-  if (pi->net.layers == 0) {
-    *p = (part){"theta", pi->theta};
-    return i == 0;
-  }
-  size_t layer = i / 2;
-  if (layer >= pi->net.layers) return 0;
-  size_t in = pi->net.width[layer], out = pi->net.width[layer + 1];
-  float *W = pi->theta.x + fopo_network_offset(&pi->net, layer);
-  *p = (part){"",
-              i % 2 == 0 ? fopo_matrix_view(W, in, out) : fopo_matrix_view(W + in * out, 1, out)};
-  p->name[0] = i % 2 == 0 ? 'W' : 'b';
-  p->name[1] = (char)('1' + layer);
-  return 1;
+/* *p = parameter i of the policy at index 1; 0 after the last one. */
+static int parameter(lua_State *L, fopo_parameter *p, size_t i) {
+  const fopo_policy *pi = &get_policy(L, 1)->policy;
+  return pi->kind->parameter(p, pi, i);
 }
 
 /* pi:parameters(): a table of copies by name. */
 static int parameters(lua_State *L) {
-  part p;
+  fopo_parameter p;
   lua_newtable(L);
-  for (size_t i = 0; part_of(&p, &get_policy(L, 1)->policy, i); i++) {
+  for (size_t i = 0; parameter(L, &p, i); i++) {
     bind_array *copy = bind_array_new(L, 0, p.view.rows, p.view.cols);
-    part_of(&p, &get_policy(L, 1)->policy, i);
+    parameter(L, &p, i);
     memcpy(copy->data, p.view.x, p.view.rows * p.view.cols * sizeof(float));
     lua_setfield(L, -2, p.name);
   }
@@ -203,11 +166,11 @@ static int parameters(lua_State *L) {
 /* pi:set_parameters(t): arrays by name, all those of pi:parameters(). On failure nothing has
  * changed. */
 static int set_parameters(lua_State *L) {
-  part p;
+  fopo_parameter p;
   lua_settop(L, 2);
   bind_table(L, 2, "the parameters");
   bind_get_free(L, 1, &bind_policy_type);
-  for (size_t i = 0; part_of(&p, &get_policy(L, 1)->policy, i); i++) {
+  for (size_t i = 0; parameter(L, &p, i); i++) {
     bind_array *a = bind_array_numbers(L, bind_option(L, 2, p.name), p.name);
     if (a->rows != p.view.rows || a->cols != p.view.cols) {
       return bind_refuse(L, "%s is %zu x %zu but must be %zu x %zu", p.name, a->rows, a->cols,
@@ -215,7 +178,7 @@ static int set_parameters(lua_State *L) {
     }
     bind_check(L, fopo_matrix_finite(bind_matrix(a), p.name));
   }
-  for (size_t i = 0; part_of(&p, &get_policy(L, 1)->policy, i); i++) {
+  for (size_t i = 0; parameter(L, &p, i); i++) {
     const bind_array *a = bind_array_numbers(L, 3 + (int)i, p.name);
     memcpy(p.view.x, a->data, a->rows * a->cols * sizeof(float));
   }
@@ -278,7 +241,7 @@ static int theta(lua_State *L) {
 /* pi:set_theta(array): copies [D, L] finite numbers into theta. */
 static int set_theta(lua_State *L) {
   bind_policy *pi = bind_get_free(L, 1, &bind_policy_type);
-  bind_check(L, put_theta(pi, bind_array_numbers(L, 2, "theta")));
+  bind_check(L, fopo_policy_set_theta(&pi->policy, bind_matrix(bind_array_numbers(L, 2, "theta"))));
   return 0;
 }
 
@@ -319,22 +282,38 @@ static const fopo_policy *policy_of(const bind_object *o) {
   return &((const bind_policy *)o)->policy;
 }
 
-/* The units of the hidden layers, a list; nil for a linear policy. */
-static int field_hidden(lua_State *L, bind_object *o) {
-  const fopo_network *net = &policy_of(o)->net;
-  if (net->layers == 0) return bind_return_nil(L);
-  bind_push_counts(L, net->width + 1, net->layers - 1);
-  return 1;
+static const fopo_option *saved_option(const fopo_policy_kind *kind, const char *name) {
+  const fopo_option *row = bind_row(kind->options, name);
+  return row != NULL && row->flags & FOPO_OPTION_SAVED ? row : NULL;
 }
 
-static int field_activation(lua_State *L, bind_object *o) {
-  const fopo_network *net = &policy_of(o)->net;
-  if (net->layers == 0) return bind_return_nil(L);
-  return bind_return_string(L, fopo_activation_names[net->activation]);
+/* The option of the kind named at stack index 2: nil if it is one of other kinds, 0 if of none. */
+static int field_option(lua_State *L, bind_object *o) {
+  const fopo_policy *pi = policy_of(o);
+  const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+  const fopo_option *row = saved_option(pi->kind, name);
+  if (row != NULL) return bind_push_row(L, row, &pi->options);
+  for (int i = 0; fopo_policy_kinds[i] != NULL; i++) {
+    if (saved_option(fopo_policy_kinds[i], name) != NULL) return bind_return_nil(L);
+  }
+  return 0;
 }
 
 static int field_kind(lua_State *L, bind_object *o) {
-  return bind_return_string(L, policy_of(o)->net.layers > 0 ? "mlp" : "linear");
+  return bind_return_string(L, policy_of(o)->kind->name);
+}
+
+/* The shape of the parameters in words; nil: theta [D, L]. */
+static int field_shape(lua_State *L, bind_object *o) {
+  char text[FOPO_POLICY_DESCRIPTION];
+  const fopo_policy *pi = policy_of(o);
+  if (pi->kind->describe == NULL) return bind_return_nil(L);
+  pi->kind->describe(text, pi);
+  return bind_return_string(L, text);
+}
+
+static int field_difference_step(lua_State *L, bind_object *o) {
+  return bind_return_number(L, policy_of(o)->kind->difference_step);
 }
 
 static int field_n_items(lua_State *L, bind_object *o) {
@@ -373,8 +352,28 @@ static int field_version(lua_State *L, bind_object *o) {
   return bind_return_count(L, policy_of(o)->version);
 }
 
-const luaL_Reg bind_policy_functions[] = {{"policy_linear", policy_linear},
-                                          {"policy_mlp", policy_mlp},
+/* native.policies(): the kinds, as the declarations of fopo.policy need them. */
+static int policies(lua_State *L) {
+  lua_newtable(L);
+  for (int i = 0; fopo_policy_kinds[i] != NULL; i++) {
+    const fopo_policy_kind *kind = fopo_policy_kinds[i];
+    bind_push_entry(L, kind->name, kind->name, kind->text, kind->example, kind->options);
+    bind_set_string(L, "seed", kind->seed);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+#define X(name)                                                                                    \
+  static int new_##name(lua_State *L) { return make(L, &fopo_policy_##name); }
+#include "policy/policies.def"
+#undef X
+
+const luaL_Reg bind_policy_functions[] = {{"policies", policies},
+#define X(name) {"policy_" #name, new_##name},
+#include "policy/policies.def"
+#undef X
+                                          {"policy_over", policy_over},
                                           {"policy_temperature", policy_temperature},
                                           {NULL, NULL}};
 
@@ -385,8 +384,8 @@ static const luaL_Reg methods[] = {{"queries", queries},       {"best", best},
                                    {"set_items", set_items},   {NULL, NULL}};
 
 static const bind_field fields[] = {{"kind", field_kind, NULL},
-                                    {"hidden", field_hidden, NULL},
-                                    {"activation", field_activation, NULL},
+                                    {"shape", field_shape, NULL},
+                                    {"difference_step", field_difference_step, NULL},
                                     {"n_items", field_n_items, NULL},
                                     {"dim", field_dim, NULL},
                                     {"context_dim", field_context_dim, NULL},
@@ -402,4 +401,5 @@ const bind_type bind_policy_type = {.name = "fopo.policy",
                                     .size = sizeof(bind_policy),
                                     .done = done,
                                     .methods = methods,
-                                    .fields = fields};
+                                    .fields = fields,
+                                    .other = field_option};

@@ -38,7 +38,7 @@ static int policy_save(lua_State *L) {
     s.names = &bind_any_dataset(L, 4)->items;
   }
   fopo_matrix items = pi->policy.items;
-  if (initial->rows != items.rows || initial->cols != items.cols ||
+  if (initial->rows != items.rows || initial->cols + pi->policy.kind->more_columns != items.cols ||
       (s.names != NULL && s.names->n != items.rows)) {
     return bind_refuse(L, "the items or the names are not those of this policy's %zu items",
                        items.rows);
@@ -60,19 +60,19 @@ static void set_array(lua_State *L, bind_policy_file *f, const char *name) {
 
 static void set_parameters(lua_State *L, bind_policy_file *f) {
   lua_newtable(L);
-  for (size_t i = 0; i < f->facts.net.layers; i++) {
-    char digit = (char)('1' + i), W[] = {'W', digit, '\0'}, b[] = {'b', digit, '\0'};
-    set_array(L, f, W);
-    set_array(L, f, b);
+  for (size_t i = 0; f->facts.parameters[i][0] != '\0'; i++) {
+    set_array(L, f, f->facts.parameters[i]);
   }
-  if (f->facts.net.layers == 0) set_array(L, f, "theta");
   lua_setfield(L, -2, "parameters");
 }
 
-static void set_network(lua_State *L, const fopo_network *net) {
-  bind_push_counts(L, net->width + 1, net->layers - 1);
-  lua_setfield(L, -2, "hidden");
-  bind_set_string(L, "activation", fopo_activation_names[net->activation]);
+/* t[name] of the options of the kind that a file keeps. */
+static void set_options(lua_State *L, const fopo_policy_loaded *facts) {
+  for (const fopo_option *row = facts->kind->options; row->name != NULL; row++) {
+    if (!(row->flags & FOPO_OPTION_SAVED)) continue;
+    bind_push_row(L, row, &facts->options);
+    lua_setfield(L, -2, row->name);
+  }
 }
 
 /* t.names: a dataset of no users whose items have the names of the file. */
@@ -88,20 +88,20 @@ static void set_names(lua_State *L, fopo_policy_loaded *facts) {
 }
 
 /* native.policy_load(path): {kind, context_dim, temperature, contexts, rows, train_items,
- * parameters = {theta} or {W1, b1, ..}; hidden, activation of a network; items, or items_file,
- * n_items, dim and items_crc; learnt_items; names}. */
+ * parameters = {theta} or {W1, b1, ..}; options of the kind, as hidden and activation; items, or
+ * items_file, n_items, dim and items_crc; learnt_items; names}. */
 static int policy_load(lua_State *L) {
   const char *path = bind_path(L, 1);
   bind_policy_file *f = bind_new(L, &bind_policy_file_type, 0);
   fopo_policy_loaded *facts = &f->facts;
   bind_check(L, fopo_policy_load(facts, &f->archive, path));
   lua_createtable(L, 0, 14);
-  bind_set_string(L, "kind", facts->net.layers > 0 ? "mlp" : "linear");
-  if (facts->net.layers > 0) set_network(L, &facts->net);
-  bind_set_count(L, "context_dim", facts->D);
+  bind_set_string(L, "kind", facts->kind->name);
+  set_options(L, facts);
+  bind_set_count(L, "context_dim", facts->options.context_dim);
   bind_set_count(L, "n_items", facts->P);
   bind_set_count(L, "dim", facts->L);
-  bind_set_number(L, "temperature", (double)facts->temperature);
+  bind_set_number(L, "temperature", (double)facts->options.temperature);
   bind_set_string(L, "contexts", facts->encoder->name);
   bind_set_string(L, "rows", fopo_float_names[facts->rows]);
   bind_set_boolean(L, "train_items", facts->train_items);

@@ -248,7 +248,7 @@ int bind_gradient_bind(bind_gradient *g, bind_object *const *k);
 void bind_set_statistics(lua_State *L, const fopo_statistics *mean, const double *phases,
                          const char *seconds_name);
 
-/* ---- options that are rows of a table (learn/option.h): bind_option.c ---- */
+/* ---- options that are rows of a table (core/option.h): bind_option.c ---- */
 
 /* The row of that name, or NULL; rows NULL: there are none. */
 const fopo_option *bind_row(const fopo_option *rows, const char *name);

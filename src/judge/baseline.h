@@ -4,9 +4,9 @@
 #ifndef FOPO_JUDGE_BASELINE_H
 #define FOPO_JUDGE_BASELINE_H
 
+#include "core/option.h"
 #include "data/sessions.h"
 #include "judge/expected.h"
-#include "learn/option.h"
 
 enum { FOPO_BASELINE_BLOCK = 8 }; /* contexts that a thread scores at a time */
 

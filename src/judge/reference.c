@@ -22,62 +22,19 @@ typedef struct {
   double R;   /* sum_a exp(f_a - top) r_a */
 } sums;
 
-/* y [out] = W^T x (+ b), W [in, out] */
-static void affine(double *y, const double *x, const double *W, const double *b, size_t in,
-                   size_t out) {
-  for (size_t j = 0; j < out; j++) y[j] = b != NULL ? b[j] : 0.0;
-  for (size_t i = 0; i < in; i++) {
-    for (size_t j = 0; j < out; j++) y[j] += x[i] * W[i * out + j];
-  }
-}
-
-static double activate(double z, fopo_activation activation) {
-  return activation == FOPO_TANH ? tanh(z) : fmax(z, 0.0);
-}
-
-/* The widest layer, the first and the last included. */
-static size_t widest(const fopo_policy *pi) {
-  size_t most = pi->items.cols;
-  if (fopo_policy_context_dim(pi) > most) most = fopo_policy_context_dim(pi);
-  for (size_t i = 0; i < pi->net.layers; i++) {
-    if (pi->net.width[i] > most) most = pi->net.width[i];
-  }
-  return most;
-}
-
-/* h(x) of the x in a; a and b [widest] are overwritten. Returns the one of the two that holds it.
- */
-static double *transform(double *a, double *b, const fopo_policy *pi, const double *theta) {
-  const fopo_network *net = &pi->net;
-  if (net->layers == 0) {
-    affine(b, a, theta, NULL, pi->theta.rows, pi->theta.cols);
-    return b;
-  }
-  for (size_t i = 0; i < net->layers; i++) {
-    const double *W = theta + fopo_network_offset(net, i);
-    size_t in = net->width[i], out = net->width[i + 1];
-    affine(b, a, W, W + in * out, in, out);
-    for (size_t j = 0; j < out && i + 1 < net->layers; j++) b[j] = activate(b[j], net->activation);
-    double *swap = a;
-    a = b;
-    b = swap;
-  }
-  return a;
-}
-
 /* h [L, M]: h(x) / T for every theta, all M side by side, as the inner loop reads them. */
 static int make_queries(double *h, const fopo_policy *pi, const double *theta, size_t M,
                         const float *x) {
   size_t D = fopo_policy_context_dim(pi), L = pi->items.cols, n = pi->theta.rows * pi->theta.cols;
-  size_t width = widest(pi);
-  double *layers = fopo_alloc(2 * width, sizeof *layers);
-  if (layers == NULL) return FOPO_ERR_MEMORY;
+  double *in = fopo_alloc(D + L + pi->n_hidden, sizeof *in);
+  if (in == NULL) return FOPO_ERR_MEMORY;
+  double *q = in + D, *scratch = q + L;
+  for (size_t i = 0; i < D; i++) in[i] = (double)x[i];
   for (size_t m = 0; m < M; m++) {
-    for (size_t i = 0; i < D; i++) layers[i] = (double)x[i];
-    const double *q = transform(layers, layers + width, pi, theta + m * n);
+    pi->kind->reference(q, scratch, pi, theta + m * n, in);
     for (size_t j = 0; j < L; j++) h[j * M + m] = q[j] / (double)pi->temperature;
   }
-  fopo_free(layers);
+  fopo_free(in);
   return FOPO_OK;
 }
 

@@ -238,22 +238,20 @@ static float scale_of(const fopo_batch *b) {
   return (float)(1.0 / ((double)b->B * (double)b->data->policy->temperature));
 }
 
-/* G += X^T V / (B T), or the same through the layers of a network. */
+/* G += the gradient of sum_b V_b . h(X_b) / (B T) with respect to theta. */
 static int add_gradient(fopo_batch *b) {
   const fopo_binding *data = b->data;
   const fopo_batch_arrays *m = &b->arrays;
-  fopo_device *d = data->device;
-  int more = b->part.first > 0;
-  float scale = scale_of(b);
-  if (data->units == 0) return d->ops->outer(d, m->G, b->part.X, b->part.V, scale, more);
-  fopo_network_pass pass = {&data->policy->net, b->theta, m->hidden, m->delta, scale};
-  return d->ops->network_backward(d, m->G, b->part.X, b->part.V, &pass, more);
+  fopo_policy_pass pass = {data->policy, b->theta, m->hidden, m->delta, scale_of(b)};
+  return data->policy->kind->backward(data->device, m->G, b->part.X, b->part.V, &pass,
+                                      b->part.first > 0);
 }
 
 /* The gradient of a batch in one part can be made together with its norm, at the end. */
 static int may_wait(const fopo_batch *b) {
   const fopo_binding *data = b->data;
-  return data->device->ops->outer_totals != NULL && data->units == 0 && b->part.n == b->B;
+  return data->device->ops->outer_totals != NULL && data->policy->kind->is_product &&
+         b->part.n == b->B;
 }
 
 static int add_items(fopo_batch *b) {

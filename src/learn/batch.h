@@ -37,7 +37,7 @@ typedef struct {
 typedef struct {
   uint32_t *rows;        /* [B] */
   float *X;              /* [part, D] */
-  float *hidden, *delta; /* [part, units] of a network */
+  float *hidden, *delta; /* [part, n_hidden] of the policy's passes */
   float *Q, *V;          /* [part, L] */
   float *stats;          /* [part, FOPO_STATS] */
   float *G;              /* [n_theta] */

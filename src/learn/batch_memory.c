@@ -62,11 +62,11 @@ static int renew_part(fopo_batch *b, size_t part) {
   fopo_draws *w = &b->draws;
   const fopo_binding *data = b->data;
   fopo_device *d = data->device;
-  size_t n = part * data->L, units = part * data->units;
+  size_t n = part * data->L, hidden = part * data->n_hidden;
   m->capacity_part = 0;
   m->X = fopo_renew_on_device(d, m->X, part * data->D, sizeof *m->X);
-  m->hidden = fopo_renew_on_device(d, m->hidden, units, sizeof *m->hidden);
-  m->delta = fopo_renew_on_device(d, m->delta, units, sizeof *m->delta);
+  m->hidden = fopo_renew_on_device(d, m->hidden, hidden, sizeof *m->hidden);
+  m->delta = fopo_renew_on_device(d, m->delta, hidden, sizeof *m->delta);
   m->Q = fopo_renew_on_device(d, m->Q, n, sizeof *m->Q);
   m->V = fopo_renew_on_device(d, m->V, n, sizeof *m->V);
   m->stats = fopo_renew_on_device(d, m->stats, part * FOPO_STATS, sizeof *m->stats);

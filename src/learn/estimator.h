@@ -10,13 +10,13 @@
 #ifndef FOPO_LEARN_ESTIMATOR_H
 #define FOPO_LEARN_ESTIMATOR_H
 
-#include "learn/option.h"
+#include "core/option.h"
 #include "plan/proposal.h"
 
 typedef struct fopo_estimator fopo_estimator;
 typedef struct fopo_batch fopo_batch; /* learn/batch.h */
 
-/* The numbers that only one estimator reads: its own options point here (learn/option.h). */
+/* The numbers that only one estimator reads: its own options point here (core/option.h). */
 enum { FOPO_OWN_OPTIONS = 4 };
 
 typedef struct {

@@ -7,9 +7,9 @@
 #ifndef FOPO_LEARN_REWARD_H
 #define FOPO_LEARN_REWARD_H
 
+#include "core/option.h"
 #include "data/logs/logs.h"
 #include "device/device.h"
-#include "learn/option.h"
 #include "ranks/shared.h"
 
 typedef struct fopo_reward_kind fopo_reward_kind;

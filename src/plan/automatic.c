@@ -64,7 +64,7 @@ static int reserve(fopo_automatic *a, const fopo_binding *data, size_t k) {
   if (status != FOPO_OK || a->host_Q != NULL) return status;
   a->rows = fopo_renew_on_device(d, a->rows, CONTEXTS, sizeof *a->rows);
   a->X = fopo_renew_on_device(d, a->X, CONTEXTS * data->D, sizeof *a->X);
-  a->hidden = fopo_renew_on_device(d, a->hidden, CONTEXTS * data->units, sizeof *a->hidden);
+  a->hidden = fopo_renew_on_device(d, a->hidden, CONTEXTS * data->n_hidden, sizeof *a->hidden);
   a->Q = fopo_renew_on_device(d, a->Q, CONTEXTS * data->L, sizeof *a->Q);
   if (!a->rows || !a->X || !a->hidden || !a->Q) return FOPO_ERR_MEMORY;
   a->host_Q = fopo_renew_on_host(NULL, CONTEXTS * data->L, sizeof *a->host_Q);

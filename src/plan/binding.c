@@ -23,9 +23,10 @@ int fopo_binding_holds(const fopo_binding *b, const fopo_binding_source *s) {
   const fopo_policy *pi = s->policy;
   return b->device == s->device && b->parts->shard == pi->shard &&
          b->parts->shared == s->contexts.shared && b->n_theta == pi->theta.rows * pi->theta.cols &&
-         b->units == pi->units && same_view(b->items, pi->items) && same_rows(b->rows, pi->rows) &&
-         b->N == s->contexts.n && same_view(b->contexts, s->contexts.x) &&
-         same_rewards(&b->rewarded, &s->rewarded) && b->learns_items == pi->learns[FOPO_BLOCK_ITEMS];
+         b->n_hidden == pi->n_hidden && same_view(b->items, pi->items) &&
+         same_rows(b->rows, pi->rows) && b->N == s->contexts.n &&
+         same_view(b->contexts, s->contexts.x) && same_rewards(&b->rewarded, &s->rewarded) &&
+         b->learns_items == pi->learns[FOPO_BLOCK_ITEMS];
 }
 
 int fopo_binding_renew(fopo_binding *b, const fopo_policy *pi) {
@@ -133,7 +134,7 @@ int fopo_binding_init(fopo_binding *b, const fopo_binding_source *s) {
                       .D = contexts.cols,
                       .L = pi->items.cols,
                       .n_theta = pi->theta.rows * pi->theta.cols,
-                      .units = pi->units,
+                      .n_hidden = pi->n_hidden,
                       .learns_items = pi->learns[FOPO_BLOCK_ITEMS],
                       .parts = fopo_alloc(1, sizeof *b->parts),
                       .items = pi->items,
@@ -187,13 +188,14 @@ void fopo_binding_done(fopo_binding *b) {
   *b = (fopo_binding){0};
 }
 
-/* Contexts, and the queries of a linear policy, by one operation, which a device may have. */
-static int start_at_once(const fopo_binding *b, fopo_matrix Q, fopo_matrix X, const float *theta,
-                         const fopo_batch_start *from) {
+/* Contexts, and the queries of a policy that is a product, by one operation of the device. */
+static int start_at_once(const fopo_binding *b, fopo_matrix Q, fopo_matrix X,
+                         const fopo_policy_pass *pass, const fopo_batch_start *from) {
   fopo_batch_start start = *from;
   start.contexts = b->device_contexts;
   start.X = X;
-  if (b->units == 0) start.Q = Q, start.theta = theta, start.scale = 1.0f / b->policy->temperature;
+  if (b->policy->kind->is_product)
+    start.Q = Q, start.theta = pass->theta, start.scale = pass->scale;
   return b->device->ops->start_batch(b->device, &start);
 }
 
@@ -201,13 +203,11 @@ int fopo_binding_queries(const fopo_binding *b, fopo_matrix Q, fopo_matrix X, fl
                          const float *theta, const fopo_batch_start *from) {
   fopo_device *d = b->device;
   const fopo_policy *pi = b->policy;
-  float scale = 1.0f / pi->temperature;
+  fopo_policy_pass pass = {pi, theta, hidden, NULL, 1.0f / pi->temperature};
   int shared = b->parts->shared != NULL, at_once = !shared && d->ops->start_batch != NULL;
   int status = shared    ? b->parts->ops->fetch(b->parts, d, X, from->rows)
-               : at_once ? start_at_once(b, Q, X, theta, from)
+               : at_once ? start_at_once(b, Q, X, &pass, from)
                          : d->ops->gather_rows(d, X, b->device_contexts, from->rows);
-  if (status != FOPO_OK || (at_once && b->units == 0)) return status;
-  if (b->units == 0) return d->ops->queries(d, Q, X, theta, scale);
-  fopo_network_pass pass = {&pi->net, theta, hidden, NULL, scale};
-  return d->ops->network_forward(d, Q, X, &pass);
+  if (status != FOPO_OK || (at_once && pi->kind->is_product)) return status;
+  return pi->kind->forward(d, Q, X, &pass);
 }

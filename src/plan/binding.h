@@ -20,7 +20,7 @@ typedef struct {
   const fopo_policy *policy;
   size_t N, P, D, L; /* contexts, items, features of a context, dimension of an item */
   size_t n_theta;    /* parameters of theta */
-  size_t units;      /* hidden units of a network; 0: the policy is linear */
+  size_t n_hidden;   /* the policy's */
   int learns_items;  /* 1: items are learnt, by the policy that was bound */
   fopo_parts *parts; /* how ranks share the work; its arrays grow while batches are made. Owned */
 
@@ -59,8 +59,8 @@ void fopo_binding_done(fopo_binding *b); /* accepts {0}, and leaves it */
 uint64_t fopo_binding_bytes(const fopo_binding_source *s);
 
 /* X [n, D] = the contexts that `from` names by its rows or its order, and Q [n, L] = h(X) / T at
- * theta; hidden [n, units] is what a network leaves for its way back. All on the device. Collective
- * if the contexts are shared out; then `from` names rows. */
+ * theta; hidden [n, n_hidden] is what the policy leaves for its way back. All on the device.
+ * Collective if the contexts are shared out; then `from` names rows. */
 int fopo_binding_queries(const fopo_binding *b, fopo_matrix Q, fopo_matrix X, float *hidden,
                          const float *theta, const fopo_batch_start *from);
 

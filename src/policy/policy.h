@@ -1,19 +1,50 @@
 /* The softmax policy over a catalogue: pi(a | x) = exp f(a, x) / Z(x), with
- * f(a, x) = h(x)^T beta_a / temperature (the paper, "Parametrizing the Policy"). h is linear,
- * h(x) = theta^T x, or a network of one or two hidden layers (device/network.h). */
+ * f(a, x) = h(x)^T beta_a / temperature (the paper, "Parametrizing the Policy"). What h is, is the
+ * policy's kind, a row that says everything about it. A new kind is one file beside policy/linear.c
+ * and one line in policy/policies.def; no other file names a kind. */
 #ifndef FOPO_POLICY_POLICY_H
 #define FOPO_POLICY_POLICY_H
 
 #include "core/matrix.h"
-#include "device/network.h"
+#include "core/npz.h"
+#include "core/option.h"
+#include "device/device.h"
 #include "kernels/rows.h"
 #include "mips/index.h"
 #include "policy/blocks.h"
 #include "ranks/shard.h"
 
-typedef enum { FOPO_THETA_IDENTITY, FOPO_THETA_RANDOM } fopo_theta_start;
+typedef struct fopo_policy fopo_policy;
+typedef struct fopo_policy_kind fopo_policy_kind;
 
+typedef enum { FOPO_THETA_IDENTITY, FOPO_THETA_RANDOM } fopo_theta_start;
+extern const char *const fopo_theta_starts[]; /* "identity", "random"; ended by NULL */
+
+enum {
+  FOPO_POLICY_OWN = 4,          /* numbers that only one kind reads */
+  FOPO_POLICY_PARAMETERS = 8,   /* named parameters of a policy, at most */
+  FOPO_POLICY_SHAPE = 8,        /* numbers of a shape in a checkpoint, at most */
+  FOPO_POLICY_DESCRIPTION = 128 /* bytes of the text of `describe` */
+};
+
+/* How a policy is made. The second half are the options of kinds; each reads those of its rows. */
 typedef struct {
+  size_t context_dim; /* D, features of a context */
+  float temperature;  /* > 0; divides every score */
+  uint64_t seed;      /* of the first parameters */
+  fopo_matrix given; /* first parameters of theta's shape in place of `start`; x NULL: none. Read by
+                      * `init` alone, not owned */
+
+  int start;          /* linear: a fopo_theta_start */
+  double theta_scale; /* linear: the first theta is multiplied by it; 0: it is not */
+  fopo_counts hidden; /* mlp: units of the hidden layers */
+  int activation;     /* mlp: a fopo_activation */
+  double own[FOPO_POLICY_OWN];
+} fopo_policy_options;
+
+struct fopo_policy {
+  const fopo_policy_kind *kind;
+  fopo_policy_options options;
   fopo_matrix items; /* beta [P, L]; not owned */
   fopo_shard *shard; /* items are this rank's part of the catalogue, and calls that look for items
                       * are collective; NULL: they are all of it. Not owned */
@@ -23,22 +54,103 @@ typedef struct {
   int learns[FOPO_BLOCKS]; /* 1: trainers write to the block, whose rows lie one behind another */
   uint64_t
       version; /* incremented whenever items change: what was derived from them is then stale */
-  fopo_matrix theta; /* linear: [D, L], D features of a context; network: [1, params]. Owned */
-  fopo_network net;  /* layers == 0: linear */
-  size_t units;      /* hidden units of the network; 0: linear */
+  fopo_matrix theta; /* all parameters: [D, L], or [1, n] if they are no matrix. Owned */
+  size_t n_hidden;   /* numbers of a context that `forward` leaves for `backward`; 0: none */
   float temperature; /* > 0; divides every score */
-} fopo_policy;
+};
 
-/* random: 0.005 times standard normal, as the authors start. identity needs D == L. */
-int fopo_policy_init_linear(fopo_policy *pi, fopo_matrix items, size_t D, fopo_theta_start start,
-                            float temperature, uint64_t seed);
+/* One of the parameters, which together are theta. */
+typedef struct {
+  char name[8];     /* "theta", "W1": in pi:parameters() and in files */
+  int ndim;         /* 1: a vector, whose view has one row; 2: a matrix */
+  fopo_matrix view; /* into theta */
+} fopo_parameter;
 
-/* A network of net->layers 2 or 3 whose last width is that of the items. Weights of hidden layers
- * start as normal numbers of variance 2 / (in + out) (tanh; Glorot and Bengio 2010) or 2 / in
- * (relu; He et al. 2015), those of the last one as 0.005 times standard normal, biases as 0: the
- * policy starts near uniform, as a linear one does. */
-int fopo_policy_init_network(fopo_policy *pi, fopo_matrix items, const fopo_network *net,
-                             float temperature, uint64_t seed);
+/* What `forward` and `backward` need beside the batch of B contexts. */
+typedef struct {
+  const fopo_policy *policy;
+  const float *theta;    /* device */
+  float *hidden, *delta; /* device, [B, n_hidden]: what forward leaves; scratch of backward */
+  float scale;           /* of forward 1 / T, of backward 1 / (B T) */
+} fopo_policy_pass;
+
+typedef struct fopo_policy_file fopo_policy_file; /* policy/policy_file.h */
+
+struct fopo_policy_kind {
+  const char *name; /* of the function in Lua: fopo.policy.NAME, and in files */
+
+  /* The kind scores items of its own: the columns of the given ones, and so many more. fill_items
+   * makes own [P, L + more_columns] of given [P, L]. NULL and 0: it scores those that are given. */
+  size_t more_columns;
+  void (*fill_items)(fopo_matrix own, fopo_matrix given, const fopo_policy_options *o);
+
+  /* Makes theta with its first values, and sets n_hidden. The items and the options of every kind
+   * have been checked, and the rest of *pi is set. On failure nothing is left to free but theta. */
+  int (*init)(fopo_policy *pi);
+
+  /* *p = parameter i, and returns 1; 0 after the last one. */
+  int (*parameter)(fopo_parameter *p, const fopo_policy *pi, size_t i);
+
+  /* Q [N, L] = h(x) / T of x [N, D], on the host, in blocks if memory is needed. */
+  int (*queries)(fopo_matrix Q, const fopo_policy *pi, fopo_matrix x);
+
+  /* q [L] = h(x) in double at theta, in theta's layout; scratch [n_hidden]. */
+  void (*reference)(double *q, double *scratch, const fopo_policy *pi, const double *theta,
+                    const double *x);
+
+  /* The most that parameters may move between central differences; 0: any distance, since h is
+   * linear in them. */
+  double difference_step;
+
+  /* On a device: Q [B, L] = scale h(X), X [B, D]; and G = the gradient of scale sum_b V_b . h(X_b)
+   * with respect to theta, in its layout, or += if accumulate. */
+  int (*forward)(fopo_device *d, fopo_matrix Q, fopo_matrix X, const fopo_policy_pass *pass);
+  int (*backward)(fopo_device *d, float *G, fopo_matrix X, fopo_matrix V,
+                  const fopo_policy_pass *pass, int accumulate);
+
+  /* 1: Q = scale X theta and G = scale X^T V with theta [D, L], so that the operations start_batch
+   * and outer_totals, where a device has them, may take the place of forward and backward. */
+  int is_product;
+
+  /* Reads the parameters' shapes from a file, by fopo_policy_file_matrix for each of them, and sets
+   * facts->options.context_dim, facts->L (the columns of the given items) and options that are
+   * counts. Other options with FOPO_OPTION_SAVED have been read. */
+  int (*load)(fopo_policy_file *f);
+
+  /* The numbers that a checkpoint keeps beside theta, in its member "network": returns how many,
+   * FOPO_POLICY_SHAPE at most. NULL: the shape of theta says everything; unless is_product, a
+   * checkpoint has the kind's name then, in its member "policy". */
+  size_t (*shape)(uint64_t *shape, const fopo_policy *pi);
+
+  /* The shape in words; the number of parameters follows. NULL: "theta [D, L]". */
+  void (*describe)(char text[FOPO_POLICY_DESCRIPTION], const fopo_policy *pi);
+
+  /* For Lua: the options, what the seed is of, help, and an example that a test runs. */
+  const fopo_option *options; /* ended by a name of NULL */
+  const char *seed, *text, *example;
+};
+
+/* Every kind, ended by NULL. */
+extern const fopo_policy_kind *const fopo_policy_kinds[];
+
+#define X(name) extern const fopo_policy_kind fopo_policy_##name;
+#include "policy/policies.def"
+#undef X
+
+/* Standard deviation of normal numbers as which parameters start, as in the authors' code: scores
+ * start near 0. */
+#define FOPO_RANDOM_START 0.005
+
+/* A policy over the items that it scores, [P, L] with the kind's own columns. */
+int fopo_policy_init(fopo_policy *pi, const fopo_policy_kind *kind, fopo_matrix items,
+                     const fopo_policy_options *o);
+
+/* y [out] = W^T x + b in double, for `reference`: W [in, out], b [out]; b NULL: 0. */
+void fopo_affine_in_double(double *y, const double *x, const double *W, const double *b, size_t in,
+                           size_t out);
+
+/* Copies a matrix of theta's shape, and finite numbers, into theta. */
+int fopo_policy_set_theta(fopo_policy *pi, fopo_matrix theta);
 
 /* From now on steps read a copy of the items in float16 or bfloat16, which takes half their bytes
  * in addition. Refused for items that are learnt, and for items out of the type's range
@@ -72,7 +184,7 @@ int fopo_policy_check_whole(const fopo_policy *pi, const char *what);
 
 /* D: the features of a context. */
 static inline size_t fopo_policy_context_dim(const fopo_policy *pi) {
-  return pi->net.layers > 0 ? pi->net.width[0] : pi->theta.rows;
+  return pi->options.context_dim;
 }
 
 /* Q [N, L] = h(x) / temperature, so that f(a, x_n) = Q_n . beta_a. x is [N, D]. */

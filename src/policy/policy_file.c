@@ -1,6 +1,7 @@
 /* Nothing that is read is trusted: every member is looked at before a policy is made of it. */
 #include "policy/policy_file.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,16 +13,8 @@
 
 static const char family[] = "fopo policy ", format[] = "fopo policy 1";
 
-static const char *const kinds[] = {"linear", "mlp", NULL};
-
-/* A layer's members: "W1" and "b1". */
-typedef struct {
-  char W[3], b[3];
-} layer_names;
-
-static layer_names names_of_layer(size_t i) {
-  char digit = (char)('1' + i);
-  return (layer_names){{'W', digit, '\0'}, {'b', digit, '\0'}};
+static int is_member(const fopo_option *row) {
+  return row->flags & FOPO_OPTION_SAVED && row->type != FOPO_OPTION_COUNTS;
 }
 
 uint32_t fopo_items_crc(fopo_matrix items) {
@@ -34,22 +27,22 @@ uint32_t fopo_items_crc(fopo_matrix items) {
 
 /* ---- saving ---- */
 
-enum { MEMBERS = 16 + 2 * FOPO_LAYERS };
+enum { OPTIONS = 8, MEMBERS = 16 + OPTIONS + FOPO_POLICY_PARAMETERS };
 
-static size_t describe_parameters(fopo_array *a, const fopo_policy *pi) {
-  const fopo_network *net = &pi->net;
+/* The options that are members, then the parameters. Returns how many. */
+static size_t describe_kind(fopo_array *a, const fopo_policy *pi) {
+  fopo_parameter p;
   size_t n = 0;
-  if (net->layers == 0) {
-    a[n++] = fopo_array_of("theta", FOPO_F32, pi->theta.x, 2, pi->theta.rows, pi->theta.cols);
-    return n;
+  for (const fopo_option *row = pi->kind->options; row->name != NULL; row++) {
+    const void *member = (const char *)&pi->options + row->member;
+    if (!is_member(row)) continue;
+    a[n++] = row->type == FOPO_OPTION_CHOICE
+                 ? fopo_array_text(row->name, row->choices[*(const int *)member])
+                 : fopo_array_of(row->name, FOPO_F64, member, 0, 1, 1);
   }
-  a[n++] = fopo_array_text("activation", fopo_activation_names[net->activation]);
-  for (size_t i = 0; i < net->layers; i++) {
-    size_t in = net->width[i], out = net->width[i + 1];
-    const float *W = pi->theta.x + fopo_network_offset(net, i);
-    layer_names names = names_of_layer(i);
-    a[n++] = fopo_array_of(names.W, FOPO_F32, W, 2, in, out);
-    a[n++] = fopo_array_of(names.b, FOPO_F32, W + in * out, 1, out, 1);
+  for (size_t i = 0; pi->kind->parameter(&p, pi, i); i++) {
+    size_t rows = p.ndim == 2 ? p.view.rows : p.view.cols;
+    a[n++] = fopo_array_of(p.name, FOPO_F32, p.view.x, p.ndim, rows, p.ndim == 2 ? p.view.cols : 1);
   }
   return n;
 }
@@ -96,12 +89,13 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
   uint32_t crc = 0;
   size_t n = 0, n_names;
   int status = fopo_matrix_finite(pi->theta, "theta");
-  if (status == FOPO_OK && pi->learns[FOPO_BLOCK_ITEMS]) status = fopo_matrix_finite(pi->items, "items");
+  if (status == FOPO_OK && pi->learns[FOPO_BLOCK_ITEMS])
+    status = fopo_matrix_finite(pi->items, "items");
   if (status != FOPO_OK) return status;
 
   a[n++] = fopo_array_text("format", format);
-  a[n++] = fopo_array_text("kind", kinds[pi->net.layers > 0]);
-  n += describe_parameters(a + n, pi);
+  a[n++] = fopo_array_text("kind", pi->kind->name);
+  n += describe_kind(a + n, pi);
   a[n++] = fopo_array_of("temperature", FOPO_F32, &pi->temperature, 0, 1, 1);
   a[n++] = fopo_array_text("contexts", s->encoder->name);
   a[n++] = fopo_array_text("rows", fopo_float_names[pi->rows.type]);
@@ -115,7 +109,7 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
     a[n++] = fopo_array_of("items_crc", FOPO_U32, &crc, 0, 1, 1);
   }
   if (pi->learns[FOPO_BLOCK_ITEMS]) {
-    a[n++] = fopo_array_of("learnt_items", FOPO_F32, pi->items.x, 2, items.rows, items.cols);
+    a[n++] = fopo_array_of("learnt_items", FOPO_F32, pi->items.x, 2, items.rows, pi->items.cols);
   }
   if (status == FOPO_OK) status = describe_names(a + n, &n_names, &fresh, s->names);
   if (status == FOPO_OK) status = fopo_npz_save(path, a, n + n_names, 0);
@@ -125,10 +119,7 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
 
 /* ---- loading ---- */
 
-typedef struct {
-  fopo_archive *archive;
-  const char *path;
-} file;
+typedef fopo_policy_file file;
 
 static int text_of(char text[64], const file *f, const char *name) {
   const fopo_array *a = fopo_archive_need(f->archive, f->path, name, FOPO_BYTES, 0);
@@ -163,6 +154,11 @@ static int check_format(const file *f) {
                    f->path);
 }
 
+static int unknown(const file *f, const char *name, const char *text) {
+  return fopo_fail(FOPO_ERR_FORMAT, "%s: its %s is \"%s\", which this program does not know",
+                   f->path, name, text);
+}
+
 /* The member's place among the choices; `fallback` if there is no such member and that is not
  * negative. */
 static int choice(int *value, const file *f, const char *name, const char *const *choices,
@@ -175,8 +171,22 @@ static int choice(int *value, const file *f, const char *name, const char *const
   for (*value = 0; choices[*value] != NULL; ++*value) {
     if (strcmp(text, choices[*value]) == 0) return FOPO_OK;
   }
-  return fopo_fail(FOPO_ERR_FORMAT, "%s: its %s is \"%s\", which this program does not know",
-                   f->path, name, text);
+  return unknown(f, name, text);
+}
+
+/* An option of the kind, a word or a number, which becomes one of facts->options. */
+static int read_option(file *f, const fopo_option *row) {
+  void *member = (char *)&f->facts->options + row->member;
+  if (row->type == FOPO_OPTION_CHOICE) return choice(member, f, row->name, row->choices, -1);
+  const fopo_array *a = fopo_archive_need(f->archive, f->path, row->name, FOPO_F64, 0);
+  double value;
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  memcpy(&value, a->data, sizeof value);
+  if (!isfinite(value)) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: its %s is %g", f->path, row->name, value);
+  }
+  memcpy(member, &value, sizeof value);
+  return FOPO_OK;
 }
 
 /* Sets *rows and *cols to the shape of the member; those that are not 0 must be met. */
@@ -196,39 +206,37 @@ static int matrix_of(const file *f, const char *name, int ndim, size_t *rows, si
   return fopo_matrix_finite(fopo_matrix_view(a->data, *rows, *cols), label);
 }
 
-static int read_network(fopo_policy_loaded *p, const file *f) {
-  int activation;
-  int status = choice(&activation, f, "activation", fopo_activation_names, -1);
-  for (size_t i = 0; status == FOPO_OK; i++) {
-    layer_names names = names_of_layer(i);
-    if (fopo_archive_find(f->archive, names.W) == NULL) break;
-    if (i == FOPO_LAYERS) {
-      return fopo_fail(FOPO_ERR_FORMAT, "%s: its network has more than %d layers", f->path,
-                       FOPO_LAYERS);
-    }
-    size_t one = 1;
-    p->net.layers = i + 1;
-    status = matrix_of(f, names.W, 2, &p->net.width[i], &p->net.width[i + 1]);
-    if (status == FOPO_OK) status = matrix_of(f, names.b, 1, &p->net.width[i + 1], &one);
-  }
+int fopo_policy_file_matrix(fopo_policy_file *f, const char *name, int ndim, size_t *rows,
+                            size_t *cols) {
+  size_t i = 0;
+  while (f->facts->parameters[i][0] != '\0') i++;
+  assert(i < FOPO_POLICY_PARAMETERS);
+  snprintf(f->facts->parameters[i], sizeof f->facts->parameters[i], "%s", name);
+  return matrix_of(f, name, ndim, rows, cols);
+}
+
+static int read_kind(fopo_policy_loaded *p, file *f) {
+  char text[64];
+  int status = text_of(text, f, "kind");
   if (status != FOPO_OK) return status;
-  if (p->net.layers < 2) {
-    return fopo_fail(FOPO_ERR_FORMAT, "%s: its network has %zu layers; 2 or 3 are needed", f->path,
-                     p->net.layers);
+  for (int i = 0; fopo_policy_kinds[i] != NULL; i++) {
+    if (strcmp(text, fopo_policy_kinds[i]->name) == 0) p->kind = fopo_policy_kinds[i];
   }
-  p->net.activation = (fopo_activation)activation;
-  p->D = p->net.width[0];
-  p->L = p->net.width[p->net.layers];
-  return FOPO_OK;
+  if (p->kind == NULL) return unknown(f, "kind", text);
+  for (const fopo_option *row = p->kind->options; row->name != NULL && status == FOPO_OK; row++) {
+    if (is_member(row)) status = read_option(f, row);
+  }
+  return status == FOPO_OK ? p->kind->load(f) : status;
 }
 
 static int read_temperature(fopo_policy_loaded *p, const file *f) {
   const fopo_array *a = fopo_archive_need(f->archive, f->path, "temperature", FOPO_F32, 0);
   if (a == NULL) return FOPO_ERR_FORMAT;
-  memcpy(&p->temperature, a->data, sizeof p->temperature);
-  if (p->temperature > 0.0f && isfinite(p->temperature)) return FOPO_OK;
+  float *temperature = &p->options.temperature;
+  memcpy(temperature, a->data, sizeof *temperature);
+  if (*temperature > 0.0f && isfinite(*temperature)) return FOPO_OK;
   return fopo_fail(FOPO_ERR_FORMAT, "%s: its temperature is %g; it must be above 0", f->path,
-                   (double)p->temperature);
+                   (double)*temperature);
 }
 
 /* Where the items are, unless they are a member. */
@@ -259,16 +267,14 @@ static int read_items(fopo_policy_loaded *p, const file *f) {
                    : read_reference(p, f);
   p->train_items = fopo_archive_find(f->archive, "learnt_items") != NULL;
   if (status != FOPO_OK || !p->train_items) return status;
-  return matrix_of(f, "learnt_items", 2, &p->P, &p->L);
+  size_t own = p->L + p->kind->more_columns;
+  return matrix_of(f, "learnt_items", 2, &p->P, &own);
 }
 
-static int understand(fopo_policy_loaded *p, const file *f) {
-  int kind = 0, rows = 0, encoder = 0;
+static int understand(fopo_policy_loaded *p, file *f) {
+  int rows = 0, encoder = 0;
   int status = check_format(f);
-  if (status == FOPO_OK) status = choice(&kind, f, "kind", kinds, -1);
-  if (status == FOPO_OK) {
-    status = kind == 1 ? read_network(p, f) : matrix_of(f, "theta", 2, &p->D, &p->L);
-  }
+  if (status == FOPO_OK) status = read_kind(p, f);
   if (status == FOPO_OK) status = read_items(p, f);
   if (status == FOPO_OK) status = read_temperature(p, f);
   if (status == FOPO_OK) status = choice(&encoder, f, "contexts", fopo_encoder_names, 0);
@@ -280,7 +286,7 @@ static int understand(fopo_policy_loaded *p, const file *f) {
 }
 
 int fopo_policy_load(fopo_policy_loaded *p, fopo_archive *archive, const char *path) {
-  file f = {archive, path};
+  file f = {archive, path, p};
   *p = (fopo_policy_loaded){0};
   int status = fopo_npz_load(archive, path);
   if (status != FOPO_OK) return status;

@@ -1,9 +1,9 @@
 /* A policy as an .npz that a server, or NumPy, can use by itself. Its members:
  *
  *   format        "fopo policy 1"
- *   kind          "linear" or "mlp"
- *   theta [D, L]  linear; of a network W1 [D, h], b1 [h], W2, b2, .. and activation, "tanh" or
- *                 "relu"
+ *   kind          the name of its kind
+ *   theta [D, L]  or other parameters of the kind, by name: of an mlp W1 [D, h], b1 [h], W2, b2, ..
+ *   activation    and other options of the kind that have FOPO_OPTION_SAVED: words, or float64
  *   temperature   float32
  *   contexts      "mean", "unit", ..: the encoder that makes contexts (contexts/encoders.def)
  *   rows          "float32", ..: what training steps read
@@ -18,7 +18,6 @@
 #define FOPO_POLICY_POLICY_FILE_H
 
 #include "contexts/contexts.h"
-#include "core/npz.h"
 #include "data/names.h"
 #include "policy/policy.h"
 
@@ -36,9 +35,10 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path);
 
 /* What a file says of its policy, apart from the arrays. */
 typedef struct {
-  fopo_network net; /* layers == 0: linear */
-  size_t P, L, D;
-  float temperature;
+  const fopo_policy_kind *kind;
+  fopo_policy_options options; /* D, the temperature, and those of the kind that are known */
+  size_t P, L;
+  char parameters[FOPO_POLICY_PARAMETERS + 1][8]; /* names of members; "" after the last one */
   const fopo_encoder *encoder;
   int train_items;
   fopo_float rows;
@@ -48,10 +48,22 @@ typedef struct {
 } fopo_policy_loaded;
 
 /* Reads the file and checks all of it: members, shapes that fit each other, finite numbers. The
- * arrays stay in the archive, as float32: theta or W1, b1, .., items, learnt_items. On
- * failure nothing is left to free. */
+ * arrays stay in the archive, as float32: the parameters, items, learnt_items. On failure
+ * nothing is left to free. */
 int fopo_policy_load(fopo_policy_loaded *p, fopo_archive *archive, const char *path);
 void fopo_policy_loaded_done(fopo_policy_loaded *p); /* accepts {0} */
+
+/* A file that is being read, for the `load` of a kind. */
+struct fopo_policy_file {
+  fopo_archive *archive;
+  const char *path;
+  fopo_policy_loaded *facts;
+};
+
+/* Sets *rows and *cols to the shape of the parameter that is the member `name`, of finite numbers;
+ * a vector has one column. A shape that is not 0 must be equal. */
+int fopo_policy_file_matrix(fopo_policy_file *f, const char *name, int ndim, size_t *rows,
+                            size_t *cols);
 
 /* CRC-32 of the values, row after row. */
 uint32_t fopo_items_crc(fopo_matrix items);

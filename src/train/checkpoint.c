@@ -80,13 +80,7 @@ fopo_fixed fopo_checkpoint_fixed(fopo_trainer *t) {
   };
 }
 
-/* ---- shapes and names ---- */
-
-size_t fopo_checkpoint_shape(uint64_t shape[FOPO_SHAPE], const fopo_network *net) {
-  for (size_t i = 0; i <= net->layers; i++) shape[i] = net->width[i];
-  shape[net->layers + 1] = (uint64_t)net->activation;
-  return net->layers + 2;
-}
+/* ---- names ---- */
 
 static void add_name(char names[FOPO_RECORD_NAMES], const char *name) {
   size_t n = strlen(names);

@@ -7,7 +7,6 @@
 
 enum {
   FOPO_FIXED = 6,                                      /* numbers of a fopo_fixed */
-  FOPO_SHAPE = FOPO_LAYERS + 2,                        /* the most numbers of a network's shape */
   FOPO_RECORD = sizeof(fopo_stretch) / sizeof(double), /* numbers of the record in hand */
   FOPO_RECORD_NAMES = 512                              /* bytes of their names */
 };
@@ -30,9 +29,6 @@ typedef struct {
 } fopo_fixed;
 
 fopo_fixed fopo_checkpoint_fixed(fopo_trainer *t);
-
-/* The shape of a network as numbers: its widths, then the activation. Returns how many. */
-size_t fopo_checkpoint_shape(uint64_t shape[FOPO_SHAPE], const fopo_network *net);
 
 /* The record in hand is saved as FOPO_RECORD doubles, and their names, so that a program whose
  * statistics are others knows it: "reward ess .. seconds search .. update". */

@@ -80,16 +80,19 @@ static int check_fixed(fopo_archive *archive, const char *path, const fopo_fixed
   return FOPO_OK;
 }
 
-/* A network of the same shape, or none on both sides. */
-static int check_network(fopo_archive *archive, const char *path, const fopo_network *net) {
-  uint64_t shape[FOPO_SHAPE];
-  size_t n = net->layers > 0 ? fopo_checkpoint_shape(shape, net) : 0;
+/* A policy of the same kind. A file with neither "network" nor "policy" is of a linear one. */
+static int check_policy(fopo_archive *archive, const char *path, const fopo_policy *pi) {
+  uint64_t shape[FOPO_POLICY_SHAPE];
+  size_t n = pi->kind->shape != NULL ? pi->kind->shape(shape, pi) : 0;
+  int named = fopo_archive_find(archive, "policy") != NULL;
+  if (named || (n == 0 && !pi->kind->is_product)) {
+    return need_text(archive, path, "policy", pi->kind->name, "use the same policy");
+  }
   if (n == 0 && fopo_archive_find(archive, "network") == NULL) return FOPO_OK;
   if (n == 0) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "%s: its policy is a network, here it is linear; use the "
-                     "same policy",
-                     path);
+                     "%s: its policy is a network, here it is %s; use the same policy", path,
+                     pi->kind->name);
   }
   const fopo_array *a = fopo_archive_need(archive, path, "network", FOPO_U64, 1);
   if (a == NULL) return FOPO_ERR_FORMAT;
@@ -205,7 +208,7 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
     status = need_text(archive, path, "gradient", fopo_gradient_get(t->o.gradient)->estimator->name,
                        "use the same estimator");
   }
-  if (status == FOPO_OK) status = check_network(archive, path, &t->o.policy->net);
+  if (status == FOPO_OK) status = check_policy(archive, path, t->o.policy);
   if (status == FOPO_OK) {
     status = need_text(archive, path, "rows", fopo_float_names[t->o.policy->rows.type],
                        "use a policy of the same rows");
@@ -220,8 +223,8 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
   if (status == FOPO_OK) status = need_record(&s->record, archive, path);
   const fopo_proposal *q = fopo_gradient_proposal(t->o.gradient);
   if (status == FOPO_OK && q != NULL) {
-    status = fopo_candidate_cache_check(&t->cache, t->o.device, archive, path, q,
-                                        t->o.contexts.n, fopo_policy_n_items(t->o.policy));
+    status = fopo_candidate_cache_check(&t->cache, t->o.device, archive, path, q, t->o.contexts.n,
+                                        fopo_policy_n_items(t->o.policy));
   }
   return status;
 }

@@ -76,14 +76,15 @@ static size_t describe_block(fopo_array *a, const fopo_trainer *t, fopo_block bl
 
 /* Describes the state in arrays [OWN + n_more]. */
 static size_t describe(fopo_array *a, fopo_trainer *t, const fopo_fixed *f,
-                       uint64_t shape[FOPO_SHAPE], const moments *x) {
+                       uint64_t shape[FOPO_POLICY_SHAPE], const moments *x) {
   const fopo_policy *pi = t->o.policy;
   const fopo_optim *o = t->o.optim;
   size_t n = 0;
   a[n++] = fopo_array_text("format", fopo_checkpoint_format);
-  if (pi->net.layers > 0) {
-    a[n++] =
-        fopo_array_of("network", FOPO_U64, shape, 1, fopo_checkpoint_shape(shape, &pi->net), 1);
+  if (pi->kind->shape != NULL) {
+    a[n++] = fopo_array_of("network", FOPO_U64, shape, 1, pi->kind->shape(shape, pi), 1);
+  } else if (!pi->kind->is_product) {
+    a[n++] = fopo_array_text("policy", pi->kind->name);
   }
   a[n++] = fopo_array_text("rows", fopo_float_names[pi->rows.type]);
   a[n++] = fopo_array_of("temperature", FOPO_F32, &pi->temperature, 0, 1, 1);
@@ -115,7 +116,7 @@ static int fresh_parameters(fopo_trainer *t) {
 static int save(fopo_trainer *t, const char *path, const fopo_array *more, size_t n_more) {
   moments x;
   fopo_fixed f = fopo_checkpoint_fixed(t);
-  uint64_t shape[FOPO_SHAPE];
+  uint64_t shape[FOPO_POLICY_SHAPE];
   fopo_array *arrays = fopo_alloc(OWN + n_more, sizeof *arrays);
   int status = moments_init(&x, t);
   if (status == FOPO_OK && arrays == NULL) status = FOPO_ERR_MEMORY;

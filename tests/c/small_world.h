@@ -9,6 +9,7 @@
 #include "core/rng.h"
 #include "core/threads.h"
 #include "learn/gradient.h"
+#include "policies.h"
 
 typedef struct {
   size_t P, N, L;
@@ -47,7 +48,7 @@ static inline void small_world_init(small_world *w, size_t P, size_t N, size_t L
   fopo_free(row);
   fopo_free(col);
 
-  ok(fopo_policy_init_linear(&w->pi, w->items, L, FOPO_THETA_RANDOM, 0.8f, seed));
+  ok(init_linear(&w->pi, w->items, L, FOPO_THETA_RANDOM, 0.8f, seed));
   for (size_t i = 0; i < L * L; i++) w->pi.theta.x[i] *= (float)(peak / 0.005);
   w->reward = (fopo_reward){.kind = &fopo_reward_hits, .Y = &w->Y, .contexts = N};
   ok(fopo_device_cpu_open(&w->device));

@@ -101,7 +101,7 @@ TEST(test_slopes) {
   const fopo_network *nets[] = {&tanh_net, &relu_net};
   for (int i = 0; i < 2; i++) {
     fopo_policy_done(&w.pi);
-    ok(fopo_policy_init_network(&w.pi, w.items, nets[i], 0.8f, 4));
+    ok(init_network(&w.pi, w.items, nets[i], 0.8f, 4));
     size_t n = fopo_network_params(nets[i]);
     fopo_fill_normal(w.pi.theta.x, n, 0.5, 6, FOPO_STREAM_INIT);
     check_slopes(&w, n, 1e-6);

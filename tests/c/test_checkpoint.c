@@ -22,7 +22,7 @@ static void set_up(setting *s, fopo_optim_kind kind, int train_items, size_t net
     fopo_network shape = {net + 1, {L, 5, 4}, FOPO_TANH};
     shape.width[net + 1] = L;
     fopo_policy_done(&s->w.pi);
-    ok(fopo_policy_init_network(&s->w.pi, s->w.items, &shape, 0.8f, 3));
+    ok(init_network(&s->w.pi, s->w.items, &shape, 0.8f, 3));
   }
   s->w.pi.learns[FOPO_BLOCK_ITEMS] = train_items;
   ok(fopo_index_exact(&s->ix, s->w.items));

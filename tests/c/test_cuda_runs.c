@@ -56,7 +56,7 @@ static int begin(setting *s, const method *m, fopo_device *device) {
                              .baseline = m->baseline,
                              .head = m->head / few,
                              .products = m->products};
-  int status = m->network ? fopo_policy_init_network(&s->pi, s->w.items, &net, 0.8f, 3)
+  int status = m->network ? init_network(&s->pi, s->w.items, &net, 0.8f, 3)
                           : fopo_policy_copy(&s->pi, &s->w.pi);
   s->pi.learns[FOPO_BLOCK_ITEMS] = m->items;
   fopo_hnsw_options graph = {.M = 4, .ef_construction = 40, .ef = 40, .deterministic = 1};

@@ -68,7 +68,7 @@ static double learn(scene *s, const char *name, fopo_gradient_options o, size_t 
   fopo_optim_options adam = {
       .kind = FOPO_OPTIM_ADAM, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
   double started = fopo_clock(), quarter[4];
-  ok(fopo_policy_init_linear(&pi, s->items, s->items.cols, FOPO_THETA_RANDOM, 1.0f, 1));
+  ok(init_linear(&pi, s->items, s->items.cols, FOPO_THETA_RANDOM, 1.0f, 1));
   ok(fopo_gradient_new(&g, &o));
   ok(fopo_optim_init(&optim, &adam));
   ok(fopo_trainer_new(&t, &(fopo_trainer_options){.policy = &pi,
@@ -97,7 +97,7 @@ TEST(test_learning) {
   scene s;
   fopo_policy start = {0};
   set_up(&s);
-  ok(fopo_policy_init_linear(&start, s.items, s.items.cols, FOPO_THETA_RANDOM, 1.0f, 1));
+  ok(init_linear(&start, s.items, s.items.cols, FOPO_THETA_RANDOM, 1.0f, 1));
   double before = test_reward(&s, &start), expected, achieved;
   ok(fopo_world_best(&expected, &achieved, s.world, &s.split.test));
   print_message("start %.3f, best possible %.3f, %zu contexts to learn from\n", before, expected,
@@ -132,7 +132,7 @@ TEST(test_evaluate) {
   }
   fopo_matrix items = fopo_matrix_view(beta, 3, 3), contexts = fopo_matrix_view(x, 8, 3);
   ok(fopo_csr_from_pairs(&sessions.Y, row, col, NULL, 8, 8, 3, &repeats));
-  ok(fopo_policy_init_linear(&pi, items, items.cols, FOPO_THETA_IDENTITY, 2.0f, 0));
+  ok(init_linear(&pi, items, items.cols, FOPO_THETA_IDENTITY, 2.0f, 0));
   ok(fopo_index_exact(&ix, items));
   ok(fopo_index_exact(&small, fopo_matrix_rows(items, 0, 2)));
   ok(fopo_evaluate(&e, &pi, contexts, &sessions, ix, NULL));

@@ -85,7 +85,7 @@ TEST(test_by_hand) {
   float rewards[] = {1, 0, 1, 1}, propensities[] = {0.5f, 0.25f, 0.25f, 0.5f};
   const float r_m[] = {0.5f, 0.2f, 0.7f};
   DONE(fopo_policy_done) fopo_policy pi;
-  ok(fopo_policy_init_linear(&pi, fopo_matrix_view(beta, 3, 1), 1, FOPO_THETA_IDENTITY, 1.0f, 1));
+  ok(init_linear(&pi, fopo_matrix_view(beta, 3, 1), 1, FOPO_THETA_IDENTITY, 1.0f, 1));
   fopo_logs logs = {.n = 4,
                     .n_actions = 3,
                     .contexts = fopo_matrix_view(ones, 4, 1),

@@ -16,7 +16,8 @@ typedef struct {
   fopo_matrix items, contexts; /* [P, L], [N, D] */
   fopo_csr Y;
   fopo_reward reward;
-  fopo_policy pi; /* to be made by the test */
+  fopo_policy pi;   /* to be made by the test */
+  fopo_network net; /* of pi; layers == 0: it is linear */
   fopo_device *device;
   uint32_t *rows; /* [N] 0 .. N-1 */
 } world;
@@ -57,7 +58,7 @@ static size_t n_theta(const world *w) { return w->pi.theta.rows * w->pi.theta.co
 
 /* The same through a network. */
 static void network_in_double(double *Q, const world *w, const double *theta, const float *x) {
-  const fopo_network *net = &w->pi.net;
+  const fopo_network *net = &w->net;
   double in[64], out[64];
   for (size_t i = 0; i < w->D; i++) in[i] = (double)x[i];
   for (size_t layer = 0; layer < net->layers; layer++) {
@@ -76,7 +77,7 @@ static void network_in_double(double *Q, const world *w, const double *theta, co
 
 /* Q [L] = h(x) / T in double. */
 static void query_in_double(double *Q, const world *w, const double *theta, const float *x) {
-  if (w->pi.net.layers > 0) {
+  if (w->net.layers > 0) {
     network_in_double(Q, w, theta, x);
     return;
   }
@@ -166,7 +167,7 @@ TEST(test_rectangular) {
   for (size_t i = 0; i < 4; i++) {
     DONE(world_done) world w;
     world_init(&w, 40, 6, shapes[i][0], shapes[i][1], i + 1);
-    ok(fopo_policy_init_linear(&w.pi, w.items, w.D, FOPO_THETA_RANDOM, 0.7f, 1));
+    ok(init_linear(&w.pi, w.items, w.D, FOPO_THETA_RANDOM, 0.7f, 1));
     for (size_t k = 0; k < n_theta(&w); k++) w.pi.theta.x[k] *= 60.0f;
     FREED(fopo_free) double *D = differences(&w, 0);
     FREED(fopo_free)
@@ -180,11 +181,11 @@ TEST(test_rectangular) {
 TEST(test_rectangular_refused) {
   DONE(world_done) world w;
   world_init(&w, 20, 4, 3, 5, 1);
-  refused(fopo_policy_init_linear(&w.pi, w.items, 3, FOPO_THETA_IDENTITY, 1.0f, 1),
-          FOPO_ERR_ARGUMENT, "theta is 3 x 5");
-  refused(fopo_policy_init_linear(&w.pi, w.items, 0, FOPO_THETA_RANDOM, 1.0f, 1), FOPO_ERR_ARGUMENT,
+  refused(init_linear(&w.pi, w.items, 3, FOPO_THETA_IDENTITY, 1.0f, 1), FOPO_ERR_ARGUMENT,
+          "theta is 3 x 5");
+  refused(init_linear(&w.pi, w.items, 0, FOPO_THETA_RANDOM, 1.0f, 1), FOPO_ERR_ARGUMENT,
           "0 features");
-  ok(fopo_policy_init_linear(&w.pi, w.items, 3, FOPO_THETA_RANDOM, 1.0f, 1));
+  ok(init_linear(&w.pi, w.items, 3, FOPO_THETA_RANDOM, 1.0f, 1));
   fopo_gradient_options o = {.estimator = &fopo_estimator_exact};
   fopo_gradient *g = NULL;
   ok(fopo_gradient_new(&g, &o));
@@ -208,7 +209,8 @@ enum { NETWORKS = sizeof networks / sizeof *networks };
 /* A world for the network whose last layer and biases are far from 0. */
 static void network_world(world *w, const fopo_network *net, size_t P, size_t N, uint64_t seed) {
   world_init(w, P, N, net->width[0], net->width[net->layers], seed);
-  ok(fopo_policy_init_network(&w->pi, w->items, net, 0.7f, seed));
+  w->net = *net;
+  ok(init_network(&w->pi, w->items, net, 0.7f, seed));
   fopo_fill_normal(w->pi.theta.x, n_theta(w), 0.5, seed, FOPO_STREAM_WORLD);
 }
 
@@ -284,14 +286,11 @@ TEST(test_network_threads) {
 TEST(test_network_refused) {
   DONE(world_done) world w;
   world_init(&w, 20, 4, 5, 3, 1);
-  fopo_network net = {2, {5, 7, 4}, FOPO_TANH};
-  refused(fopo_policy_init_network(&w.pi, w.items, &net, 1.0f, 1), FOPO_ERR_ARGUMENT,
-          "ends in 4 units but the items have dimension 3");
-  net = (fopo_network){1, {5, 3}, FOPO_TANH};
-  refused(fopo_policy_init_network(&w.pi, w.items, &net, 1.0f, 1), FOPO_ERR_ARGUMENT,
+  fopo_network net = {1, {5, 3}, FOPO_TANH};
+  refused(init_network(&w.pi, w.items, &net, 1.0f, 1), FOPO_ERR_ARGUMENT,
           "1 or 2 hidden layers, not 0");
   net = (fopo_network){2, {5, 0, 3}, FOPO_TANH};
-  refused(fopo_policy_init_network(&w.pi, w.items, &net, 1.0f, 1), FOPO_ERR_ARGUMENT,
+  refused(init_network(&w.pi, w.items, &net, 1.0f, 1), FOPO_ERR_ARGUMENT,
           "layer 1 of the network has 0 units");
 }
 
@@ -299,7 +298,7 @@ TEST(test_network_refused) {
 
 /* Makes the policy learn its items, and far from uniform. */
 static void learn_items(world *w, float peak) {
-  ok(fopo_policy_init_linear(&w->pi, w->items, w->D, FOPO_THETA_RANDOM, 0.7f, 1));
+  ok(init_linear(&w->pi, w->items, w->D, FOPO_THETA_RANDOM, 0.7f, 1));
   for (size_t i = 0; i < n_theta(w); i++) w->pi.theta.x[i] *= peak / 0.005f;
   w->pi.learns[FOPO_BLOCK_ITEMS] = 1;
 }
@@ -645,7 +644,7 @@ TEST(test_items_refused) {
   DONE(fopo_optim_done) fopo_optim o;
   FREED(fopo_trainer_free) fopo_trainer *t = NULL;
   world_init(&w, 20, 4, 3, 3, 1);
-  ok(fopo_policy_init_linear(&w.pi, w.items, 3, FOPO_THETA_RANDOM, 1.0f, 1));
+  ok(init_linear(&w.pi, w.items, 3, FOPO_THETA_RANDOM, 1.0f, 1));
   FREED(fopo_free) float *copy = fopo_alloc(60, sizeof *copy);
   memcpy(copy, w.items.x, 60 * sizeof *copy);
   ok(fopo_index_norm(&ix, fopo_matrix_view(copy, 20, 3), 0));

@@ -305,7 +305,7 @@ TEST(test_variance) {
   FREED(fopo_model_free) fopo_model *m = NULL;
   make_world(&w, &logs, BATCH * BATCHES, 5);
   ok(fopo_device_open(&d, "cpu"));
-  ok(fopo_policy_init_linear(&pi, logs->items, logs->items.cols, FOPO_THETA_IDENTITY, 1.0f, 1));
+  ok(init_linear(&pi, logs->items, logs->items.cols, FOPO_THETA_IDENTITY, 1.0f, 1));
   fopo_model_options o = {.logistic = 1, .lambda = 1.0, .dim = 8, .folds = 2, .seed = 1};
   ok(fopo_model_fit(&m, logs, logs->items, &o));
   fopo_low_rank low = fopo_model_low_rank(m), truth = {.rank = 4, .logistic = 1};

@@ -10,6 +10,7 @@
 #include "data/world/synthetic.h"
 #include "judge/expected.h"
 #include "plan/mass.h"
+#include "policies.h"
 #include "policy/softmax.h"
 #include "ranks.h"
 #include "ranks/read.h"
@@ -381,7 +382,7 @@ static void same_sums(fopo_matrix items, fopo_shard *shard, fopo_matrix Q,
     assert_true(fabs(T[1] / T[0] - 1.0) < 1e-5);
   }
   DONE(fopo_policy_done) fopo_policy pi;
-  ok(fopo_policy_init_linear(&pi, items, DIM, FOPO_THETA_IDENTITY, 1.0f, 1));
+  ok(init_linear(&pi, items, DIM, FOPO_THETA_IDENTITY, 1.0f, 1));
   fopo_policy dealt = pi;
   dealt.items = shard->items;
   dealt.shard = shard;

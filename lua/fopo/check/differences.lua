@@ -23,22 +23,14 @@ end
 -- The step of central differences, so that scores move by about 1e-5.
 local function difference_step(c)
   local h = 1e-5 / math.max(slope_of_scores(c), 1e-12)
-  return c.pi.kind == "mlp" and math.min(h, 1e-3) or h -- linear scores allow any
-end
-
--- The same policy over other items.
-local function with_items(pi, items)
-  local make = pi.kind == "mlp" and native.policy_mlp or native.policy_linear
-  local twin = make{items = items, theta = "random", context_dim = pi.context_dim, seed = 1,
-                    temperature = pi.temperature, hidden = pi.hidden, activation = pi.activation}
-  twin:set_theta(pi:theta())
-  return twin
+  local most = c.pi.difference_step
+  return most > 0 and math.min(h, most) or h
 end
 
 -- {exact, value} of the policy over these items.
 local function truth_of(c, items)
-  local G, stats = native.gradient_exact():compute(with_items(c.pi, items), c.x, c.rows, c.reward,
-                                                   {})
+  local G, stats = native.gradient_exact():compute(native.policy_over(c.pi, items), c.x, c.rows,
+                                                   c.reward, {})
   return {exact = native.check_project(G, c.directions), value = stats.reward}
 end
 
@@ -59,9 +51,7 @@ local function truth_for(c, g)
   if g.reads_all_items then return c end
   if not rounds_head(c, g) then return c.read end
   local items = native.check_rows(c.pi)
-  local half = native.policy_linear{items = items, theta = "random", context_dim = items.cols,
-                                    seed = 1, temperature = 1, rows = "bfloat16"}
-  local rounded = native.check_rows(half)
+  local rounded = native.check_rows(native.policy_over(c.pi, items, "bfloat16"))
   for _, id in ipairs(laws.largest_norms(c, g.head)) do
     for i = 1, items.cols do items:set(id, i, rounded:get(id, i)) end
   end
@@ -109,8 +99,8 @@ local function item_differences(c)
   local _, _, ids, G = native.gradient_exact():compute(c.pi, c.x, c.rows, c.reward, {})
   local touched = V:rows_of(ids)
   local along = native.check_project(G, native.check_stack(touched))[1] * touched:norm()
-  local forth = with_items(c.pi, items:copy():add(V, h))
-  local back = with_items(c.pi, items:copy():add(V, -h))
+  local forth = native.policy_over(c.pi, items:copy():add(V, h))
+  local back = native.policy_over(c.pi, items:copy():add(V, -h))
   local all, none = array.ids(list_of_rows(c.pi.n_items)), array.zeros(0, c.pi.n_params)
   local slope = 0
   for i, row in ipairs(c.rows) do

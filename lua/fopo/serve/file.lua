@@ -75,14 +75,9 @@ local function items_of(f, path, given)
 end
 
 local function made_of(f, items)
-  local o = {items = items, context_dim = f.context_dim, temperature = f.temperature,
-             contexts = f.contexts, rows = f.rows, train_items = f.train_items, seed = 1}
-  if f.kind == "linear" then
-    o.theta = f.parameters.theta
-    return native.policy_linear(o)
-  end
-  o.hidden, o.activation = f.hidden, f.activation
-  local pi = native.policy_mlp(o)
+  local o = {items = items, seed = 1}
+  for name, value in pairs(f) do o[name] = o[name] or value end
+  local pi = native["policy_" .. f.kind](o)
   pi:set_parameters(f.parameters)
   return pi
 end

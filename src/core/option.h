@@ -1,7 +1,7 @@
-/* An option of an estimator or of a reward, as a row: from it come the checks, the help and the
- * defaults in Lua, and the member that it sets. */
-#ifndef FOPO_LEARN_OPTION_H
-#define FOPO_LEARN_OPTION_H
+/* An option of a policy, an estimator, a reward or a baseline, as a row: from it come the checks,
+ * the help and the defaults in Lua, and the member that it sets. */
+#ifndef FOPO_CORE_OPTION_H
+#define FOPO_CORE_OPTION_H
 
 #include <stddef.h>
 
@@ -9,6 +9,9 @@ typedef enum {
   FOPO_OPTION_COUNT,    /* size_t */
   FOPO_OPTION_NUMBER,   /* double */
   FOPO_OPTION_CHOICE,   /* int: the place of a word in `choices` */
+  FOPO_OPTION_COUNTS,   /* fopo_counts: a list of counts; by default of one, `standard` */
+  FOPO_OPTION_START,    /* int, as a choice, or first parameters as an array (policy/policy.h); the
+                         * default in Lua is none: it follows from the data */
   FOPO_OPTION_PROPOSAL, /* a proposal; uniform if left out */
   FOPO_OPTION_INDEX,    /* the index that finds the candidates; automatic if left out */
   FOPO_OPTION_REFRESH,  /* visits that candidates serve: a count, or "once" */
@@ -17,9 +20,18 @@ typedef enum {
 } fopo_option_type;
 
 enum {
-  FOPO_OPTION_SETTABLE = 1,     /* may be changed between two steps */
-  FOPO_OPTION_OF_CANDIDATES = 2 /* belongs to the proposal that holds the candidates */
+  FOPO_OPTION_SETTABLE = 1,      /* may be changed between two steps */
+  FOPO_OPTION_OF_CANDIDATES = 2, /* belongs to the proposal that holds the candidates */
+  FOPO_OPTION_SAVED = 4, /* a field of the policy, which its file has too: in a member of its
+                          * name, or, counts, by the shapes of the parameters */
+  FOPO_OPTION_ABOVE = 8  /* a number above `least`, not equal to it */
 };
+
+enum { FOPO_COUNTS = 4 };
+
+typedef struct {
+  size_t n, at[FOPO_COUNTS]; /* n of them */
+} fopo_counts;
 
 typedef struct {
   const char *name, *text;
