@@ -19,11 +19,10 @@ import sys
 import tempfile
 
 # Pairs of rooms. A commit that raises the number gives its reason behind it, in the same line.
-ARROWS = 114  # 105, 5 of plan's, and 4: contexts is a room (core, ranks, policy, bind)
+ARROWS = 115  # 105; 5 of plan; 4: contexts is a room (core, ranks, policy, bind); 1: train, arrays
 
 # Circles that were here before this check. The list only shrinks: none is added.
 KNOWN = [line.split() for line in '''
-device/cpu/cpu device/cuda/cuda device/device
 judge/ope judge/ope_pass
 '''.strip().splitlines()]
 

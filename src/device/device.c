@@ -127,16 +127,18 @@ static void add_reason(fopo_device *d) {
            (int)strcspn(why, ";"), why);
 }
 
+int fopo_device_cpu_open(fopo_device **d) { return fopo_cpu_open(d); }
+
 int fopo_device_open(fopo_device **d, const char *name) {
   *d = NULL;
   if (strcmp(name, "cuda") == 0) return cuda_open(d);
-  if (strcmp(name, "cpu") == 0) return fopo_device_cpu_open(d);
+  if (strcmp(name, "cpu") == 0) return fopo_cpu_open(d);
   if (strcmp(name, "auto") != 0) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "device \"%.40s\" is not known; use \"auto\", \"cpu\" or \"cuda\"", name);
   }
   if (cuda_open(d) == FOPO_OK) return FOPO_OK;
-  int status = fopo_device_cpu_open(d);
+  int status = fopo_cpu_open(d);
   if (status == FOPO_OK) add_reason(*d);
   return status;
 }
@@ -156,6 +158,6 @@ void fopo_device_close(fopo_device *d) {
   if (strcmp(d->ops->kind, "cuda") == 0) {
     close_cuda(d);
   } else {
-    fopo_device_cpu_close(d);
+    fopo_cpu_close(d);
   }
 }

@@ -10,13 +10,6 @@
 
 #include "device/ops.h"
 
-struct fopo_device {
-  const fopo_device_ops *ops;
-  char name[128]; /* "CPU, 2 threads, avx512" */
-  char note[256]; /* why this one, for device = "auto" */
-  void *state;    /* private to the device, owned */
-};
-
 /* name: "cpu", "cuda" or "auto" (CUDA if it works, else the CPU with the reason in note). "cuda" on
  * a machine or in a build without it is FOPO_ERR_UNAVAILABLE with reason and remedy. */
 int fopo_device_open(fopo_device **d, const char *name);

@@ -314,4 +314,11 @@ typedef struct {
 #undef FOPO_OP
 } fopo_device_ops;
 
+struct fopo_device {
+  const fopo_device_ops *ops;
+  char name[128]; /* "CPU, 2 threads, avx512" */
+  char note[256]; /* why this one, for device = "auto" */
+  void *state;    /* private to the device, owned */
+};
+
 #endif

@@ -8,7 +8,7 @@
 #include "core/matrix.h"
 #include "core/npz.h"
 #include "core/option.h"
-#include "device/device.h"
+#include "device/ops.h"
 #include "kernels/rows.h"
 #include "mips/index.h"
 #include "policy/blocks.h"

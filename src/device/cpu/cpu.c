@@ -111,13 +111,13 @@ static const fopo_device_ops cpu_ops = {
 #undef FOPO_OP
 };
 
-int fopo_device_cpu_open(fopo_device **d) {
+int fopo_cpu_open(fopo_device **d) {
   *d = fopo_alloc(1, sizeof **d);
   if (*d == NULL) return FOPO_ERR_MEMORY;
   (*d)->ops = &cpu_ops;
   (*d)->state = fopo_alloc(1, sizeof(fopo_cpu));
   if ((*d)->state == NULL) {
-    fopo_device_cpu_close(*d);
+    fopo_cpu_close(*d);
     *d = NULL;
     return FOPO_ERR_MEMORY;
   }
@@ -128,7 +128,7 @@ int fopo_device_cpu_open(fopo_device **d) {
   return FOPO_OK;
 }
 
-void fopo_device_cpu_close(fopo_device *d) {
+void fopo_cpu_close(fopo_device *d) {
   fopo_cpu *cpu = d->state;
   if (cpu != NULL) {
     for (size_t i = 0; i < cpu->n_blocks; i++) fopo_free(cpu->blocks[i]);

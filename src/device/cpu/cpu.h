@@ -3,7 +3,7 @@
 #ifndef FOPO_DEVICE_CPU_CPU_H
 #define FOPO_DEVICE_CPU_CPU_H
 
-#include "device/device.h"
+#include "device/ops.h"
 #include "kernels/kernels.h"
 
 /* Scratch only grows, so no step after the first allocates. */
@@ -18,7 +18,8 @@ typedef struct {
   size_t shared_bytes;
 } fopo_cpu;
 
-void fopo_device_cpu_close(fopo_device *d);
+int fopo_cpu_open(fopo_device **d);
+void fopo_cpu_close(fopo_device *d);
 
 /* Makes scratch at least `bytes` for each of fopo_threads() threads. Contents are lost. */
 int fopo_cpu_reserve(fopo_device *d, size_t bytes);

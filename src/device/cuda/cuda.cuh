@@ -30,7 +30,7 @@ extern "C" {
 #include "core/rng.h"
 #include "core/status.h"
 #include "device/cuda/cuda.h"
-#include "device/device.h"
+#include "device/ops.h"
 }
 
 namespace gpu {

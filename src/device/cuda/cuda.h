@@ -5,7 +5,7 @@
 #ifndef FOPO_DEVICE_CUDA_CUDA_H
 #define FOPO_DEVICE_CUDA_CUDA_H
 
-#include "device/device.h"
+#include "device/ops.h"
 
 /* Both must have the same number, which the Makefile makes from the text of the headers that both
  * see (scripts/tools/device_abi.sh). 0, of a file that was compiled without the Makefile, is
