@@ -125,8 +125,7 @@ static double off(const float *a, const float *b, size_t n) {
 
 /* Rounding of one step is about 1e-7; on a card one id may differ by rounding, which changes a step
  * by 1 / S of it. The same training again gives the same bits. */
-static void test_methods(void **state) {
-  (void)state;
+TEST(test_methods) {
   float a[1000], b[1000], c[1000], *items = room(3 * P * L, sizeof *items);
   size_t steps = emulation_calls == NULL ? 20 : 3;
   for (size_t k = 0; k < METHODS; k++) {
@@ -147,8 +146,7 @@ static void test_methods(void **state) {
 }
 
 /* The reward curve of a longer run: 1,000 steps on a card, fewer on the emulation. */
-static void test_curve(void **state) {
-  (void)state;
+TEST(test_curve) {
   size_t steps = emulation_calls == NULL ? 1000 : 12;
   float a[1000], *items = room(P * L, sizeof *items);
   double here, there;
@@ -185,8 +183,7 @@ static void train_budgets(float *out, fopo_device *device, fopo_float rows, size
 }
 
 /* The device searches by itself, with the index's present budget. */
-static void test_budget(void **state) {
-  (void)state;
+TEST(test_budget) {
   float a[L * L], b[L * L];
   size_t n_with_candidates, none;
   double some, same;
@@ -218,8 +215,7 @@ static void train_head(float *out, fopo_device *device, fopo_float rows, fopo_pr
 /* A shared head of rows in half the bytes, and of float32 rows that the card rounds for itself: it
  * moves theta as it does on the CPU. Queries and weights keep 16 bits, and what they lose is far
  * less than what the rows have lost. */
-static void test_head_rows(void **state) {
-  (void)state;
+TEST(test_head_rows) {
   float a[L * L], b[L * L], plain[L * L];
   const struct {
     fopo_float rows;
@@ -283,8 +279,7 @@ static void train_graph(float *out, const method *m, fopo_device *d, int asynchr
 
 /* A batch that the host searches in pieces, while the device works on the piece before, has the
  * bits of a batch in one piece, and the host waits as often: once, for the queries. */
-static void test_pieces(void **state) {
-  (void)state;
+TEST(test_pieces) {
   const method some[] = {
       {&fopo_estimator_snis, 0, 1, 0, 0, 1, 100, 0, 0, "a graph"},
       {&fopo_estimator_snis, 0, 1, 0, 1, 1, 70, 0, 0, "a graph, network"},
@@ -309,8 +304,7 @@ static void test_pieces(void **state) {
 }
 
 /* Ctrl-C in the middle: the slice ends, nothing is damaged, and the run can go on. */
-static void test_cancelled(void **state) {
-  (void)state;
+TEST(test_cancelled) {
   setting s = {0};
   fopo_slice slice;
   small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
@@ -330,8 +324,7 @@ static void test_cancelled(void **state) {
 
 /* When every context has candidates, an epoch sends the card its order, and nothing for a step but
  * the numbers of those that are replayed. */
-static void test_kept(void **state) {
-  (void)state;
+TEST(test_kept) {
   if (emulation_sent == NULL) return;
   const method *kinds[] = {&methods[2], &methods[6]};
   for (size_t k = 0; k < 2; k++) {
@@ -379,8 +372,7 @@ static void assert_alike(setting *a, setting *b) {
 }
 
 /* A run that moves to the other device, by a checkpoint or directly, equals one that stayed. */
-static void test_moved(void **state) {
-  (void)state;
+TEST(test_moved) {
   fopo_device *on[] = {cpu, gpu};
   char path[64];
   fopo_slice slice;
@@ -434,8 +426,7 @@ static fopo_statistics record_of(const method *m, size_t at_once) {
 }
 
 /* The statistics of a record are the same to the bit wherever its slices end. */
-static void test_sums(void **state) {
-  (void)state;
+TEST(test_sums) {
   const size_t some[] = {0, 1, 2, 6, 7};
   for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
     fopo_statistics whole = record_of(&methods[some[i]], 6);
@@ -449,8 +440,7 @@ static void test_sums(void **state) {
 
 /* Equal bits in three ways: slices of one step, each launched directly and waited for; a long
  * slice, replayed as a CUDA graph without waiting; and a long slice with recording switched off. */
-static void test_recorded(void **state) {
-  (void)state;
+TEST(test_recorded) {
   const method *kinds[] = {&methods[0], &methods[2], &methods[6], &methods[7]};
   for (size_t k = 0; k < 4; k++) {
     setting one, many;
@@ -484,8 +474,7 @@ static void test_recorded(void **state) {
 
 /* What a step launches when it is replayed: kernels and products, and copies beside the numbers of
  * the steps. docs/gpu.md has the same counts, from scripts/bench/gpu_model.lua. */
-static void test_launches(void **state) {
-  (void)state;
+TEST(test_launches) {
   enum { STEPS = 3 }; /* an epoch */
   method rounded = methods[7];
   rounded.products = FOPO_PRODUCTS_AUTO;
@@ -524,8 +513,7 @@ static double most_apart(const float *a, const float *b, size_t n) {
 
 /* A schedule, clipping and decoupled weight decay in recorded steps: the bits of steps that were
  * waited for, and the CPU's numbers. Without the schedule they are others. */
-static void test_recorded_schedule(void **state) {
-  (void)state;
+TEST(test_recorded_schedule) {
   enum { STEPS = 12, NUMBERS = SMALL * SMALL };
   for (int kind = FOPO_OPTIM_ADAM; kind <= FOPO_OPTIM_SGD; kind++) {
     fopo_device *on[] = {gpu, gpu, cpu, cpu};
@@ -556,8 +544,7 @@ static void test_recorded_schedule(void **state) {
 }
 
 /* Options that are set between two slices are used in the next, not those of the recorded graph. */
-static void test_record_anew(void **state) {
-  (void)state;
+TEST(test_record_anew) {
   setting one, many;
   fopo_slice slice;
   open_small(&one, &methods[2], gpu);
@@ -585,8 +572,7 @@ static void test_record_anew(void **state) {
 
 /* One call fails, in a direct step, a recording or a replay: the run goes on or stops after a whole
  * step, and has the same bits when it goes on. */
-static void test_record_faults(void **state) {
-  (void)state;
+TEST(test_record_faults) {
   enum { FIRST = 2, ALL = 8 };
   fopo_slice slice;
   setting whole;
@@ -627,8 +613,7 @@ static void test_record_faults(void **state) {
 
 /* A context that is NaN from the second epoch on: the step that draws it is named, as on the CPU,
  * and the steps queued after it are rolled back. */
-static void test_broken(void **state) {
-  (void)state;
+TEST(test_broken) {
   enum { BAD = 17, EPOCH = 3 };
   fopo_device *on[] = {gpu, cpu};
   const method *kinds[] = {&methods[0], &methods[2], &methods[6]};
@@ -667,8 +652,7 @@ static void test_broken(void **state) {
 /* An interruption: the steps that are queued are made, and no further one. */
 static int after_five(void *polls) { return ++*(int *)polls > 5; }
 
-static void test_interrupted_run(void **state) {
-  (void)state;
+TEST(test_interrupted_run) {
   int polls = 0;
   setting cut, whole;
   fopo_slice slice;
@@ -686,8 +670,7 @@ static void test_interrupted_run(void **state) {
 }
 
 /* The adaptive epsilon sees the results of its probes, and changes as on the CPU. */
-static void test_adaptive(void **state) {
-  (void)state;
+TEST(test_adaptive) {
   fopo_device *on[] = {cpu, gpu};
   setting s[2];
   fopo_slice slice;
@@ -719,8 +702,7 @@ static uint64_t free_on_card(void) {
 
 /* A training whose data do not fit is refused before anything is sent; and none is that has just
  * the memory that it took before. */
-static void test_memory(void **state) {
-  (void)state;
+TEST(test_memory) {
   const method *some[] = {&methods[0], &methods[2], &methods[7], &methods[9], &methods[11]};
   const uint64_t whole = (uint64_t)2 << 30, items = (uint64_t)P * L * sizeof(float);
   if (emulation_memory == NULL) return;
@@ -753,8 +735,7 @@ static void test_memory(void **state) {
 
 /* ---- no usable card ---- */
 
-static void test_absent(void **state) {
-  (void)state;
+TEST(test_absent) {
   fopo_device *d = NULL;
   char text[2000];
   ok(fopo_device_cards(text, sizeof text));
@@ -904,8 +885,7 @@ static long calls_to_open(void) {
 
 /* Out of memory at every call, and sticky errors at every third and seventh; those of the opening
  * fail for the first method alone. */
-static void test_faults(void **state) {
-  (void)state;
+TEST(test_faults) {
   if (emulation_calls == NULL) return;
   const method pieces = {&fopo_estimator_snis, 0, 1, 0, 0, 1, 64, 0, 0, "a graph"};
   const method *some[] = {&methods[2], &methods[8], &pieces, &methods[0]};
@@ -932,29 +912,7 @@ static void test_faults(void **state) {
 int main(int argc, char **argv) {
   if (!open_both()) return 77;
   if (argc > 1) cmocka_set_test_filter(argv[1]);
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_methods),
-      cmocka_unit_test(test_curve),
-      cmocka_unit_test(test_sums),
-      cmocka_unit_test(test_budget),
-      cmocka_unit_test(test_head_rows),
-      cmocka_unit_test(test_pieces),
-      cmocka_unit_test(test_cancelled),
-      cmocka_unit_test(test_kept),
-      cmocka_unit_test(test_moved),
-      cmocka_unit_test(test_recorded),
-      cmocka_unit_test(test_recorded_schedule),
-      cmocka_unit_test(test_launches),
-      cmocka_unit_test(test_record_anew),
-      cmocka_unit_test(test_record_faults),
-      cmocka_unit_test(test_broken),
-      cmocka_unit_test(test_interrupted_run),
-      cmocka_unit_test(test_adaptive),
-      cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_absent),
-      cmocka_unit_test(test_faults),
-  };
-  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  int failed = run_all(NULL, NULL);
   if (emulation_calls == NULL) close_both();
   return failed;
 }
