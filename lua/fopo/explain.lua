@@ -78,8 +78,8 @@ local function expected(t)
   local first = before_of(t, "valid_expected", "expected")
   local _, last = ends_of(t.history, "valid_expected")
   if not last or first.step == last.step then return nil end
-  return ("The expected reward there, which training raises, went from %.4f at %s to %.4f at step "
-          .. "%s."):format(first.value, first.name:gsub(",$", ""), last.value,
+  return ("The %s there, which training raises, went from %.4f at %s to %.4f at step "
+          .. "%s."):format(t.gradient.objective_title, first.value, first.name:gsub(",$", ""), last.value,
     text.count(last.step))
 end
 

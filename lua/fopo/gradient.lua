@@ -7,6 +7,22 @@ local rows = require "fopo.base.rows"
 local gradient, methods = {}, native.types.gradient
 local row_of = {}
 
+-- What a gradient can be of: an option of every estimator, from the rows of C.
+local names, meanings = {}, {}
+for i, row in ipairs(native.objectives()) do
+  names[i] = row.name
+  meanings[i] = ("%s: %s"):format(row.name, row.text)
+end
+local objective = {"objective", "string", names[1], "what the gradient is of. " .. table.concat(
+                   meanings, "; "), one_of = names}
+
+-- The options of an estimator, and what all of them have.
+local function options_of(row)
+  local list = rows.specs(row.options)
+  list[#list + 1] = objective
+  return list
+end
+
 -- The proposal that the options speak of: their own, one that holds the candidates, or uniform.
 -- nil: none, but a head of o.head items.
 local function proposal_of(row, o)
@@ -34,7 +50,7 @@ for _, row in ipairs(native.gradients()) do
   local make = native["gradient_" .. row.name]
   row_of[row.name] = row
   gradient[row.name] = define.fn{
-    name = "fopo.gradient." .. row.name, returns = "gradient", options = rows.specs(row.options),
+    name = "fopo.gradient." .. row.name, returns = "gradient", options = options_of(row),
     text = row.text, example = row.example,
     call = function(o)
       o.proposal = proposal_of(row, o)
@@ -114,6 +130,7 @@ function methods.describe(g)
     end
   end
   local what = "gradient " .. row.title
+  if g.objective ~= names[1] then what = what .. " of the " .. g.objective_title end
   return #parts > 0 and what .. ": " .. table.concat(parts, ", ") or what
 end
 

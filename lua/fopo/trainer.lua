@@ -42,9 +42,9 @@ function fields.steps_per_epoch(t) return t.native.steps_per_epoch end
 function fields.device(t) return t.native.device_name end
 
 -- fopo.gradient.head_tail{} for a catalogue of P items, which may be small.
-local function standard_gradient(P)
+local function standard_gradient(P, objective)
   local k, tail = math.min(256, P), math.max(1, math.min(64, P - 1))
-  return require("fopo.gradient").head_tail{k = k, tail = tail}
+  return require("fopo.gradient").head_tail{k = k, tail = tail, objective = objective}
 end
 
 local make = define.fn{
@@ -58,6 +58,8 @@ local make = define.fn{
     {"reward", "reward", nil, "what is maximised; hits on the sessions, IPS on the log, where left "
      .. "out"},
     {"gradient", "gradient", nil, "the estimator; fopo.gradient.head_tail{} where left out"},
+    {"objective", "string", nil, "what is raised: that of the gradient, of whose options it is one; "
+     .. "give it where the gradient is left out"},
     {"optim", "optim", nil, "the optimiser; adam where left out"},
     {"batch", "integer", 32, "contexts a step", min = 1},
     {"seed", "integer", 1, "order of contexts and all draws"},
@@ -112,7 +114,12 @@ assert(t.step == 20 and #t.history.step > 0)]],
     end
     validation.check(o)
     local valid, automatic = validation.of(o)
-    o.gradient = o.gradient or standard_gradient(o.policy.n_items)
+    if o.gradient and o.objective and o.objective ~= o.gradient.objective then
+      define.fail("fopo.trainer: objective is \"%s\" but the gradient's is \"%s\"; give it to the "
+                  .. "gradient: fopo.gradient.%s{objective = \"%s\"}", o.objective,
+                  o.gradient.objective, o.gradient.kind, o.objective)
+    end
+    o.gradient = o.gradient or standard_gradient(o.policy.n_items, o.objective)
     o.reward = o.reward or from_logs and native.reward_ips(o.data)
                or native.reward_hits(o.data)
     o.optim = o.optim or require("fopo.optim").adam{}
@@ -139,11 +146,12 @@ local function line(t, n)
   local h = t.history
   local step, rate = text.count(h.step[n]), h.steps_per_second[n]
   local narrow = term.is_tty() and term.width() < 96
+  local what = validation.objective(t) or "reward"
   local parts = {narrow
-    and ("step %6s  reward %.4f  ess %6.1f  %5.0f/s"):format(step, h.reward[n], h.ess[n], rate)
-    or ("step %6s  %8s  reward %.4f  ess %7.1f  %6.0f steps/s"):format(
-      step, text.seconds(h.seconds[n]), h.reward[n], h.ess[n], rate)}
-  parts[#parts + 1] = validation.as_text(h.valid[n], h.valid_expected[n])
+    and ("step %6s  %s %.4f  ess %6.1f  %5.0f/s"):format(step, what, h.reward[n], h.ess[n], rate)
+    or ("step %6s  %8s  %s %.4f  ess %7.1f  %6.0f steps/s"):format(
+      step, text.seconds(h.seconds[n]), what, h.reward[n], h.ess[n], rate)}
+  parts[#parts + 1] = validation.as_text(t, h.valid[n], h.valid_expected[n])
   if t.gradient.fault then parts[#parts + 1] = "FAULT " .. t.gradient.fault end
   return table.concat(parts, "  ")
 end

@@ -47,6 +47,27 @@ static fopo_fault fault_option(lua_State *L, int index) {
   return (fopo_fault)bind_option_choice(L, index, "fault", fopo_fault_names);
 }
 
+/* The objective named in the options. */
+static fopo_objective_kind objective_option(lua_State *L, int index) {
+  const char *names[FOPO_OBJECTIVE_ROWS + 1] = {NULL};
+  for (int i = 0; i < FOPO_OBJECTIVE_ROWS; i++) names[i] = fopo_objective_rows[i].name;
+  return (fopo_objective_kind)bind_option_choice(L, index, "objective", names);
+}
+
+/* native.objectives(): a list of {name, title, text} (device/objectives/objectives.def). */
+static int objectives(lua_State *L) {
+  lua_createtable(L, FOPO_OBJECTIVE_ROWS, 0);
+  for (int i = 0; i < FOPO_OBJECTIVE_ROWS; i++) {
+    const fopo_objective *row = &fopo_objective_rows[i];
+    lua_createtable(L, 0, 3);
+    bind_set_string(L, "name", row->name);
+    bind_set_string(L, "title", row->title);
+    bind_set_string(L, "text", row->text);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
 /* A gradient over a copy of the proposal at `at`. */
 static void with_proposal(lua_State *L, int at, fopo_gradient_options o) {
   bind_get(L, at, &bind_proposal_type);
@@ -66,6 +87,9 @@ static int make(lua_State *L, const fopo_estimator *e) {
   int table = lua_isnoneornil(L, 1) ? 0 : 1;
   for (const fopo_option *row = e->options; row->name != NULL; row++) {
     if (!(row->flags & FOPO_OPTION_OF_CANDIDATES)) bind_read_row(L, table, row, &o);
+  }
+  if (table != 0 && bind_has(L, table, "objective")) {
+    o.objective = objective_option(L, table);
   }
   fopo_fault fault = fault_option(L, table);
   if (fopo_options_proposal(&o) != NULL) {
@@ -320,6 +344,18 @@ static int field_kind(lua_State *L, bind_object *o) {
   return bind_return_string(L, fopo_gradient_get(gradient_of(o))->estimator->name);
 }
 
+static const fopo_objective *objective_of(bind_object *o) {
+  return &fopo_objective_rows[fopo_gradient_get(gradient_of(o))->objective];
+}
+
+static int field_objective(lua_State *L, bind_object *o) {
+  return bind_return_string(L, objective_of(o)->name);
+}
+
+static int field_objective_title(lua_State *L, bind_object *o) {
+  return bind_return_string(L, objective_of(o)->title);
+}
+
 static int field_biased(lua_State *L, bind_object *o) {
   unsigned needs = fopo_gradient_get(gradient_of(o))->estimator->needs;
   return bind_return_boolean(L, (needs & FOPO_IS_BIASED) != 0);
@@ -389,6 +425,7 @@ static int gradients(lua_State *L) {
 #undef X
 
 const luaL_Reg bind_gradient_functions[] = {{"gradients", gradients},
+                                            {"objectives", objectives},
 #define X(name) {"gradient_" #name, new_##name},
 #include "learn/estimators/estimators.def"
 #undef X
@@ -398,6 +435,8 @@ static const luaL_Reg methods[] = {
     {"compute", compute}, {"copy", copy}, {"set", set}, {NULL, NULL}};
 
 static const bind_field fields[] = {{"kind", field_kind, NULL},
+                                    {"objective", field_objective, NULL},
+                                    {"objective_title", field_objective_title, NULL},
                                     {"samples", field_option, set_one},
                                     {"tail", field_option, set_one},
                                     {"head", field_option, set_one},

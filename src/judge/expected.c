@@ -152,11 +152,21 @@ static fopo_expected summary(work *w, size_t n) {
   fopo_expected e = {.contexts = n};
   mean_of(&e.reward, &e.se, w->reward, n);
   mean_of(&e.likelihood, &e.likelihood_se, w->likelihood, n);
+  for (size_t i = 0; i < n; i++) w->reward[i] = log(fmax(w->reward[i], 1e-6));
+  mean_of(&e.log_reward, &e.log_reward_se, w->reward, n);
   fopo_sort_f64(w->squares, n); /* those without an item left first: 0 */
   while (e.unanswered < n && w->squares[e.unanswered] == 0.0) e.unanswered++;
   size_t left = n - e.unanswered;
   if (left > 0) e.effective = 1.0 / fopo_sorted_median(w->squares + e.unanswered, left);
   return e;
+}
+
+void fopo_expected_by(double *value, double *se, const fopo_expected *e,
+                      fopo_objective_kind objective) {
+  *value = e->reward;
+  *se = e->se;
+  if (objective == FOPO_OBJECTIVE_LIKELIHOOD) *value = e->likelihood, *se = e->likelihood_se;
+  if (objective == FOPO_OBJECTIVE_LOG_REWARD) *value = e->log_reward, *se = e->log_reward_se;
 }
 
 static int check(const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sessions) {

@@ -20,7 +20,16 @@ typedef struct {
   /* The mean over contexts of the mean over Y of log pi(a | x), and its standard error. Masked
    * items of Y are not counted, nor contexts without others; NAN: there are no others. */
   double likelihood, likelihood_se;
+
+  /* The mean over contexts of the log of their expected reward, which is taken as 1e-6 if it is
+   * less, and its standard error. */
+  double log_reward, log_reward_se;
 } fopo_expected;
+
+/* *value, with its standard error: what the objective calls its value (device/objective.h); the
+ * expected reward if nothing here is. */
+void fopo_expected_by(double *value, double *se, const fopo_expected *e,
+                      fopo_objective_kind objective);
 
 /* x [N, L] contexts of the sessions; row n of the sparse scores s is that of context n (NULL: there
  * are none): of the policy that never shows an item of X, fopo_mask_of(&sessions->X). At most

@@ -260,13 +260,28 @@ static int add_items(fopo_batch *b) {
   return fopo_batch_add_draws(b);
 }
 
+/* The estimator's second half, and the part of the target items if the objective has any. */
+static int combine(fopo_batch *b) {
+  const fopo_estimator *e = b->options->estimator;
+  fopo_device *d = b->data->device;
+  int status = e->combine(b);
+  if (status != FOPO_OK || !fopo_batch_has_targets(b)) return status;
+  fopo_csr Y = b->data->credited.Y;
+  const uint32_t *rows = b->piece.device.rows;
+  fopo_batch_fetched(b, &Y, &rows);
+  fopo_estimate estimate = fopo_batch_estimate(b);
+  double log_n = e->needs & FOPO_WEIGHTS_ARE_Z ? 0.0 : log((double)b->S);
+  fopo_rows items = {b->data->device_items.x, b->data->device_items.ld, FOPO_FLOAT32};
+  return d->ops->add_targets(d, &estimate, &Y, rows, &items, log_n, &b->piece.device);
+}
+
 /* Draws and rewards of the piece become v, and of a whole part its share of G. */
 static int absorb(fopo_batch *b) {
   double start = fopo_clock();
   fopo_parts *parts = b->data->parts;
   b->seconds[FOPO_PHASE_REWARD] += start - b->handed_out;
   size_t first, end = b->piece.first + b->piece.n;
-  int status = b->options->estimator->combine(b);
+  int status = combine(b);
   if (end == end_of_share(b, &first)) {
     end = b->part.first + b->part.n;
     status =

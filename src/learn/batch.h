@@ -76,9 +76,14 @@ struct fopo_batch {
   double seconds[FOPO_PHASES];
 };
 
+/* Whether the gradient is of target items, the items of Y, whose part is added after the draws'. */
+static inline int fopo_batch_has_targets(const fopo_batch *b) {
+  return fopo_objective_rows[b->options->objective].targets;
+}
+
 /* Whether the piece is all of the batch: then an operation that works at once adds it up, too. */
 static inline int fopo_batch_is_whole(const fopo_batch *b) {
-  return b->at_once && b->piece.n == b->B;
+  return b->at_once && b->piece.n == b->B && !fopo_batch_has_targets(b);
 }
 
 /* Where the device's operations leave v of the piece. */
@@ -87,7 +92,8 @@ static inline fopo_estimate fopo_batch_estimate(const fopo_batch *b) {
                          .c = b->draws.c,
                          .stats = b->piece.stats,
                          .batch = fopo_batch_is_whole(b) ? b->arrays.sums : NULL,
-                         .sums = b->data->parts->sums};
+                         .sums = b->data->parts->sums,
+                         .objective = b->options->objective};
 }
 
 /* The reward, for an estimator that looks at few items of a context. */

@@ -21,8 +21,9 @@ enum { FOPO_OWN_OPTIONS = 4 };
 
 typedef struct {
   const fopo_estimator *estimator;
-  size_t samples;         /* S draws a context; head_tail: U draws outside the candidates */
-  int baseline;           /* reinforce: 0 none, 1 mean */
+  fopo_objective_kind objective; /* what the gradient is of (device/objective.h) */
+  size_t samples;                /* S draws a context; head_tail: U draws outside the candidates */
+  int baseline;                  /* reinforce: 0 none, 1 mean */
   fopo_proposal proposal; /* of estimators that need one; head_tail: its index and k, epsilon 0 */
   size_t head;            /* head_tail: H, items of a head that all contexts share; 0: candidates */
   int products;           /* head_tail: fopo_products of a head that all contexts share */
@@ -38,13 +39,16 @@ typedef struct {
 /* What an estimator needs, and what its draws are. */
 enum {
   FOPO_NEEDS_PROPOSAL = 1, /* draws from options.proposal: uniform, or a mixture with candidates */
-  FOPO_NEEDS_CANDIDATES = 2, /* the K candidates of every context, from options.proposal */
-  FOPO_TAKES_FAULTS = 4,     /* calls fopo_fault_inject on its draws */
-  FOPO_READS_ALL_ITEMS = 8,  /* scores all P items of every context */
-  FOPO_IS_BIASED = 16,       /* by a bias of order 1 / samples */
-  FOPO_TAKES_PARTS = 64,     /* sums over a part of the catalogue can be joined with others' */
-  FOPO_WORKS_AT_ONCE = 128,  /* its draws can be made, rewarded and combined in one operation */
-  FOPO_SHARES_HEAD = 32      /* takes a head that all contexts share in the candidates' place */
+  FOPO_NEEDS_CANDIDATES = 2,   /* the K candidates of every context, from options.proposal */
+  FOPO_TAKES_FAULTS = 4,       /* calls fopo_fault_inject on its draws */
+  FOPO_READS_ALL_ITEMS = 8,    /* scores all P items of every context */
+  FOPO_IS_BIASED = 16,         /* by a bias of order 1 / samples */
+  FOPO_TAKES_OBJECTIVES = 256, /* weighs its draws, so its gradient may be of any objective */
+  FOPO_WEIGHTS_ARE_Z = 512,    /* its weights sum to Z; else log q is a density, and they sum to
+                                * Z times the number of draws */
+  FOPO_TAKES_PARTS = 64,       /* sums over a part of the catalogue can be joined with others' */
+  FOPO_WORKS_AT_ONCE = 128,    /* its draws can be made, rewarded and combined in one operation */
+  FOPO_SHARES_HEAD = 32        /* takes a head that all contexts share in the candidates' place */
 };
 
 struct fopo_estimator {

@@ -259,12 +259,43 @@ static int check_part(const fopo_gradient *g) {
                    o->estimator->title, ranks, ranks == 1 ? "" : "s", why);
 }
 
+/* Whether the estimator and the data can serve the objective. */
+static int check_objective(const fopo_gradient *g) {
+  const fopo_gradient_options *o = &g->options;
+  const fopo_objective *row = &fopo_objective_rows[o->objective];
+  if (o->objective == FOPO_OBJECTIVE_REWARD) return FOPO_OK;
+  if (!(o->estimator->needs & FOPO_TAKES_OBJECTIVES)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "%s estimates the gradient of the expected reward alone, not of the %s; use "
+                     "exact, snis or head_tail",
+                     o->estimator->title, row->title);
+  }
+  if (!row->targets) return FOPO_OK;
+  if (g->batch.reward->Y == NULL) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "the %s is of the items that users took, which this reward does not name; use "
+                     "fopo.reward.hits",
+                     row->title);
+  }
+  if (g->data.learns_items) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                     "the %s cannot move items; use train_items = false, or the expected reward",
+                     row->title);
+  }
+  if (g->data.parts->part == NULL) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                   "the %s needs all items here, and they are dealt out to %d ranks; use the "
+                   "expected reward",
+                   row->title, (int)g->data.parts->part->size);
+}
+
 int fopo_gradient_check_fit(fopo_gradient *g) {
   const fopo_gradient_options *o = &g->options;
   const fopo_proposal *q = fopo_options_proposal(o);
   if (g->checked) return FOPO_OK;
   int status = q != NULL ? fopo_proposal_check_for(q, g->data.policy) : FOPO_OK;
   if (status == FOPO_OK && g->data.parts->part != NULL) status = check_part(g);
+  if (status == FOPO_OK) status = check_objective(g);
   if (status == FOPO_OK && o->estimator->check != NULL) status = o->estimator->check(o, g->data.P);
   g->checked = status == FOPO_OK;
   return status;

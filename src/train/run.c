@@ -69,12 +69,13 @@ int fopo_run_new(fopo_run **run, fopo_trainer *t, const fopo_run_plan *plan) {
   if (r == NULL) return FOPO_ERR_MEMORY;
   r->t = t;
   r->plan = *plan;
+  r->plan.valid.objective = fopo_gradient_get(t->o.gradient)->objective;
   r->last = plan->steps < UINT64_MAX - t->step ? t->step + plan->steps : UINT64_MAX;
   r->valid = r->start = r->best.worth = fopo_worth_unknown();
   r->stage = validates(r) ? START : STEPS;
   int status = keep_parameters(r);
   if (status == FOPO_OK && valid->sessions != NULL) {
-    status = fopo_validation_init(&r->validation, valid, t->o.policy->version);
+    status = fopo_validation_init(&r->validation, &r->plan.valid, t->o.policy->version);
   }
   if (status != FOPO_OK) {
     fopo_run_free(r);
@@ -150,7 +151,9 @@ static int make_slice(fopo_run_event *e, fopo_run *r, double seconds, uint64_t m
  * hundred contexts, is often equal. */
 static int is_best(const fopo_run *r) {
   const fopo_worth *now = &r->valid, *best = &r->best.worth;
-  double value[] = {now->reward, now->expected}, before[] = {best->reward, best->expected};
+  double sign = fopo_objective_rows[r->plan.valid.objective].larger ? 1.0 : -1.0;
+  double value[] = {now->reward, sign * now->expected};
+  double before[] = {best->reward, sign * best->expected};
   int first = r->plan.by_expected, second = !first;
   if (isnan(value[first])) return 0;
   if (!r->best.known || value[first] != before[first]) {

@@ -96,7 +96,6 @@ int fopo_validation_run(fopo_worth *w, fopo_validation *v, const fopo_policy *pi
   status = fopo_evaluate_expected(&expected, pi, o->contexts, o->sessions, o->unseen ? &seen : NULL,
                                   o->expected_most);
   if (status != FOPO_OK) return status;
-  w->expected = expected.reward;
-  w->se = expected.se;
+  fopo_expected_by(&w->expected, &w->se, &expected, o->objective);
   return FOPO_OK;
 }

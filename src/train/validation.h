@@ -14,6 +14,7 @@ typedef struct {
   size_t most, expected_most; /* contexts of the reward and of the expected reward, evenly spread;
                                * most 0: all; expected_most 0: it is not computed */
   int unseen;                 /* 1: the items of X are neither recommended nor drawn */
+  fopo_objective_kind objective; /* what `expected` below is */
 } fopo_validation_options;
 
 typedef struct {
@@ -27,7 +28,8 @@ typedef struct {
 typedef struct {
   double reward;        /* greedy: the mean of 1[best item in Y] */
   double index;         /* the same through o.index */
-  double expected, se;  /* the mean of sum over Y of pi, and its standard error */
+  double expected, se;  /* the objective: by default the mean of sum over Y of pi; and its standard
+                         * error */
   size_t contexts;      /* of the reward */
   size_t distinct, top; /* different best items; contexts with the most frequent of them */
 } fopo_worth;

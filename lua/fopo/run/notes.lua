@@ -37,7 +37,9 @@ end
 
 -- ---- the sentences; each is nil where there is nothing to say ----
 
-function notes:measure() return self.by == "expected" and "expected reward" or "reward" end
+function notes:measure()
+  return self.by == "expected" and self.t.gradient.objective_title or "reward"
+end
 
 function notes:value(worth) return self.by == "expected" and worth.expected or worth.reward end
 
@@ -45,7 +47,7 @@ function notes:value(worth) return self.by == "expected" and worth.expected or w
 local function both(self, worth)
   local greedy = ("reward %.4f"):format(worth.reward)
   if not text.finite(worth.expected) then return greedy end
-  local expected = ("expected reward %.4f"):format(worth.expected)
+  local expected = ("%s %.4f"):format(self.t.gradient.objective_title, worth.expected)
   if self.by == "expected" then greedy, expected = expected, greedy end
   return greedy .. ", " .. expected
 end
@@ -109,10 +111,10 @@ local function apart(self)
   local up, up_se = b.expected - a.expected, math.sqrt(a.se ^ 2 + b.se ^ 2)
   local down, down_se = a.reward - b.reward, math.sqrt(se_of(a) ^ 2 + se_of(b) ^ 2)
   if up <= 2 * up_se or down <= 2 * down_se then return nil end
-  return ("the expected reward rose from %.4f to %.4f while the reward of the best item fell from "
+  return ("the %s rose from %.4f to %.4f while the reward of the best item fell from "
           .. "%.4f to %.4f: the probabilities gather on good items, but not the best on top; serve "
           .. "by drawing, keep the best by the other measure (best_by), or lower the temperature"
-         ):format(a.expected, b.expected, a.reward, b.reward)
+         ):format(self.t.gradient.objective_title, a.expected, b.expected, a.reward, b.reward)
 end
 
 -- The sentences about a run that ended at `step`; best: what keep_best ended it with, or nil.

@@ -88,11 +88,17 @@ function validation.by_log(t)
   return ope(t.policy, t.valid, {estimators = {"snips"}, bootstrap = 0}).snips.value
 end
 
+-- "likelihood": what the value of t's objective is called in a line; nil: it is the reward.
+function validation.objective(t)
+  local name = t.gradient.objective
+  return name ~= "reward" and name:gsub("_", " ") or nil
+end
+
 -- "valid 0.1234 expected 0.0456", or nil.
-function validation.as_text(valid, expected)
+function validation.as_text(t, valid, expected)
   if not text.finite(valid) then return nil end
-  return text.finite(expected) and ("valid %.4f expected %.4f"):format(valid, expected)
-         or ("valid %.4f"):format(valid)
+  if not text.finite(expected) then return ("valid %.4f"):format(valid) end
+  return ("valid %.4f %s %.4f"):format(valid, validation.objective(t) or "expected", expected)
 end
 
 -- ---- whose parameters a policy holds: t.held = {step, valid, expected} ----
@@ -102,7 +108,7 @@ function validation.state(t)
   local h, held = t.history, t.held
   local n = #h.step
   held = held or {step = t.step, valid = h.valid[n], expected = h.valid_expected[n]}
-  local worth = validation.as_text(held.valid, held.expected)
+  local worth = validation.as_text(t, held.valid, held.expected)
   if held.step == t.step then return worth and ", " .. worth or "" end
   return (", holds the parameters of %s: %s"):format(
     held.step == 0 and "the start" or "step " .. text.count(held.step), worth)

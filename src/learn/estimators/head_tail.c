@@ -131,8 +131,8 @@ static const fopo_option options[] = {
 const fopo_estimator fopo_estimator_head_tail = {
     .name = "head_tail",
     .title = "head and tail",
-    .needs = FOPO_NEEDS_CANDIDATES | FOPO_IS_BIASED | FOPO_SHARES_HEAD | FOPO_TAKES_PARTS |
-             FOPO_WORKS_AT_ONCE,
+    .needs = FOPO_TAKES_OBJECTIVES | FOPO_WEIGHTS_ARE_Z | FOPO_NEEDS_CANDIDATES | FOPO_IS_BIASED |
+             FOPO_SHARES_HEAD | FOPO_TAKES_PARTS | FOPO_WORKS_AT_ONCE,
     .least = 1,
     .draws = draws,
     .check = check,

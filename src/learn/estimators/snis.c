@@ -76,8 +76,8 @@ static const fopo_option options[] = {{.name = "proposal",
 const fopo_estimator fopo_estimator_snis = {
     .name = "snis",
     .title = "snis",
-    .needs = FOPO_NEEDS_PROPOSAL | FOPO_TAKES_FAULTS | FOPO_IS_BIASED | FOPO_TAKES_PARTS |
-             FOPO_WORKS_AT_ONCE,
+    .needs = FOPO_TAKES_OBJECTIVES | FOPO_NEEDS_PROPOSAL | FOPO_TAKES_FAULTS | FOPO_IS_BIASED |
+             FOPO_TAKES_PARTS | FOPO_WORKS_AT_ONCE,
     .least = 2,
     .draw = draw,
     .combine = combine,
