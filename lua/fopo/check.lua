@@ -137,9 +137,22 @@ end
 
 -- ---- the call
 
+-- The objective of the gradients and its title: one for all, with which they are compared.
+local function objective_of(gradients)
+  local first = gradients[1]
+  for i, g in ipairs(gradients) do
+    if g.objective ~= first.objective then
+      define.fail("fopo.check: gradient %d is of the %s, gradient 1 of the %s; check one objective "
+                  .. "at a time", i, g.objective_title, first.objective_title)
+    end
+  end
+  return first.objective, first.objective_title
+end
+
 local function context_of(o, r)
   local c = {pi = o.policy, gradients = list_of(o), seed = o.seed, samples = o.samples,
              repetitions = o.repetitions, recall = o.recall, index = o.index}
+  c.objective, c.title = objective_of(c.gradients)
   if not o.x and not o.data then
     define.fail("fopo.check needs data, or x and reward, besides the policy")
   elseif not o.reward and not o.data then
@@ -180,7 +193,7 @@ return define.fn{
     {"exit", "boolean", false, "leave the program with status 1 if a check fails"},
   },
   text = [[Checks the computations that learning rests on, each against a number found another way:
-- the exact gradient against central differences of the expected reward in double, along the
+- the exact gradient against central differences of its objective in double, along the
   gradient itself, gradients of random rewards and a random direction; the gradient of the items if
   they are learnt;
 - the draws of each estimator against the distribution they should have, by chi-square on a few

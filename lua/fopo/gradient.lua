@@ -92,9 +92,9 @@ g = fopo.gradient.snis{proposal = fopo.proposal.mixture{index = fopo.index.norm(
 g:set{epsilon = 0.5}
 assert(g.epsilon == 0.5)]]}
 
-define.doc{name = "gradient:copy", signature = "g:copy(q)", returns = "gradient",
+define.doc{name = "gradient:copy", signature = "g:copy(q, objective)", returns = "gradient",
   text = [[A gradient with the same options and the same planted fault, over a copy of the proposal
-q; without q if g uses no proposal.]],
+q; without q if g uses no proposal. Of another objective, if one is named.]],
   example = [[g = fopo.gradient.reinforce{samples = 50}
 assert(g:copy().samples == 50)]]}
 

@@ -47,11 +47,11 @@ static fopo_fault fault_option(lua_State *L, int index) {
   return (fopo_fault)bind_option_choice(L, index, "fault", fopo_fault_names);
 }
 
-/* The objective named in the options. */
-static fopo_objective_kind objective_option(lua_State *L, int index) {
+/* The objective of the name at `index`. */
+static int choose_objective(lua_State *L, int index) {
   const char *names[FOPO_OBJECTIVE_ROWS + 1] = {NULL};
   for (int i = 0; i < FOPO_OBJECTIVE_ROWS; i++) names[i] = fopo_objective_rows[i].name;
-  return (fopo_objective_kind)bind_option_choice(L, index, "objective", names);
+  return bind_choice(L, index, "objective", names);
 }
 
 /* native.objectives(): a list of {name, title, text} (device/objectives/objectives.def). */
@@ -89,7 +89,8 @@ static int make(lua_State *L, const fopo_estimator *e) {
     if (!(row->flags & FOPO_OPTION_OF_CANDIDATES)) bind_read_row(L, table, row, &o);
   }
   if (table != 0 && bind_has(L, table, "objective")) {
-    o.objective = objective_option(L, table);
+    o.objective = (fopo_objective_kind)choose_objective(L, bind_option(L, table, "objective"));
+    lua_pop(L, 1);
   }
   fopo_fault fault = fault_option(L, table);
   if (fopo_options_proposal(&o) != NULL) {
@@ -102,11 +103,12 @@ static int make(lua_State *L, const fopo_estimator *e) {
   return 1;
 }
 
-/* g:copy(q): a gradient with the same options and the same fault, over a copy of the proposal q if
- * it uses one. */
+/* g:copy(q, objective): a gradient with the same options and the same fault, over a copy of the
+ * proposal q if it uses one; of another objective, if one is named. */
 static int copy(lua_State *L) {
   fopo_gradient_options o = *fopo_gradient_get(get_gradient(L, 1)->gradient);
   fopo_fault fault = fopo_gradient_planted(get_gradient(L, 1)->gradient);
+  if (!lua_isnoneornil(L, 3)) o.objective = (fopo_objective_kind)choose_objective(L, 3);
   if (fopo_options_proposal(&o) != NULL) {
     with_proposal(L, 2, o);
   } else {

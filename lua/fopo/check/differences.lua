@@ -29,8 +29,8 @@ end
 
 -- {exact, value} of the policy over these items.
 local function truth_of(c, items)
-  local G, stats = native.gradient_exact():compute(native.policy_over(c.pi, items), c.x, c.rows,
-                                                   c.reward, {})
+  local exact = native.gradient_exact{objective = c.objective}
+  local G, stats = exact:compute(native.policy_over(c.pi, items), c.x, c.rows, c.reward, {})
   return {exact = native.check_project(G, c.directions), value = stats.reward}
 end
 
@@ -58,15 +58,48 @@ local function truth_for(c, g)
   return truth_of(c, items)
 end
 
+-- The slopes along c.directions, the value and log Z of one context x with the rewards r [1, P] of
+-- all items, in double, by objective. With R = E_pi r, d log R = dR / R; and log pi_y is the log of
+-- the R of a reward that y alone earns.
+local slopes_of = {}
+
+function slopes_of.reward(c, x, r, h) return native.check_slopes(c.pi, x, r, c.directions, h) end
+
+function slopes_of.log_reward(c, x, r, h)
+  local slope, mean, log_z = native.check_slopes(c.pi, x, r, c.directions, h)
+  for k = 1, #slope do slope[k] = mean > 0 and slope[k] / mean or 0 end
+  return slope, math.log(math.max(mean, 1e-6)), log_z
+end
+
+function slopes_of.likelihood(c, x, r, h)
+  local sum, value, targets, log_z = {}, 0, 0, nil
+  for k = 1, c.directions.rows do sum[k] = 0 end
+  for a = 1, r.cols do
+    if r:get(1, a) > 0 then
+      local one = array.zeros(1, r.cols)
+      one:set(1, a, 1)
+      local slope, log_pi
+      slope, log_pi, log_z = slopes_of.log_reward(c, x, one, h)
+      for k = 1, #slope do sum[k] = sum[k] + slope[k] end
+      value, targets = value + log_pi, targets + 1
+    end
+  end
+  for k = 1, #sum do sum[k] = sum[k] / math.max(1, targets) end
+  if not log_z then log_z = select(3, slopes_of.reward(c, x, r, h)) end
+  return sum, value / math.max(1, targets), log_z
+end
+
 -- Adds the reference values to c: c.exact (the gradient along c.directions), c.value (the expected
 -- reward), for each context c.log_z and c.concentration, sum_a pi_a^2, and c.rounding: a gradient
 -- is a sum of terms as large as rewards times slopes, and where the policy is nearly certain they
 -- cancel, so that what is left is as small as their float32 rounding.
 local function reference(c)
-  local exact = native.gradient_exact()
+  local exact, of_reward = native.gradient_exact{objective = c.objective}, native.gradient_exact()
   local G, stats = exact:compute(c.pi, c.x, c.rows, c.reward, {})
   local others = {}
-  for k = 1, 2 do others[k] = exact:compute(c.pi, c.x, c.rows, random_reward(c.seed + k), {}) end
+  for k = 1, 2 do
+    others[k] = of_reward:compute(c.pi, c.x, c.rows, random_reward(c.seed + k), {})
+  end
   local noise = array.randn(G.rows, G.cols, c.seed)
   c.directions = native.check_stack(G, others[1], others[2], noise)
   c.exact, c.norm, c.exact_reward = native.check_project(G, c.directions), G:norm(), stats.reward
@@ -78,7 +111,7 @@ local function reference(c)
     local _, alone = exact:compute(c.pi, c.x, {row}, c.reward, {})
     c.concentration[i] = 1 / alone.ess
     local r = c.reward:value(all, {row})
-    local slope, mean, log_z = native.check_slopes(c.pi, c.picked:rows_of{i}, r, c.directions, h)
+    local slope, mean, log_z = slopes_of[c.objective](c, c.picked:rows_of{i}, r, h)
     for k, s in ipairs(slope) do slopes[k] = (slopes[k] or 0) + s / #c.rows end
     value, c.log_z[i] = value + mean / #c.rows, log_z
     c.largest_reward = math.max(c.largest_reward or 0, math.abs(r:max()), math.abs(r:min()))
@@ -133,7 +166,7 @@ return function(c)
   end
   local scale = math.abs(c.value) + 1e-6 * c.largest_reward
   local off = scale > 0 and math.abs(c.exact_reward - c.value) / scale or 0
-  c.add("expected reward", ("%.6g, in double %.6g"):format(c.exact_reward, c.value),
+  c.add(c.title, ("%.6g, in double %.6g"):format(c.exact_reward, c.value),
         ("%.0e"):format(bound), off < bound)
   if c.pi.train_items then item_differences(c) end
 end

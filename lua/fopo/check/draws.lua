@@ -17,6 +17,7 @@ local draws = {}
 local function frequencies(c, g, contexts, least)
   local counts, n, step = {}, 0, 0
   for b = 1, contexts do counts[b] = {} end
+  local drawn = g:copy(g.proposal, "reward") -- the same draws; others need hits
   local watch = reward.custom(function(ids, rows)
     for i = 1, ids.rows do
       local count = counts[rows:get(1, i)]
@@ -30,7 +31,7 @@ local function frequencies(c, g, contexts, least)
   end)
   local picked = c.picked:rows_of(tools.list_of_rows(contexts))
   while n < least do
-    g:compute(c.pi, picked, nil, watch, {seed = c.seed, step = step})
+    drawn:compute(c.pi, picked, nil, watch, {seed = c.seed, step = step})
     step = step + 1
   end
   return counts, n
