@@ -316,7 +316,7 @@ format:
 
 # The tests of the CUDA device on this machine's GPU, also under compute-sanitizer if it is found.
 # Without nvcc or a GPU they are skipped by name. scripts/tools/gpu.sh prepares a bare machine.
-test-gpu: $(OUT)/fopo $(CUDA_SO) $(OUT)/test_cuda $(OUT)/test_cuda_runs
+test-gpu: $(OUT)/fopo $(CUDA_SO) $(OUT)/test_cuda $(OUT)/test_cuda_runs $(OUT)/test_sparse_scores
 	$(Q)bash tests/run_gpu.sh $(OUT)
 
 # Races and unsound accesses of the kernels, without a card: every test of the operations with each

@@ -44,6 +44,7 @@ fi
 "$out/fopo" --version | grep device
 run 120 test_cuda "$out/test_cuda"
 run 120 test_cuda_runs "$out/test_cuda_runs"
+run 120 test_sparse_scores "$out/test_sparse_scores"
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
 if [[ -z $sanitizer ]]; then
   echo "  skip  memcheck, racecheck, initcheck: compute-sanitizer is absent"

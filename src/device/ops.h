@@ -72,13 +72,13 @@ typedef struct {
   int stratified; /* 1: exactly eps S uniform draws, the rest from kappa; 0: iid */
 } fopo_mixture;
 
-/* The longest rows, and the most draws of a context, that snis_drawn and snis_head can draw where
- * they use them. */
+/* The longest rows, and the most draws of a context, that snis_drawn and snis_head can draw by
+ * themselves. */
 enum { FOPO_AT_ONCE = 1024, FOPO_AT_ONCE_DRAWS = 1 << 18 };
 
 typedef enum { FOPO_DRAW_UNIFORM, FOPO_DRAW_MIXTURE, FOPO_DRAW_TAIL } fopo_draw_kind;
 
-/* Draws that are used where they are made (snis_drawn). */
+/* Draws that snis_drawn makes and uses in one kernel, without storing them. */
 typedef struct {
   fopo_draw_kind kind;
   fopo_mixture mixture; /* of a tail its sets alone, which are the heads */
@@ -118,8 +118,8 @@ typedef enum {
   FOPO_PRODUCTS_BFLOAT16 /* the rows are rounded, whatever the device multiplies them in */
 } fopo_products;
 
-/* The logq of a tail that is drawn in full: it changes no weight, and a floor of as much tells the
- * head's 0 from any tail. */
+/* The logq of a tail that is drawn in full: so close to 0 that it changes no weight, and as the
+ * floor of snis it tells the head, whose logq is 0, from the tail. */
 #define FOPO_TAIL_LEAST (-FLT_MIN)
 
 /* The part of a catalogue of P items that this process holds, one of `size` that hold the others
@@ -181,8 +181,8 @@ typedef struct {
   int logistic; /* link: 0 identity, 1 t -> 1 / (1 + exp(-t)) */
 } fopo_low_rank;
 
-/* A reward that is 0 but for a few items of each context: those of its row of Y, which earn 1, or
- * the action of a log with its credit. The part that it has not is zeros. */
+/* A reward that is 0 but for a few items of each context: the items of its row of Y, which earn 1,
+ * or the action of a log with its credit. A part that is absent is all zeros. */
 typedef struct {
   fopo_csr Y; /* its arrays are device pointers */
   fopo_credit credit;

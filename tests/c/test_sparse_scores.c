@@ -736,8 +736,9 @@ TEST(test_drawn) {
   }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
   if (!open_both()) return 0;
+  if (argc > 1) cmocka_set_test_filter(argv[1]);
   int failed = run_all(NULL, NULL);
   close_both();
   return failed;

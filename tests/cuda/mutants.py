@@ -60,18 +60,19 @@ CHANGES = [
     ("bound", r"(?<=if \(b )>=(?= w\.B\))", ">"),
 ]
 
-# The tests of a file: patterns of test_cuda; b: of test_cuda_bounds.
+# The tests of a file: patterns of test_cuda; b: of test_cuda_bounds; s: of test_sparse_scores.
 TESTS = {
     "norm_search.cu": ["test_topk_by_norm", "test_topk_screened", "test_topk_stops_alone",
                        "test_topk_rising_norms", "test_topk_recorded"],
     "norm_tile.cuh": ["test_topk_by_norm", "test_topk_screened", "test_topk_stops_alone"],
     "topk.cuh": ["test_topk_by_norm", "test_topk_screened", "test_topk_prefix",
                  "test_topk_rising"],
-    "search.cu": ["test_topk_stops", "test_topk_prefix", "test_topk_rising", "test_topk"],
+    "search.cu": ["test_topk_stops", "test_topk_prefix", "test_topk_rising", "test_topk",
+                  "s:test_topk"],
     "items.cu": ["test_items"],
     "draw.cu": ["test_draw_uniform", "test_mixture", "test_tail", "test_draw_others"],
     "head.cu": ["test_pack_head", "test_snis_head_edges", "test_snis_head_peaked",
-                "test_snis_head"],
+                "test_snis_head", "s:test_head"],
     "snis.cu": ["test_snis_edges", "test_snis_drawn", "test_snis_extremes", "b:test_lengths",
                 "test_snis", "test_snis_head_edges"],
     "snis.cuh": ["test_snis_edges", "b:test_lengths"],
@@ -89,10 +90,11 @@ TESTS = {
                   "test_snis_drawn", "test_mixture", "test_topk_stops", "test_snis_head_edges",
                   "test_policy_peaked", "test_topk"],
     "step.cu": ["test_sets", "test_stats", "test_totals"],
-    "policy.cu": ["test_policy_peaked", "test_policy", "test_items"],
+    "policy.cu": ["test_policy_peaked", "test_policy", "test_items", "s:test_policy"],
     "dense.cu": ["test_products", "test_network", "test_totals", "test_optimisers"],
     "reward.cu": ["test_rewards", "test_scores"],
     "estimate.cu": ["test_reinforce", "b:test_lengths"],
+    "targets.cu": ["s:test_targets", "s:test_objectives"],
     "rows.cuh": ["b:test_lengths", "test_scores", "test_topk_screened"],
     "cuda.cuh": ["test_stats", "test_totals", "test_reinforce", "test_tail", "test_snis_edges",
                  "test_mixture", "test_topk_stops", "test_snis_head_edges", "test_policy_peaked",
@@ -189,10 +191,13 @@ def compile_mutant(mutant, kind):
     return whole
 
 
+PROGRAMS = {"b:": "test_cuda_bounds", "s:": "test_sparse_scores"}
+
+
 def judge(whole, seeds, tests):
     for seed in seeds:
         for test in tests:
-            program = "test_cuda_bounds" if test.startswith("b:") else "test_cuda"
+            program = PROGRAMS.get(test[:2], "test_cuda")
             environment = dict(os.environ, FOPO_TEST_OBJECT=whole, FOPO_EMULATION_SEED=str(seed))
             try:
                 ran = subprocess.run([os.path.join(OUT, program), test.split(":")[-1]],

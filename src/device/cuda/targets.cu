@@ -53,7 +53,6 @@ __global__ void targets_kernel(const __grid_constant__ targets a, const T *items
   for (size_t s = threadIdx.x; none && a.e.c != nullptr && s < a.S; s += blockDim.x) {
     a.e.c[b * a.S + s] = 0.0f;
   }
-  __syncthreads(); /* all have read the statistics */
   if (threadIdx.x != 0) return;
   double log_z = (double)stats[FOPO_STAT_REWARD] - a.log_n;
   stats[FOPO_STAT_REWARD] = none ? 0.0f : (float)(both[0] / both[1] - log_z);
