@@ -183,7 +183,8 @@ __global__ void __launch_bounds__(THREADS, LANES *PER <= 512 ? 2 : 1)
     for (int e = 0; e < PER; e++) f += x[e] * q[e];
     f = team_sum<LANES>(f);
     if (!active) continue;
-    if (a.sparse.indptr != nullptr) f = fopo_score_sum(f, sparse_score(a.sparse, b, x_s.ids[s]));
+    if (a.sparse.indptr != nullptr)
+      f += sparse_score(a.sparse, b, x_s.ids[s]); /* fewest registers */
     f -= x_s.logq[s];
     if (a.c != nullptr && lane == 0) a.c[b * S + begin + s] = f;
     add_sample(t, x, f, x_s.r[s] - low, x_s.logq[s] > a.floor);
