@@ -40,6 +40,7 @@ static int bind_all(bind_trainer *t) {
 void bind_trainer_prepare(lua_State *L, bind_trainer *t) {
   bind_trainer_check(L, t);
   bind_check(L, bind_all(t));
+  bind_check(L, fopo_trainer_bind(t->trainer));
 }
 
 static int open(bind_trainer *t, size_t batch, size_t index_refresh, uint64_t seed) {

@@ -13,12 +13,11 @@ int fopo_batch_bind(fopo_batch *b) {
   fopo_batch_arrays *m = &b->arrays;
   fopo_device *d = b->data->device;
   size_t n = b->data->n_theta;
-  m->G = fopo_renew_on_device(d, NULL, n, sizeof *m->G);
-  if (m->G == NULL) return FOPO_ERR_MEMORY;
-  m->sums = fopo_renew_on_device(d, NULL, 1, sizeof *m->sums);
-  if (m->sums == NULL) return FOPO_ERR_MEMORY;
-  m->host_G = fopo_renew_on_host(m->host_G, n, sizeof *m->host_G);
-  return m->host_G == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
+  const fopo_room rooms[] = {FOPO_ROOM(m->G, n), FOPO_ROOM(m->sums, 1),
+                             FOPO_HOST_ROOM(m->host_G, n)};
+  m->G = NULL;
+  m->sums = NULL;
+  return FOPO_RENEW(d, rooms);
 }
 
 void fopo_batch_unbind(fopo_batch *b) {
@@ -50,61 +49,51 @@ void fopo_batch_done(fopo_batch *b) {
  */
 static int renew_rows(fopo_batch *b, size_t B) {
   fopo_batch_arrays *m = &b->arrays;
+  const fopo_room rooms[] = {FOPO_ROOM(m->rows, B)};
   m->capacity_rows = 0;
-  m->rows = fopo_renew_on_device(b->data->device, m->rows, B, sizeof *m->rows);
-  if (m->rows == NULL) return FOPO_ERR_MEMORY;
-  m->capacity_rows = B;
-  return FOPO_OK;
+  int status = FOPO_RENEW(b->data->device, rooms);
+  if (status == FOPO_OK) m->capacity_rows = B;
+  return status;
 }
 
 static int renew_part(fopo_batch *b, size_t part) {
   fopo_batch_arrays *m = &b->arrays;
-  fopo_draws *w = &b->draws;
   const fopo_binding *data = b->data;
-  fopo_device *d = data->device;
   size_t n = part * data->L, hidden = part * data->n_hidden;
+  const fopo_room rooms[] = {FOPO_ROOM(m->X, part * data->D),
+                             FOPO_ROOM(m->hidden, hidden),
+                             FOPO_ROOM(m->delta, hidden),
+                             FOPO_ROOM(m->Q, n),
+                             FOPO_ROOM(m->V, n),
+                             FOPO_ROOM(m->stats, part * FOPO_STATS),
+                             FOPO_ROOM(b->draws.mean, n)};
   m->capacity_part = 0;
-  m->X = fopo_renew_on_device(d, m->X, part * data->D, sizeof *m->X);
-  m->hidden = fopo_renew_on_device(d, m->hidden, hidden, sizeof *m->hidden);
-  m->delta = fopo_renew_on_device(d, m->delta, hidden, sizeof *m->delta);
-  m->Q = fopo_renew_on_device(d, m->Q, n, sizeof *m->Q);
-  m->V = fopo_renew_on_device(d, m->V, n, sizeof *m->V);
-  m->stats = fopo_renew_on_device(d, m->stats, part * FOPO_STATS, sizeof *m->stats);
-  w->mean = fopo_renew_on_device(d, w->mean, n, sizeof *w->mean);
-  if (!m->X || !m->hidden || !m->delta || !m->Q) return FOPO_ERR_MEMORY;
-  if (!m->V || !m->stats || !w->mean) return FOPO_ERR_MEMORY;
-  m->capacity_part = part;
-  return FOPO_OK;
+  int status = FOPO_RENEW(data->device, rooms);
+  if (status == FOPO_OK) m->capacity_part = part;
+  return status;
 }
 
 static int renew_draws(fopo_batch *b, size_t n) {
   fopo_samples *s = &b->draws.samples;
-  fopo_device *d = b->data->device;
+  const fopo_room rooms[] = {FOPO_ROOM(s->ids, n), FOPO_ROOM(s->logq, n), FOPO_ROOM(s->r, n)};
   int status = fopo_memory_suffices((uint64_t)n * 12, "a part of the batch", "use fewer samples");
   if (status != FOPO_OK) return status;
   b->draws.capacity = b->draws.enumerated = 0;
-  s->ids = fopo_renew_on_device(d, s->ids, n, sizeof *s->ids);
-  s->logq = fopo_renew_on_device(d, s->logq, n, sizeof *s->logq);
-  s->r = fopo_renew_on_device(d, s->r, n, sizeof *s->r);
-  if (!s->ids || !s->logq || !s->r) return FOPO_ERR_MEMORY;
-  b->draws.capacity = n;
-  return FOPO_OK;
+  status = FOPO_RENEW(b->data->device, rooms);
+  if (status == FOPO_OK) b->draws.capacity = n;
+  return status;
 }
 
 /* What items that are learnt need beside: coefficients of n draws, numbers of `part` contexts. */
 static int renew_coefficients(fopo_batch *b, size_t n, size_t part) {
   fopo_draws *w = &b->draws;
   fopo_batch_arrays *m = &b->arrays;
-  fopo_device *d = b->data->device;
+  const fopo_room rooms[] = {FOPO_ROOM(w->c, n), FOPO_ROOM(w->log_z, part),
+                             FOPO_ROOM(w->weight, part), FOPO_HOST_ROOM(m->host_weight, part),
+                             FOPO_HOST_ROOM(m->host_stats, part * FOPO_STATS)};
   w->capacity_c = w->capacity_weights = 0;
-  w->c = fopo_renew_on_device(d, w->c, n, sizeof *w->c);
-  w->log_z = fopo_renew_on_device(d, w->log_z, part, sizeof *w->log_z);
-  w->weight = fopo_renew_on_device(d, w->weight, part, sizeof *w->weight);
-  m->host_weight = fopo_renew_on_host(m->host_weight, part, sizeof *m->host_weight);
-  m->host_stats = fopo_renew_on_host(m->host_stats, part * FOPO_STATS, sizeof *m->host_stats);
-  if (!w->c || !w->log_z || !w->weight || !m->host_weight || !m->host_stats) {
-    return FOPO_ERR_MEMORY;
-  }
+  int status = FOPO_RENEW(b->data->device, rooms);
+  if (status != FOPO_OK) return status;
   w->capacity_c = n;
   w->capacity_weights = part;
   return FOPO_OK;
@@ -113,12 +102,11 @@ static int renew_coefficients(fopo_batch *b, size_t n, size_t part) {
 int fopo_batch_host_draws(fopo_batch *b) {
   size_t n = b->part_size * b->S;
   fopo_draws *w = &b->draws;
+  const fopo_room rooms[] = {FOPO_HOST_ROOM(w->host_ids, n), FOPO_HOST_ROOM(w->host_r, n)};
   w->capacity_host = 0;
-  w->host_ids = fopo_renew_on_host(w->host_ids, n, sizeof *w->host_ids);
-  w->host_r = fopo_renew_on_host(w->host_r, n, sizeof *w->host_r);
-  if (!w->host_ids || !w->host_r) return FOPO_ERR_MEMORY;
-  w->capacity_host = n;
-  return FOPO_OK;
+  int status = FOPO_RENEW(b->data->device, rooms);
+  if (status == FOPO_OK) w->capacity_host = n;
+  return status;
 }
 
 static int reserve_items(fopo_batch *b, size_t draws) {

@@ -37,31 +37,23 @@ size_t fopo_candidates_pieces(const fopo_candidates *c, const uint32_t *rows, si
 
 /* Counts and queries of a part, which are there without candidates too. */
 static int renew_part(fopo_candidates *c, size_t part) {
-  fopo_device *d = c->data->device;
-  fopo_candidate_sets *m = &c->device, *h = &c->host;
+  const fopo_room rooms[] = {
+      FOPO_ROOM(c->device.counts, part), FOPO_ROOM(c->device_expired, 2 * part),
+      FOPO_HOST_ROOM(c->host.counts, part), FOPO_HOST_ROOM(c->host_expired, 2 * part),
+      FOPO_HOST_ROOM(c->host_Q, part * c->data->L)};
   c->capacity_part = 0;
-  m->counts = fopo_renew_on_device(d, m->counts, part, sizeof *m->counts);
-  c->device_expired = fopo_renew_on_device(d, c->device_expired, 2 * part, sizeof(uint32_t));
-  h->counts = fopo_renew_on_host(h->counts, part, sizeof *h->counts);
-  c->host_expired = fopo_renew_on_host(c->host_expired, 2 * part, sizeof(uint32_t));
-  c->host_Q = fopo_renew_on_host(c->host_Q, part * c->data->L, sizeof *c->host_Q);
-  if (!m->counts || !c->device_expired || !h->counts) return FOPO_ERR_MEMORY;
-  if (!c->host_expired || !c->host_Q) return FOPO_ERR_MEMORY;
-  c->capacity_part = part;
-  return FOPO_OK;
+  int status = FOPO_RENEW(c->data->device, rooms);
+  if (status == FOPO_OK) c->capacity_part = part;
+  return status;
 }
 
 static int renew_candidates(fopo_candidates *c, size_t n) {
-  fopo_device *d = c->data->device;
-  fopo_candidate_sets *m = &c->device, *h = &c->host;
+  const fopo_room rooms[] = {FOPO_ROOM(c->device.ids, n), FOPO_ROOM(c->device.scores, n),
+                             FOPO_HOST_ROOM(c->host.ids, n), FOPO_HOST_ROOM(c->host.scores, n)};
   c->capacity = 0;
-  m->ids = fopo_renew_on_device(d, m->ids, n, sizeof *m->ids);
-  m->scores = fopo_renew_on_device(d, m->scores, n, sizeof *m->scores);
-  h->ids = fopo_renew_on_host(h->ids, n, sizeof *h->ids);
-  h->scores = fopo_renew_on_host(h->scores, n, sizeof *h->scores);
-  if (!m->ids || !m->scores || !h->ids || !h->scores) return FOPO_ERR_MEMORY;
-  c->capacity = n;
-  return FOPO_OK;
+  int status = FOPO_RENEW(c->data->device, rooms);
+  if (status == FOPO_OK) c->capacity = n;
+  return status;
 }
 
 int fopo_candidates_reserve(fopo_candidates *c, size_t part) {

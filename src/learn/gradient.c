@@ -222,6 +222,13 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
   return status;
 }
 
+int fopo_gradient_is_bound(const fopo_gradient *g, fopo_device *device, const fopo_policy *pi,
+                           fopo_contexts contexts, const fopo_reward *reward) {
+  fopo_binding_source from = {device, pi, contexts, fopo_reward_arrays_of(reward)};
+  return g->data.device != NULL && g->data.policy == pi && g->batch.reward == reward &&
+         fopo_binding_holds(&g->data, &from);
+}
+
 const fopo_binding *fopo_gradient_binding(const fopo_gradient *g) { return &g->data; }
 
 /* ---- a batch ---- */

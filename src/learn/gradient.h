@@ -63,6 +63,9 @@ fopo_fault fopo_gradient_planted(const fopo_gradient *g);
  * free. */
 int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy *pi,
                        fopo_contexts contexts, const fopo_reward *reward);
+/* Whether it is bound to just that. */
+int fopo_gradient_is_bound(const fopo_gradient *g, fopo_device *device, const fopo_policy *pi,
+                           fopo_contexts contexts, const fopo_reward *reward);
 const fopo_binding *fopo_gradient_binding(const fopo_gradient *g); /* to be read */
 
 /* FOPO_ERR_ARGUMENT if the options do not fit the data that the gradient is bound to, such as a

@@ -59,16 +59,17 @@ int fopo_automatic_order(const uint32_t **order, fopo_automatic *a, const fopo_b
 }
 
 static int reserve(fopo_automatic *a, const fopo_binding *data, size_t k) {
-  fopo_device *d = data->device;
   int status = fopo_mass_probe_reserve(&a->memory, data->L, k);
   if (status != FOPO_OK || a->host_Q != NULL) return status;
-  a->rows = fopo_renew_on_device(d, a->rows, CONTEXTS, sizeof *a->rows);
-  a->X = fopo_renew_on_device(d, a->X, CONTEXTS * data->D, sizeof *a->X);
-  a->hidden = fopo_renew_on_device(d, a->hidden, CONTEXTS * data->n_hidden, sizeof *a->hidden);
-  a->Q = fopo_renew_on_device(d, a->Q, CONTEXTS * data->L, sizeof *a->Q);
-  if (!a->rows || !a->X || !a->hidden || !a->Q) return FOPO_ERR_MEMORY;
-  a->host_Q = fopo_renew_on_host(NULL, CONTEXTS * data->L, sizeof *a->host_Q);
-  return a->host_Q != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  const fopo_room rooms[] = {FOPO_ROOM(a->rows, CONTEXTS), FOPO_ROOM(a->X, CONTEXTS * data->D),
+                             FOPO_ROOM(a->hidden, CONTEXTS * data->n_hidden),
+                             FOPO_ROOM(a->Q, CONTEXTS * data->L),
+                             FOPO_HOST_ROOM(a->host_Q, CONTEXTS * data->L)};
+  status = FOPO_RENEW(data->device, rooms);
+  if (status == FOPO_OK) return status;
+  fopo_free(a->host_Q); /* it stands for all of them */
+  a->host_Q = NULL;
+  return status;
 }
 
 /* host_Q [n, L] = the queries of the contexts rows [n]. */

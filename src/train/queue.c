@@ -91,7 +91,7 @@ static void launch_replays(fopo_trainer *t) {
 }
 
 /* Waits for the queued steps and reads their statistics; fails if one was not finite. */
-int fopo_queue_read(fopo_trainer *t) {
+static int read_totals(fopo_trainer *t) {
   fopo_totals totals;
   double start = fopo_clock();
   launch_replays(t);
@@ -204,7 +204,7 @@ static int prepare_queued(fopo_trainer *t) {
   int status = FOPO_OK;
   uint64_t step = t->step;
   t->waits = fopo_gradient_must_sync(t->o.gradient, t->rows, t->B);
-  if (t->waits) status = fopo_queue_read(t);
+  if (t->waits) status = read_totals(t);
   if (t->n_replays == FOPO_REPLAYS || !is_placed(t)) launch_replays(t);
   return status != FOPO_OK || t->step != step ? status : place_order(t);
 }
@@ -229,19 +229,23 @@ static int make_queued(fopo_trainer *t, fopo_gradient_stats *stats, int *made) {
   t->pending++; /* a step that fails half-way may be in the totals too */
   if (!t->waits) status = replay_graph(t, before, &replayed);
   if (status == FOPO_OK && !replayed) status = queue_batch(t);
-  if (status == FOPO_OK && t->waits) status = fopo_queue_read(t);
+  if (status == FOPO_OK && t->waits) status = read_totals(t);
   return status == FOPO_OK && t->waits ? fopo_gradient_means(g, stats) : status;
 }
 
 /* The device adds up statistics. */
 static int add_queued(fopo_trainer *t, const fopo_gradient_stats *stats) {
   (void)stats;
-  return t->pending < t->stride ? FOPO_OK : fopo_queue_read(t);
+  return t->pending < t->stride ? FOPO_OK : read_totals(t);
 }
 
-const fopo_way fopo_queued = {.prepare = prepare_queued, .make = make_queued, .add = add_queued};
-
-void fopo_queue_end(fopo_trainer *t, int whole) {
+static void end_queued(fopo_trainer *t, int whole) {
   fopo_gradient_order(t->o.gradient, (fopo_row_order){0});
   if (whole) read_clock(t);
 }
+
+const fopo_way fopo_queued = {.prepare = prepare_queued,
+                              .make = make_queued,
+                              .add = add_queued,
+                              .wait = read_totals,
+                              .end = end_queued};

@@ -81,6 +81,7 @@ int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
   x->stride = 1;
   x->reach[FOPO_BLOCK_ITEMS].bound = INFINITY; /* looked at when the first step is made */
   if (status == FOPO_OK) status = allocate_on_device(x);
+  if (status == FOPO_OK) status = fopo_trainer_prepare_optim(x);
   /* Reserves the cache, so that a trainer whose candidates do not fit is refused here. */
   if (status == FOPO_OK) status = fopo_gradient_attach_cache(x->o.gradient, &x->cache);
   fopo_gradient_attach_cache(x->o.gradient, NULL);
@@ -90,6 +91,12 @@ int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
   }
   *t = x;
   return FOPO_OK;
+}
+
+int fopo_trainer_bind(fopo_trainer *t) {
+  const fopo_trainer_options *o = &t->o;
+  int status = fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
+  return status == FOPO_OK ? fopo_trainer_prepare_optim(t) : status;
 }
 
 void fopo_trainer_free(fopo_trainer *t) {
@@ -128,13 +135,15 @@ static int check_same(const fopo_trainer *t) {
 
 static int begin_slice(fopo_trainer *t) {
   const fopo_trainer_options *o = &t->o;
-  int status = fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
-  if (status == FOPO_OK) status = fopo_trainer_check_theta(t);
+  int status = fopo_trainer_check_theta(t);
+  if (!fopo_gradient_is_bound(o->gradient, o->device, o->policy, o->contexts, o->reward)) {
+    status = fopo_fail(FOPO_ERR_ARGUMENT, "the gradient was used for other data meanwhile; bind it "
+                                          "to the trainer's again");
+  }
   if (status == FOPO_OK) {
     status =
         o->device->ops->put(o->device, t->theta, o->policy->theta.x, t->n_theta * sizeof *t->theta);
   }
-  if (status == FOPO_OK) status = fopo_trainer_prepare_optim(t);
   if (status == FOPO_OK) status = fopo_queue_begin(t);
   if (status == FOPO_OK) status = fopo_gradient_attach_cache(o->gradient, &t->cache);
   status = fopo_comm_agree(status);
@@ -257,9 +266,9 @@ static int queue_steps(fopo_trainer *t, size_t n) {
   int status, earlier;
   do {
     status = make_steps(t, n);
-    earlier = fopo_queue_read(t);
+    earlier = t->way->wait(t);
   } while (status == FOPO_OK && earlier == FOPO_OK && t->step - t->first < n);
-  fopo_queue_end(t, status == FOPO_OK && earlier == FOPO_OK);
+  t->way->end(t, status == FOPO_OK && earlier == FOPO_OK);
   return earlier != FOPO_OK ? earlier : status;
 }
 

@@ -49,6 +49,10 @@ typedef struct fopo_trainer fopo_trainer;
 int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options);
 void fopo_trainer_free(fopo_trainer *t); /* accepts NULL */
 
+/* Binds the gradient to the trainer's data and prepares the optimiser's state, as fopo_trainer_new
+ * has done: before the next run if others have used one of them, or moved items that are learnt. */
+int fopo_trainer_bind(fopo_trainer *t);
+
 /* FOPO_OK: the n steps are made. FOPO_DRAWN: the caller must fill the rewards of
  * fopo_trainer_drawn(t) and call again with the same n: the slice goes on. A failure leaves the
  * state after the last whole step; a gradient that is not finite stops before the update

@@ -18,6 +18,11 @@ typedef struct {
 
   /* Adds a committed step to the sums of slice and record. */
   int (*add)(fopo_trainer *t, const fopo_gradient_stats *stats);
+
+  /* Waits for all steps, and fails if one was not finite; and the end of the slice, whose seconds
+   * are known if it is `whole`. */
+  int (*wait)(fopo_trainer *t);
+  void (*end)(fopo_trainer *t, int whole);
 } fopo_way;
 
 struct fopo_trainer {
@@ -84,13 +89,8 @@ int fopo_trainer_fail_numeric(const fopo_trainer *t);
 
 extern const fopo_way fopo_queued;
 
-/* Decides t->way of a slice and starts totals; and ends it, with its seconds if it is `whole`.
- */
+/* Decides t->way of a slice and starts totals. */
 int fopo_queue_begin(fopo_trainer *t);
-void fopo_queue_end(fopo_trainer *t, int whole);
-
-/* Waits for the queued steps and reads their statistics; fails if one was not finite. */
-int fopo_queue_read(fopo_trainer *t);
 
 /* ---- trainer_parameters.c ---- */
 

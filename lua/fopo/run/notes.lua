@@ -37,8 +37,11 @@ end
 
 -- ---- the sentences; each is nil where there is nothing to say ----
 
+-- What the run raises, as its values are called.
+local function title(self) return self.t.gradient.objective_title or "expected reward" end
+
 function notes:measure()
-  return self.by == "expected" and self.t.gradient.objective_title or "reward"
+  return self.by == "expected" and title(self) or "reward"
 end
 
 function notes:value(worth) return self.by == "expected" and worth.expected or worth.reward end
@@ -47,7 +50,7 @@ function notes:value(worth) return self.by == "expected" and worth.expected or w
 local function both(self, worth)
   local greedy = ("reward %.4f"):format(worth.reward)
   if not text.finite(worth.expected) then return greedy end
-  local expected = ("%s %.4f"):format(self.t.gradient.objective_title, worth.expected)
+  local expected = ("%s %.4f"):format(title(self), worth.expected)
   if self.by == "expected" then greedy, expected = expected, greedy end
   return greedy .. ", " .. expected
 end
@@ -114,7 +117,7 @@ local function apart(self)
   return ("the %s rose from %.4f to %.4f while the reward of the best item fell from "
           .. "%.4f to %.4f: the probabilities gather on good items, but not the best on top; serve "
           .. "by drawing, keep the best by the other measure (best_by), or lower the temperature"
-         ):format(self.t.gradient.objective_title, a.expected, b.expected, a.reward, b.reward)
+         ):format(title(self), a.expected, b.expected, a.reward, b.reward)
 end
 
 -- The sentences about a run that ended at `step`; best: what keep_best ended it with, or nil.
