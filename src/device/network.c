@@ -26,7 +26,7 @@ size_t fopo_network_units_before(const fopo_network *net, size_t layer) {
 }
 
 size_t fopo_network_units(const fopo_network *net) {
-  return net->layers == 0 ? 0 : fopo_network_units_before(net, net->layers - 1);
+  return fopo_network_units_before(net, net->layers - 1);
 }
 
 static fopo_matrix weights(const float *params, const fopo_network *net, size_t layer) {

@@ -16,7 +16,7 @@ extern const char *const fopo_activation_names[]; /* "tanh", "relu"; ended by NU
 enum { FOPO_LAYERS = 3 }; /* at most, with the output layer */
 
 typedef struct {
-  size_t layers;                 /* 2 or 3; 0: no network */
+  size_t layers;                 /* 2 or 3 */
   size_t width[FOPO_LAYERS + 1]; /* D, the widths of the hidden layers, L */
   fopo_activation activation;
 } fopo_network;

@@ -6,7 +6,6 @@
 #define FOPO_POLICY_POLICY_H
 
 #include "core/matrix.h"
-#include "core/npz.h"
 #include "core/option.h"
 #include "device/ops.h"
 #include "kernels/rows.h"

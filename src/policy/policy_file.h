@@ -18,6 +18,7 @@
 #define FOPO_POLICY_POLICY_FILE_H
 
 #include "contexts/contexts.h"
+#include "core/npz.h"
 #include "data/names.h"
 #include "policy/policy.h"
 
