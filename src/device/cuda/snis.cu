@@ -65,6 +65,21 @@ __device__ __noinline__ void draw_samples(const drawing &x, char *memory, size_t
 
 /* ---- the kernel ---- */
 
+/* sparse_score with 32-bit counters: snis_kernel has no registers for more. */
+__device__ inline float sparse_of(const fopo_sparse_scores &s, size_t b, uint32_t id) {
+  uint64_t first = s.indptr[s.rows[b]];
+  uint32_t n = (uint32_t)(s.indptr[s.rows[b] + 1] - first);
+  const uint32_t *at = s.ids + first;
+  while (n > 0) {
+    uint32_t middle = n / 2;
+    bool below = at[middle] < id;
+    if (below) at += middle + 1;
+    n = below ? n - middle - 1 : middle;
+  }
+  if (at == s.ids + s.indptr[s.rows[b] + 1] || *at != id) return 0.0f;
+  return s.values != nullptr ? s.values[at - s.ids] : -INFINITY;
+}
+
 constexpr size_t SPLITS_MOST = 256;
 
 struct snis_arguments {
@@ -183,8 +198,7 @@ __global__ void __launch_bounds__(THREADS, LANES *PER <= 512 ? 2 : 1)
     for (int e = 0; e < PER; e++) f += x[e] * q[e];
     f = team_sum<LANES>(f);
     if (!active) continue;
-    if (a.sparse.indptr != nullptr)
-      f += sparse_score(a.sparse, b, x_s.ids[s]); /* fewest registers */
+    if (a.sparse.indptr != nullptr) f += sparse_of(a.sparse, b, x_s.ids[s]);
     f -= x_s.logq[s];
     if (a.c != nullptr && lane == 0) a.c[b * S + begin + s] = f;
     add_sample(t, x, f, x_s.r[s] - low, x_s.logq[s] > a.floor);
