@@ -117,6 +117,60 @@ resumed = [run(to, "-e", MORE.replace("OF", str(of)))[1].split() for of, to in (
 check("shared out and resumed", len(resumed[0]) == 3 and resumed[0][:2] == resumed[1][:2] and
       resumed[0][2] == "true" and resumed[1][2] == "false", resumed)
 
+# ---- a policy that masks X: the same bits for sessions that are whole and shared out ----
+
+MASK = WORLD + """
+function masked(g, share)
+  local pi = policy.linear{items = items, seen = "mask"}
+  return fopo.trainer{policy = pi, data = share and s.train:share(pi) or s.train, batch = 13,
+    seed = 7, optim = optim.adam{lr = 1e-2}, gradient = g, valid = s.valid}
+end
+for _, g in ipairs{mixture{}, mixture{refresh = 3}, gradient.head_tail{},
+    gradient.head_tail{head = 64, tail = 16}, gradient.head_tail{index = ix, k = 20, tail = 16},
+    gradient.reinforce{samples = 20}} do
+  local t = masked(g)
+  local here = steps(t, 40)
+  print(here, here == steps(masked(g, true), 40), t.history.valid_expected[1])
+end
+"""
+answers = {n: run(n, "-e", MASK) for n in (1, 2)}
+for n, (code, out, err) in answers.items():
+    check(f"masked, {n} ranks", code == 0 and out.count("true") == 6, out, err)
+    check(f"masked, {n} ranks, the same bits", out == answers[1][1], out, answers[1][1])
+
+MASK_DEALT = """
+local s = data.synthetic{users = 300, items = 401, clusters = 8, seed = 3}:sessions{min_items = 10}
+local whole = embed.svd(s.train, {dim = 8})
+local items = ALL and whole or fopo.shard(whole)
+local ix, hits, rows = index.norm(items), fopo.reward.hits(s.train), {}
+for r = 1, 33 do rows[r] = r end
+local function mixture(o)
+  o.index, o.k = ix, 20
+  return gradient.snis{samples = 40, proposal = proposal.mixture(o)}
+end
+for _, g in ipairs{gradient.snis{samples = 40}, gradient.exact{}, mixture{},
+    mixture{refresh = 2, draws = "stratified"}, gradient.head_tail{head = 64, tail = 16},
+    gradient.head_tail{index = ix, k = 20, tail = 16, refresh = 3}, gradient.head_tail{k = 30}} do
+  local function new()
+    return policy.linear{items = items, theta = "identity", temperature = 0.3, seen = "mask"}
+  end
+  local pi = new()
+  local G, st = g:compute(pi, s.train, rows, hits, {seed = 3, step = 2})
+  print("G", G:norm(), G:get(1, 1), G:get(5, 3), st.reward, st.ess, st.head_mass or 0)
+  for _, share in ipairs{false, true} do
+    pi = new()
+    local t = fopo.trainer{policy = pi, data = share and not ALL and s.train:share(pi) or s.train,
+                           batch = 13, gradient = g, seed = 7, valid = s.valid,
+                           optim = optim.adam{lr = 1e-2}}
+    t:run{steps = 12, view = false, every = 6, keep_best = false}
+    local e = fopo.evaluate(pi, s.test)
+    print("T", pi:theta():norm(), t.history.ess[2], e.reward, e.expected, e.effective)
+  end
+  for _, one in ipairs(pi:recommend(7, 5)) do print("R", one.item, one.score, one.probability) end
+end
+print("A", policy.linear{items = items, seen = "mask", data = s.train}.temperature)
+"""
+
 # ---- the catalogue dealt out: the draws, answers and, but for rounding, gradients of one process
 
 DEALT = """
@@ -257,6 +311,12 @@ def near(one, other):
                 return False
     return True
 
+
+code, truth, err = run(1, "-e", "ALL = true\n" + MASK_DEALT)
+check("the masked truth", code == 0 and truth.count("\n") == 57, truth, err)
+for n in (1, 2):
+    code, out, err = run(n, "-e", MASK_DEALT)
+    check(f"masked, dealt out to {n}", code == 0 and near(out, truth), out, truth, err)
 
 code, truth, err = run(1, "-e", "ALL = true\n" + DEALT)
 check("the truth", code == 0 and truth.count("\n") == 109, truth, err)

@@ -161,6 +161,27 @@ local function context_of(o, r)
   c.x = o.x or is_log(o.data) and o.data:contexts() or cache.contexts(o.data, c.pi)
   c.reward = o.reward or is_log(o.data) and native.reward_ips(o.data)
              or native.reward_hits(o.data)
+  local masks = c.pi.seen == "mask" and define.kind(o.data) == "sessions" and o.data
+  -- The options of an estimate, and the sessions first .. last (only `first` if left out) of those
+  -- that are measured: nil unless the policy needs them.
+  function c.with(options)
+    options.sessions = masks or nil
+    return options
+  end
+  function c.seen(first, last)
+    if not masks then return nil end
+    local lists = {}
+    for i = first, last or first do
+      lists[#lists + 1] = masks:x(c.rows[i]):totable()[1] or {}
+    end
+    return native.histories_from(lists, c.pi.n_items)
+  end
+  -- The items that are masked in the i-th context that is measured, as a set.
+  function c.masked(i)
+    local set = {}
+    for _, id in ipairs(masks and masks:x(c.rows[i]):totable()[1] or {}) do set[id] = true end
+    return set
+  end
   c.rows = spread_rows(o.contexts, c.x.rows, o.seed)
   c.picked = c.x:rows_of(c.rows)
   c.many = c.x:rows_of(spread_rows(50, c.x.rows, o.seed))

@@ -74,6 +74,7 @@ proposal: the distribution q that snis draws from
 query: h(x), the vector that is compared with the items
 rank: one of several processes that train together; also a place in an order
 recall: the share of the true top K that an index returns
+mask: scores of -infinity: the items of X, which a policy with seen = "mask" gives no probability
 mass: the sum of exp(f) over some items; the share of the whole sum is their probability
 mass of an answer: the sum of exp(score) over it, as a share of that over the true top K: what
     matters of candidates

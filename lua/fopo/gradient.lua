@@ -62,8 +62,9 @@ end
 -- x may be the sessions that contexts are made of.
 local native_compute = methods.compute
 local function compute(g, pi, x, ids, reward, o)
-  if define.kind(x) ~= "sessions" then return native_compute(g, pi, x, ids, reward, o) end
-  return native_compute(g, pi, cache.contexts(x, pi), ids, reward, o, x)
+  local is_made = define.kind(x) == "sessions"
+  return native_compute(g, pi, is_made and cache.contexts(x, pi) or x, ids, reward, o,
+                        is_made and x or o.sessions)
 end
 
 methods.compute = define.fn{
@@ -73,7 +74,9 @@ methods.compute = define.fn{
           {"rows", "array|table|nil", nil, "which contexts: ids, 1-based integers, or nil: all"},
           {"reward", "reward", nil, "the reward"}},
   options = {{"seed", "integer", 1, "of the draws"},
-             {"step", "integer", 0, "of the draws", min = 0}},
+             {"step", "integer", 0, "of the draws", min = 0},
+             {"sessions", "sessions", nil, "if x is an array: those that it was made of, for a "
+              .. "policy with seen = \"mask\""}},
   text = [[The gradient [D, L] of the mean expected reward of those contexts with respect to theta,
 to be ascended (of a network the flat [1, n_params]), and a table: reward (the estimate of the
 expected reward), ess (effective sample size), max_weight, head_mass (share of the policy's mass

@@ -15,7 +15,8 @@ local context_dim = {"context_dim", "integer", nil, "D, features of a context; t
                      .. "items if left out", min = 1}
 local contexts = {"contexts", "string", nil, "how contexts are made of sessions: as their mean "
                   .. "embedding, or that at unit length (s:contexts); the default is unit where "
-                  .. "the sessions are known, else mean", one_of = (table_rows.names(native.encoders()))}
+                  .. "the sessions are known, else mean",
+                  one_of = (table_rows.names(native.encoders()))}
 local temperature = {"temperature", "number|string", nil, "divides every score; auto, the default "
                      .. "where the sessions are known: see below; else 1", above = 0,
                      one_of = {"auto"}}
@@ -23,6 +24,9 @@ local effective = {"effective", "number", 0.01, "auto: the number of items that 
                    .. "chooses from in effect, as a share of P", above = 0, below = 1}
 local data = {"data", "sessions", nil, "the sessions that defaults are chosen for; if left out, "
               .. "those that the items were embedded from"}
+local seen = {"seen", "string", "keep", "the items of X: keep, they are like all others; mask, "
+              .. "they have no probability, as fopo.policy.linear says",
+              one_of = {"keep", "mask"}}
 local train_items = {"train_items", "boolean", false, "learn the items too, on a copy of them"}
 local rows = {"rows", "string", "float32", "precision of the items that training steps read",
               one_of = {"float32", "float16", "bfloat16"}}
@@ -46,10 +50,16 @@ local function with_defaults(name, make)
                     is_square and "which are not known of these items; give data = s.train, or a "
                     .. "number" or "which have the items' columns; give a number")
       end
-      local x = cache.contexts(sessions, o.items, o.contexts, CONTEXTS)
       local in_effect = math.max(LEAST, o.effective * o.items.rows)
       -- at which theta = identity chooses from so many of the items in effect
-      o.temperature = cache.number(x, in_effect, native.policy_temperature, o.items, in_effect)
+      if o.seen == "mask" then
+        local some = sessions:gather(CONTEXTS)
+        o.temperature = native.policy_temperature(some:contexts(o.items, {scale = o.contexts}),
+                                                  o.items, in_effect, some)
+      else
+        local x = cache.contexts(sessions, o.items, o.contexts, CONTEXTS)
+        o.temperature = cache.number(x, in_effect, native.policy_temperature, o.items, in_effect)
+      end
     end
     return make(o)
   end
@@ -59,7 +69,8 @@ end
 local function options_of(row)
   local options = {items}
   for _, spec in ipairs(table_rows.specs(row.options)) do options[#options + 1] = spec end
-  for _, spec in ipairs{context_dim, contexts, temperature, effective, data, train_items, rows} do
+  for _, spec in ipairs{context_dim, contexts, temperature, effective, data, seen, train_items,
+                       rows} do
     options[#options + 1] = spec
   end
   options[#options + 1] = {"seed", "integer", 1, row.seed}
@@ -68,7 +79,7 @@ end
 
 -- As the authors start.
 local function paper_of(row)
-  local preset = {contexts = "mean", temperature = 1.0}
+  local preset = {contexts = "mean", temperature = 1.0, seen = "keep"}
   for _, option in ipairs(row.options) do
     if option.name == "theta" then preset.theta = "random" end
   end
@@ -90,14 +101,19 @@ end
 local best = methods.best
 methods.best = define.fn{
   name = "policy:best", returns = "array, array",
-  args = {{"pi", "policy", nil, "the policy"}, {"x", "array", nil, "[N, D] contexts"}},
+  args = {{"pi", "policy", nil, "the policy"},
+          {"x", "array|sessions", nil, "[N, D] contexts, or sessions that they are made of"}},
   options = {
     {"index", "index", nil, "the index to search; exact search if left out"},
     {"k", "integer", 1, "how many items", min = 1},
   },
   text = "ids and scores [N, k] of the best items of each context, best first.",
   call = function(pi, x, o)
-    return best(pi, x, o.index or require("fopo.base.cache").exact_of(pi), o.k)
+    local index = o.index or cache.exact_of(pi)
+    if define.kind(x) ~= "sessions" then return best(pi, x, index, o.k) end
+    local made = cache.contexts(x, pi)
+    if pi.seen == "mask" then return native.best_unseen(pi, made, x, index, o.k) end
+    return best(pi, made, index, o.k)
   end,
 }
 
@@ -116,7 +132,8 @@ function methods.describe(pi)
   local start = ("policy %s: %s items%s"):format(pi.kind, text.count(pi.n_items), about_items(pi))
   local shape = pi.shape and ("%s, %s parameters"):format(pi.shape, text.count(pi.n_params))
                 or ("theta [%d, %d]"):format(pi.context_dim, pi.dim)
-  return ("%s, %s, temperature %.4g, %s contexts"):format(start, shape, pi.temperature, pi.contexts)
+  return ("%s, %s, temperature %.4g, %s contexts%s"):format(start, shape, pi.temperature,
+    pi.contexts, pi.seen == "mask" and ", seen items masked" or "")
 end
 
 define.doc{name = "policy:queries", signature = "pi:queries(x)", returns = "array",

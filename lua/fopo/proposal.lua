@@ -90,7 +90,9 @@ methods.sample = define.fn{
           {"x", "array", nil, "[B, D] contexts"},
           {"S", "integer", nil, "draws a context", min = 1}},
   options = {{"seed", "integer", 1, "of the draws"},
-             {"step", "integer", 0, "of the draws", min = 0}},
+             {"step", "integer", 0, "of the draws", min = 0},
+             {"sessions", "sessions", nil, "those that x was made of, for a policy with seen = "
+              .. "\"mask\": candidates in X have no share of the softmax part"}},
   text = [[ids [B, S] and the log of the proposal's density at each. A pure function of (seed, step,
 row, sample), where row is the context's row of x.]],
   call = sample,

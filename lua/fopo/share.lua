@@ -69,7 +69,9 @@ s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_ite
 pi = fopo.policy.linear{items = fopo.embed.svd(s.train, {dim = 8})}
 t = fopo.trainer{policy = pi, data = s.train:share(pi), valid = s.valid}
 t:run{steps = 10, view = false}]],
-  call = function(s, pi) return native.share_sessions(s, pi:initial_items(), pi.contexts) end,
+  call = function(s, pi)
+    return native.share_sessions(s, pi:initial_items(), pi.contexts, pi.seen == "mask")
+  end,
 }
 
 function shared.describe(s)

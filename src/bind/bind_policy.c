@@ -95,8 +95,8 @@ static int read_options(lua_State *L, const fopo_policy_kind *kind, fopo_policy_
   return array_at;
 }
 
-/* native.policy_NAME{items, context_dim, contexts, temperature, seed, train_items, rows, and those
- * of the kind}. */
+/* native.policy_NAME{items, context_dim, contexts, temperature, seed, seen, train_items, rows, and
+ * those of the kind}. */
 static int make(lua_State *L, const fopo_policy_kind *kind) {
   int items_at = bind_option(L, 1, "items"), train = bind_option_boolean(L, 1, "train_items");
   fopo_policy_options o = {.temperature = (float)bind_option_number(L, 1, "temperature"),
@@ -114,6 +114,8 @@ static int make(lua_State *L, const fopo_policy_kind *kind) {
   if (array_at > 0) o.given = bind_matrix(bind_array_numbers(L, array_at, "theta"));
   bind_check(L, fopo_policy_init(&pi->policy, kind, items_of(pi), &o));
   pi->policy.learns[FOPO_BLOCK_ITEMS] = train;
+  pi->policy.masks_seen =
+      bind_has(L, 1, "seen") && bind_option_choice(L, 1, "seen", fopo_seen_names);
   set_shard(pi);
   halve(L, pi);
   return 1;
@@ -194,8 +196,9 @@ static int queries(lua_State *L) {
   return 1;
 }
 
-/* native.policy_temperature(x, items, effective): the temperature at which the softmax of
- * x . beta_a / temperature has `effective` items in effect, in the median of the contexts x. */
+/* native.policy_temperature(x, items, effective[, seen]): the temperature at which the softmax of
+ * x . beta_a / temperature has `effective` items in effect, in the median of the contexts x; over
+ * the items that are not in X of the sessions `seen`. */
 static int policy_temperature(lua_State *L) {
   bind_array *x = bind_array_numbers(L, 1, "x"), *items = bind_array_items(L, 2, "items");
   double effective = bind_number(L, 3, "effective"), temperature;
@@ -203,6 +206,13 @@ static int policy_temperature(lua_State *L) {
     return bind_refuse(L, "contexts of %zu columns do not fit items of %zu", x->cols, items->cols);
   }
   fopo_scores scores = {.Q = bind_matrix(x), .items = bind_matrix(items)};
+  fopo_sparse_scores seen;
+  if (!lua_isnoneornil(L, 4)) {
+    const fopo_csr *X = &bind_get_sessions(L, 4)->X;
+    bind_check(L, fopo_mask_check(X, x->rows, items->shard ? items->shard->part.P : items->rows));
+    seen = fopo_mask_of(X);
+    scores.sparse = &seen;
+  }
   if (items->shard != NULL) {
     scores.items = items->shard->items;
     scores.part = &items->shard->part;
@@ -222,6 +232,8 @@ static int best(lua_State *L) {
   bind_array *scores = bind_array_new(L, 0, rows, k);
   ix = bind_get(L, 3, &bind_index_type);
   bind_array *x = bind_array_numbers(L, 2, "x");
+  fopo_contexts contexts = fopo_contexts_of(bind_matrix(x));
+  bind_check(L, fopo_policy_check_lists(&get_policy(L, 1)->policy, &contexts));
   bind_check(L, fopo_policy_best(ids->data, scores->data, counts, &get_policy(L, 1)->policy,
                                  bind_matrix(x), ix->index, k));
   size_t shorter = 0;
@@ -340,6 +352,10 @@ static int field_contexts(lua_State *L, bind_object *o) {
   return bind_return_string(L, ((bind_policy *)o)->encoder->name);
 }
 
+static int field_seen(lua_State *L, bind_object *o) {
+  return bind_return_string(L, fopo_seen_names[policy_of(o)->masks_seen]);
+}
+
 static int field_train_items(lua_State *L, bind_object *o) {
   return bind_return_boolean(L, policy_of(o)->learns[FOPO_BLOCK_ITEMS]);
 }
@@ -393,6 +409,7 @@ static const bind_field fields[] = {{"kind", field_kind, NULL},
                                     {"temperature", field_temperature, NULL},
                                     {"contexts", field_contexts, NULL},
                                     {"train_items", field_train_items, NULL},
+                                    {"seen", field_seen, NULL},
                                     {"rows", field_rows, NULL},
                                     {"version", field_version, NULL},
                                     {NULL, NULL, NULL}};

@@ -87,7 +87,7 @@ static void set_names(lua_State *L, fopo_policy_loaded *facts) {
   lua_setfield(L, -2, "names");
 }
 
-/* native.policy_load(path): {kind, context_dim, temperature, contexts, rows, train_items,
+/* native.policy_load(path): {kind, context_dim, temperature, contexts, seen, rows, train_items,
  * parameters = {theta} or {W1, b1, ..}; options of the kind, as hidden and activation; items, or
  * items_file, n_items, dim and items_crc; learnt_items; names}. */
 static int policy_load(lua_State *L) {
@@ -104,6 +104,7 @@ static int policy_load(lua_State *L) {
   bind_set_number(L, "temperature", (double)facts->options.temperature);
   bind_set_string(L, "contexts", facts->encoder->name);
   bind_set_string(L, "rows", fopo_float_names[facts->rows]);
+  bind_set_string(L, "seen", fopo_seen_names[facts->masks_seen]);
   bind_set_boolean(L, "train_items", facts->train_items);
   set_parameters(L, f);
   if (facts->items_file[0] == '\0') {

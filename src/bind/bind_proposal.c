@@ -83,9 +83,9 @@ static bind_array *push_queries(lua_State *L, int pi_at, int x_at) {
   return Q;
 }
 
-/* q:sample(pi, x, S, {seed, step, rows}): ids [B, S] and the log of the proposal's density at each.
- * rows (1 .. B if left out) are the row coordinates of the random draws; they do not select
- * contexts. */
+/* q:sample(pi, x, S, {seed, step, rows, sessions}): ids [B, S] and the log of the proposal's
+ * density at each. rows (1 .. B if left out) are the row coordinates of the random draws; they do
+ * not select contexts. */
 static int sample(lua_State *L) {
   get_proposal(L, 1);
   size_t S = bind_count(L, 4, "S", 1, UINT32_MAX), number;
@@ -98,11 +98,17 @@ static int sample(lua_State *L) {
     return bind_refuse(L, "rows has %zu entries but x has %zu rows; give one entry for each row",
                        number, B);
   }
+  int sessions_at = bind_has(L, 5, "sessions") ? bind_option(L, 5, "sessions") : 0;
   bind_array *ids = bind_array_new(L, 1, B, S);
   bind_array *logq = bind_array_new(L, 0, B, S);
   bind_policy *pi = bind_get(L, 2, &bind_policy_type);
+  fopo_contexts contexts = {.n = B};
+  if (sessions_at > 0) contexts.X = bind_get_sessions(L, sessions_at)->X;
+  bind_check(L, fopo_policy_check_lists(&pi->policy, &contexts));
+  fopo_sparse_scores seen = fopo_mask_of(&contexts.X);
   bind_check(L, fopo_proposal_sample(ids->data, logq->data, &get_proposal(L, 1)->proposal,
-                                     &pi->policy, bind_matrix(Q), rows, S, key));
+                                     &pi->policy, bind_matrix(Q),
+                                     pi->policy.masks_seen ? &seen : NULL, rows, S, key));
   return 2;
 }
 

@@ -96,7 +96,8 @@ static uint32_t *sorted_ids(lua_State *L, int index, size_t P, size_t *n) {
 
 /* native.recommend(pi, x, index, k[, seen[, never[, normalised[, may_be_short]]]]): ids and scores
  * [N, k], the best items without those in X of the sessions `seen` and the ids `never`, and a table
- * of log Z of each context if `normalised`. */
+ * of log Z of each context if `normalised`. A policy that masks X needs `seen`, and leaves it out
+ * of Z too. */
 static int recommend(lua_State *L) {
   lua_settop(L, 8);
   int normalised = bind_boolean(L, 7, "normalised");
@@ -116,11 +117,15 @@ static int recommend(lua_State *L) {
                               .may_be_short = bind_boolean(L, 8, "may_be_short"),
                               .n_never = n_never};
   fopo_sparse_scores seen;
+  fopo_contexts contexts = fopo_contexts_of(plan.x);
+  if (!lua_isnil(L, 5)) contexts.X = bind_get_sessions(L, 5)->X;
+  bind_check(L, fopo_policy_check_lists(plan.policy, &contexts));
   if (!lua_isnil(L, 5)) {
     const fopo_csr *X = &bind_get_sessions(L, 5)->X;
     bind_check(L, fopo_mask_check(X, rows, P));
     seen = fopo_mask_of(X);
     plan.mask = &seen;
+    plan.masked = plan.policy->masks_seen;
   }
   bind_check(L,
              fopo_recommend(ids->data, scores->data, counts, normalised ? log_z : NULL, &plan, k));

@@ -139,16 +139,18 @@ fopo_contexts bind_contexts(const bind_object *o, const bind_object *sessions) {
   return contexts;
 }
 
-/* native.share_sessions(sessions, items, scale): this rank's range of the sessions, with contexts
- * made of items, which may be dealt out. */
+/* native.share_sessions(sessions, items, scale, keep_seen): this rank's range of the sessions, with
+ * contexts made of items, which may be dealt out, and with their X if keep_seen. */
 static int share_sessions(lua_State *L) {
   const fopo_encoder *encoder = fopo_encoders[bind_choice(L, 3, "scale", fopo_encoder_names)];
+  int keep_seen = bind_boolean(L, 4, "keep_seen");
   bind_any_sessions(L, 1);
   bind_array_items(L, 2, "items");
   bind_shared *shared = bind_new(L, &bind_shared_type, 0);
   const fopo_sessions *s = bind_any_sessions(L, 1);
   bind_array *items = bind_array_items(L, 2, "items");
-  bind_check(L, fopo_shared_init(&shared->shared, s, bind_matrix(items), items->shard, encoder));
+  bind_check(L, fopo_shared_init(&shared->shared, s, bind_matrix(items), items->shard, encoder,
+                                 keep_seen));
   bind_pressure(L, shared->shared.x.rows * shared->shared.x.cols * sizeof(float) +
                        fopo_csr_nnz(&shared->shared.Y) * sizeof(uint32_t));
   return 1;

@@ -53,6 +53,8 @@ static int find_best(uint32_t *best, float *scores, uint32_t *counts, const fopo
 static int evaluate(fopo_evaluation *e, uint8_t *hit, const fopo_policy *pi, fopo_matrix x,
                     const fopo_sessions *sessions, fopo_index *ix, const fopo_sparse_scores *mask) {
   double start = fopo_clock();
+  fopo_sparse_scores own = fopo_mask_of(&sessions->X);
+  if (pi->masks_seen && mask == NULL) mask = &own;
   *e = (fopo_evaluation){.contexts = x.rows};
   int status = check(pi, x, sessions, ix);
   if (status != FOPO_OK) return status;

@@ -186,6 +186,8 @@ int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix 
   *e = (fopo_expected){0};
   int status = check(pi, x, sessions);
   if (status != FOPO_OK) return status;
+  fopo_sparse_scores own = fopo_mask_of(&sessions->X);
+  if (pi->masks_seen && s == NULL) s = &own;
   size_t n = most > 0 && most < x.rows ? most : x.rows, block = n < BLOCK ? n : BLOCK;
   plan p = {.pi = pi, .x = x, .sessions = sessions, .sparse = s, .n = n};
   work w = {.rows = fopo_alloc(block, sizeof *w.rows),

@@ -64,7 +64,11 @@ static int check(const fopo_ope_options *o) {
                      "the log must be row j of the items",
                      o->logs->n_actions, P);
   }
-  int status = fopo_policy_check_contexts(o->pi, o->logs->contexts);
+  fopo_contexts contexts = fopo_contexts_of(o->logs->contexts);
+  int status = fopo_policy_check_contexts(o->pi, contexts.x);
+  if (status == FOPO_OK && o->sparse == NULL) {
+    status = fopo_policy_check_lists(o->pi, &contexts);
+  }
   if (status == FOPO_OK) status = check_events(o->logs);
   if (status == FOPO_OK && o->index != NULL) status = check_index(o);
   if (status == FOPO_OK && o->model != NULL) status = check_model(o);

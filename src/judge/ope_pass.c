@@ -257,7 +257,8 @@ static int draw(fopo_ope *o, fopo_drawn *drawn) {
   fopo_matrix Q = fopo_matrix_rows(o->Q, 0, o->count);
   size_t S = o->o.samples;
   fopo_draw_key key = {.seed = o->o.seed};
-  int status = fopo_proposal_sample(o->ids, o->logq, &o->o.proposal, o->o.pi, Q, o->rows, S, key);
+  int status =
+      fopo_proposal_sample(o->ids, o->logq, &o->o.proposal, o->o.pi, Q, NULL, o->rows, S, key);
   if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
   for (size_t b = 0; b < o->count; b++) score_draws(o, b);

@@ -91,6 +91,7 @@ static fopo_span span_at(const fopo_batch *b, size_t part, size_t first, size_t 
                                 .L = L,
                                 .rows = m->rows + first,
                                 .Q = m->Q + at * L,
+                                .sparse = fopo_binding_sparse(b->data, at),
                                 .key = b->key},
                      .X = {m->X + at * D, n, D, D},
                      .Q = {m->Q + at * L, n, L, L},

@@ -81,11 +81,12 @@ void fopo_candidates_done(fopo_candidates *c) {
 
 /* ---- finding ---- */
 
-/* The device's search of n queries Q [n, L], with scores. */
-static int search_on_device(fopo_candidates *c, const fopo_candidate_sets *sets, const float *Q,
-                            size_t n) {
+/* The device's search of the first n contexts of a batch, with scores. */
+static int search_on_device(fopo_candidates *c, const fopo_candidate_sets *sets,
+                            const fopo_device_batch *of, size_t n) {
   fopo_device *d = c->data->device;
-  fopo_device_batch batch = {.B = n, .P = c->data->P, .L = c->data->L, .Q = Q};
+  fopo_device_batch batch = *of;
+  batch.B = n;
   return d->ops->topk(d, sets, &c->plan->catalogue, &batch);
 }
 
@@ -147,7 +148,8 @@ static int search_expired(fopo_candidates *c, const fopo_candidate_sets *sets,
   }
   fopo_matrix queries = {piece->V.x, n, L, L};
   int status = d->ops->gather_rows(d, queries, piece->Q, c->device_expired + first);
-  return status == FOPO_OK ? search_on_device(c, sets, queries.x, n) : status;
+  fopo_device_batch batch = {.P = c->data->P, .L = L, .Q = queries.x}; /* scored when loaded */
+  return status == FOPO_OK ? search_on_device(c, sets, &batch, n) : status;
 }
 
 /* Searches the `count` contexts listed in host_expired and stores their candidates in the cache. */
@@ -187,13 +189,30 @@ fopo_drawing fopo_candidates_drawing(const fopo_candidates *c, const fopo_span *
   return x;
 }
 
+/* Adds the sparse part to host.scores [n, k], of the candidates of the piece's first n contexts in
+ * host.ids. */
+static void add_sparse(fopo_candidates *c, const fopo_span *part, const fopo_span *piece,
+                       size_t n) {
+  const fopo_candidate_sets *h = &c->host;
+  size_t k = c->plan->q.k;
+  fopo_sparse_scores sparse =
+      fopo_binding_sparse_host(c->data, piece->rows, piece->first - part->first);
+  for (size_t b = 0; b < n && sparse.indptr != NULL; b++) {
+    fopo_score_row row = fopo_score_row_of(&sparse, b);
+    for (size_t i = b * k; i < b * k + h->counts[b]; i++) {
+      h->scores[i] = fopo_score_sum(h->scores[i], fopo_score_of(&row, h->ids[i]));
+    }
+  }
+}
+
 /* The scores of the first n contexts' candidates at the current theta: those of the index's search,
  * or computed again if the candidates are cached, or the index may be older than the items. */
-static int put_scores(fopo_candidates *c, const fopo_candidate_sets *sets, const fopo_span *piece,
-                      size_t n) {
+static int put_scores(fopo_candidates *c, const fopo_candidate_sets *sets, const fopo_span *part,
+                      const fopo_span *piece, size_t n) {
   const fopo_binding *data = c->data;
   fopo_device *d = data->device;
   if (!fopo_proposal_keeps(&c->plan->q) && !data->learns_items) {
+    add_sparse(c, part, piece, n);
     return d->ops->put(d, sets->scores, c->host.scores, n * sets->k * sizeof *sets->scores);
   }
   fopo_device_batch batch = piece->device;
@@ -212,11 +231,11 @@ int fopo_candidates_find(fopo_candidates *c, const fopo_span *part, const fopo_s
   fopo_candidate_sets sets = fopo_candidates_sets(c, part, piece);
   int cached = fopo_proposal_keeps(&c->plan->q), searched = !cached && c->plan->device_searches;
   int status = cached     ? find_cached(c, &sets, part, piece, n, set)
-               : searched ? search_on_device(c, &sets, piece->Q.x, n) /* with their scores */
+               : searched ? search_on_device(c, &sets, &piece->device, n) /* with their scores */
                           : search_on_host(c, &sets, part, piece, NULL, n, set);
   if (status == FOPO_OK && others > 0) {
     memset(c->host.counts, 0, others * sizeof *sets.counts);
     status = d->ops->put(d, sets.counts + n, c->host.counts, others * sizeof *sets.counts);
   }
-  return status == FOPO_OK && scored && !searched ? put_scores(c, &sets, piece, n) : status;
+  return status == FOPO_OK && scored && !searched ? put_scores(c, &sets, part, piece, n) : status;
 }

@@ -155,6 +155,8 @@ static int check_data(const fopo_policy *pi, const fopo_contexts *contexts,
                            "these rewards are of sessions that are shared out to the ranks; use "
                            "them with a trainer whose data are those sessions");
   }
+  status = fopo_policy_check_lists(pi, contexts);
+  if (status != FOPO_OK) return status;
   return fopo_reward_check(reward, contexts->n, fopo_policy_n_items(pi));
 }
 

@@ -118,7 +118,8 @@ static int probe(fopo_automatic *a, fopo_mass *state, const fopo_binding *data,
   if (status == FOPO_OK) status = reserve(a, data, q->k);
   if (status == FOPO_OK) status = find_queries(a, data, theta, rows, n);
   if (status != FOPO_OK || !can_score(a, data, n)) return status;
-  fopo_mass_order order = {data->items, a->order, a->norms, data->parts->shard, NULL};
+  fopo_sparse_scores sparse = fopo_binding_sparse_host(data, rows, 0);
+  fopo_mass_order order = {data->items, a->order, a->norms, data->parts->shard, &sparse};
   fopo_matrix Q = {a->host_Q, n, data->L, data->L};
   status = fopo_mass_measure(&found, a->memory, &order, Q, q->k, FOPO_MASS_KEEP, state->head,
                              fopo_mass_horizon(state, kind, n, data->P));

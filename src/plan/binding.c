@@ -26,7 +26,8 @@ int fopo_binding_holds(const fopo_binding *b, const fopo_binding_source *s) {
          b->n_hidden == pi->n_hidden && same_view(b->items, pi->items) &&
          same_rows(b->rows, pi->rows) && b->N == s->contexts.n &&
          same_view(b->contexts, s->contexts.x) && same_rewards(&b->rewarded, &s->rewarded) &&
-         b->learns_items == pi->learns[FOPO_BLOCK_ITEMS];
+         b->learns_items == pi->learns[FOPO_BLOCK_ITEMS] && b->masks_seen == pi->masks_seen &&
+         (!b->masks_seen || (b->X.ids == s->contexts.X.ids && b->X.indptr == s->contexts.X.indptr));
 }
 
 int fopo_binding_renew(fopo_binding *b, const fopo_policy *pi) {
@@ -84,6 +85,14 @@ static int find_own(fopo_binding *b) {
   return FOPO_OK;
 }
 
+/* What is masked. */
+static int copy_lists(fopo_binding *b) {
+  if (b->X.indptr == NULL) return FOPO_OK;
+  if (b->parts->part == NULL) return copy_hits(&b->device_X, b->device, &b->X);
+  int status = fopo_shard_csr(&b->own_X, b->parts->shard, &b->X);
+  return status == FOPO_OK ? copy_hits(&b->device_X, b->device, &b->own_X) : status;
+}
+
 static int copy_reward(fopo_binding *b) {
   const fopo_reward_arrays *host = &b->rewarded;
   fopo_reward_arrays *to = &b->credited;
@@ -121,7 +130,9 @@ static int copy_data(fopo_binding *b) {
     if (b->device_contexts.x == NULL) return FOPO_ERR_MEMORY;
   }
   b->theta = fopo_renew_on_device(b->device, NULL, b->n_theta, sizeof *b->theta);
-  return b->theta == NULL ? FOPO_ERR_MEMORY : copy_reward(b);
+  if (b->theta == NULL) return FOPO_ERR_MEMORY;
+  int status = copy_lists(b);
+  return status == FOPO_OK ? copy_reward(b) : status;
 }
 
 int fopo_binding_init(fopo_binding *b, const fopo_binding_source *s) {
@@ -136,6 +147,7 @@ int fopo_binding_init(fopo_binding *b, const fopo_binding_source *s) {
                       .n_theta = pi->theta.rows * pi->theta.cols,
                       .n_hidden = pi->n_hidden,
                       .learns_items = pi->learns[FOPO_BLOCK_ITEMS],
+                      .masks_seen = pi->masks_seen,
                       .parts = fopo_alloc(1, sizeof *b->parts),
                       .items = pi->items,
                       .contexts = contexts,
@@ -144,6 +156,7 @@ int fopo_binding_init(fopo_binding *b, const fopo_binding_source *s) {
                       .rows = pi->rows,
                       .rewarded = s->rewarded};
   if (b->parts == NULL) return FOPO_ERR_MEMORY;
+  if (pi->masks_seen) b->X = s->contexts.X;
   fopo_parts_init(b->parts, pi->shard, s->contexts.shared);
   int status = copy_data(b);
   if (status != FOPO_OK) fopo_binding_done(b);
@@ -160,6 +173,9 @@ uint64_t fopo_binding_bytes(const fopo_binding_source *s) {
   if (r->Y.indptr != NULL) {
     bytes += (N + 1) * sizeof *r->Y.indptr + fopo_csr_nnz(&r->Y) * sizeof *r->Y.ids;
   }
+  if (pi->masks_seen && s->contexts.X.indptr != NULL) {
+    bytes += (N + 1) * sizeof(uint64_t) + fopo_csr_nnz(&s->contexts.X) * sizeof(uint32_t);
+  }
   if (r->credit.action != NULL) {
     bytes += N * (sizeof *r->credit.action + sizeof *r->credit.weight + sizeof *r->credit.gain);
   }
@@ -175,6 +191,8 @@ void fopo_binding_done(fopo_binding *b) {
                           b->theta,
                           r->Y.indptr,
                           r->Y.ids,
+                          b->device_X.indptr,
+                          b->device_X.ids,
                           (void *)r->credit.action,
                           (void *)r->credit.weight,
                           (void *)r->credit.gain,
@@ -182,6 +200,7 @@ void fopo_binding_done(fopo_binding *b) {
                           (void *)r->model.items};
   if (b->device != NULL) fopo_release_all(b->device, blocks, sizeof blocks / sizeof *blocks);
   fopo_csr_done(&b->own_hits);
+  fopo_csr_done(&b->own_X);
   if (b->parts != NULL) fopo_parts_done(b->parts, b->device);
   fopo_free(b->parts);
   fopo_free(b->own_actions);
@@ -197,6 +216,27 @@ static int start_at_once(const fopo_binding *b, fopo_matrix Q, fopo_matrix X,
   if (b->policy->kind->is_product)
     start.Q = Q, start.theta = pass->theta, start.scale = pass->scale;
   return b->device->ops->start_batch(b->device, &start);
+}
+
+/* A mask of lists. */
+static fopo_sparse_scores mask_of(const fopo_csr *X, const uint32_t *rows) {
+  return (fopo_sparse_scores){.indptr = X->indptr, .ids = X->ids, .rows = rows};
+}
+
+/* Shared contexts are for devices that work in the host's memory. */
+fopo_sparse_scores fopo_binding_sparse(const fopo_binding *b, size_t at) {
+  const fopo_parts *p = b->parts;
+  if (!b->masks_seen) return (fopo_sparse_scores){0};
+  if (p->shared == NULL) return mask_of(&b->device_X, NULL);
+  return mask_of(p->part != NULL ? &p->fetched.own_seen : &p->fetched.seen, p->fetched.places + at);
+}
+
+fopo_sparse_scores fopo_binding_sparse_host(const fopo_binding *b, const uint32_t *rows,
+                                            size_t at) {
+  const fopo_parts *p = b->parts;
+  if (!b->masks_seen) return (fopo_sparse_scores){0};
+  if (p->shared == NULL) return mask_of(&b->X, rows);
+  return mask_of(&p->fetched.seen, p->fetched.places + at);
 }
 
 int fopo_binding_queries(const fopo_binding *b, fopo_matrix Q, fopo_matrix X, float *hidden,

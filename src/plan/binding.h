@@ -22,10 +22,13 @@ typedef struct {
   size_t n_theta;    /* parameters of theta */
   size_t n_hidden;   /* the policy's */
   int learns_items;  /* 1: items are learnt, by the policy that was bound */
+  int masks_seen;    /* 1: it masks the items of X */
   fopo_parts *parts; /* how ranks share the work; its arrays grow while batches are made. Owned */
 
   /* The views on the host that the device's copies were made of. */
   fopo_matrix items, contexts; /* [P, L], [N, D]; of shared contexts the rows of this rank */
+  fopo_csr X;                  /* [N, P] the lists that are masked; indptr NULL: none are, or they
+                                * come with the contexts of a batch */
   fopo_rows rows;              /* the policy's */
   fopo_reward_arrays rewarded;
 
@@ -35,11 +38,12 @@ typedef struct {
   fopo_rows beta;              /* the items as draws read them: device_items or device_half */
   fopo_matrix device_contexts; /* [N, D], as contexts */
   fopo_reward_arrays credited; /* the rewards' arrays */
+  fopo_csr device_X;           /* X, or own_X */
 
   /* If items are a part of the catalogue, what a reward earns there, on the host. Owned. */
-  fopo_csr own_hits;
-  uint32_t *own_actions; /* [N] rows of the part; UINT32_MAX: another has the item */
-  float *theta;          /* [n_theta] for callers whose theta is on the host */
+  fopo_csr own_hits, own_X; /* and what is masked there */
+  uint32_t *own_actions;    /* [N] rows of the part; UINT32_MAX: another has the item */
+  float *theta;             /* [n_theta] for callers whose theta is on the host */
 } fopo_binding;
 
 /* Whether the binding holds just this data; then nothing is to be copied but items that are
@@ -57,6 +61,12 @@ void fopo_binding_done(fopo_binding *b); /* accepts {0}, and leaves it */
 
 /* Bytes that fopo_binding_init takes of a device with memory of its own. */
 uint64_t fopo_binding_bytes(const fopo_binding_source *s);
+
+/* The sparse scores of the contexts of a batch, from place `at` of the part whose queries were made
+ * last: on the device, for the batch's rows, with ids as draws have them; and on the host, for the
+ * contexts rows, with the ids of items. */
+fopo_sparse_scores fopo_binding_sparse(const fopo_binding *b, size_t at);
+fopo_sparse_scores fopo_binding_sparse_host(const fopo_binding *b, const uint32_t *rows, size_t at);
 
 /* X [n, D] = the contexts that `from` names by its rows or its order, and Q [n, L] = h(X) / T at
  * theta; hidden [n, n_hidden] is what the policy leaves for its way back. All on the device.

@@ -79,8 +79,18 @@ static int search(fopo_candidate_sets *c, const fopo_proposal *q, const fopo_pol
   return status;
 }
 
+static void add_sparse(const fopo_candidate_sets *c, const fopo_sparse_scores *sparse, size_t B) {
+  for (size_t b = 0; b < B && sparse != NULL; b++) {
+    fopo_score_row row = fopo_score_row_of(sparse, b);
+    for (size_t i = b * c->k; i < b * c->k + c->counts[b]; i++) {
+      c->scores[i] = fopo_score_sum(c->scores[i], fopo_score_of(&row, c->ids[i]));
+    }
+  }
+}
+
 int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q, const fopo_policy *pi,
-                         fopo_matrix Q, const uint32_t *rows, size_t S, fopo_draw_key key) {
+                         fopo_matrix Q, const fopo_sparse_scores *sparse, const uint32_t *rows,
+                         size_t S, fopo_draw_key key) {
   size_t P = fopo_policy_n_items(pi);
   fopo_candidate_sets c = {0};
   fopo_samples samples = {.ids = ids, .logq = logq};
@@ -99,6 +109,7 @@ int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q, con
       fopo_rows items = fopo_rows_float32(pi->items.x, pi->items.ld);
       status = cpu->ops->scores(cpu, &c, &items, &batch);
     }
+    if (status == FOPO_OK) add_sparse(&c, sparse, Q.rows);
     fopo_mixture m = {.sets = c, .epsilon = fopo_proposal_share(q, S), .stratified = q->stratified};
     if (status == FOPO_OK) status = cpu->ops->draw_mixture(cpu, &samples, &m, &batch);
   } else {

@@ -55,10 +55,12 @@ double fopo_proposal_share(const fopo_proposal *q, size_t S);
 float fopo_proposal_floor(const fopo_proposal *q, size_t P, size_t S);
 
 /* One batch of draws on the host, for users' own loops and for tests: ids, logq [B, S] for the
- * queries Q [B, L] of the contexts rows [B]. Candidates are searched, whatever `refresh` is, and
+ * queries Q [B, L] of the contexts rows [B]; row b of the sparse scores (NULL: none) is that of
+ * query b. Candidates are searched, whatever `refresh` is, and
  * epsilon is the one in q. Without an index one is made for the call, and searched in full. If the
  * items are dealt out it is collective, and every rank gets the draws of one process. */
 int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q, const fopo_policy *pi,
-                         fopo_matrix Q, const uint32_t *rows, size_t S, fopo_draw_key key);
+                         fopo_matrix Q, const fopo_sparse_scores *sparse, const uint32_t *rows,
+                         size_t S, fopo_draw_key key);
 
 #endif

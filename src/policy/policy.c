@@ -9,6 +9,8 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
+#include "policy/score.h"
+#include "ranks/shared.h"
 
 /* Contexts answered between two reports of progress: wide enough for the indexes to share a pass
  * over the items, short enough for a large catalogue to be interrupted soon. */
@@ -23,6 +25,7 @@ const fopo_policy_kind *const fopo_policy_kinds[] = {
 #undef X
 
 const char *const fopo_block_names[FOPO_BLOCKS + 1] = {"theta", "items", NULL};
+const char *const fopo_seen_names[] = {"keep", "mask", NULL};
 
 int fopo_policy_init(fopo_policy *pi, const fopo_policy_kind *kind, fopo_matrix items,
                      const fopo_policy_options *o) {
@@ -136,6 +139,21 @@ int fopo_policy_check_contexts(const fopo_policy *pi, fopo_matrix x) {
                    "contexts are %zu x %zu but the policy takes %zu features (items %zu x %zu); "
                    "contexts need 1 row or more, and %zu columns",
                    x.rows, x.cols, D, pi->items.rows, pi->items.cols, D);
+}
+
+int fopo_policy_check_lists(const fopo_policy *pi, const fopo_contexts *contexts) {
+  const fopo_shared *shared = contexts->shared;
+  const fopo_csr *X = shared != NULL ? &shared->seen : &contexts->X;
+  if (!pi->masks_seen) return FOPO_OK;
+  if (X->indptr == NULL) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "this policy masks the items that are seen (seen = \"mask\"), and %s; %s",
+                     shared != NULL ? "these sessions were shared out for one that does not"
+                                    : "an array of contexts does not say which they are",
+                     shared != NULL ? "share them for this policy"
+                                    : "give the sessions, or make the policy with seen = \"keep\"");
+  }
+  return fopo_mask_check(X, shared != NULL ? shared->x.rows : contexts->n, fopo_policy_n_items(pi));
 }
 
 int fopo_policy_check_index(const fopo_index *ix, size_t P, size_t L) {

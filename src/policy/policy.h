@@ -5,6 +5,7 @@
 #ifndef FOPO_POLICY_POLICY_H
 #define FOPO_POLICY_POLICY_H
 
+#include "contexts/contexts.h"
 #include "core/matrix.h"
 #include "core/option.h"
 #include "device/ops.h"
@@ -15,6 +16,9 @@
 
 typedef struct fopo_policy fopo_policy;
 typedef struct fopo_policy_kind fopo_policy_kind;
+
+/* "keep", "mask": what a policy does with the items of X (masks_seen). Ended by NULL. */
+extern const char *const fopo_seen_names[];
 
 typedef enum { FOPO_THETA_IDENTITY, FOPO_THETA_RANDOM } fopo_theta_start;
 extern const char *const fopo_theta_starts[]; /* "identity", "random"; ended by NULL */
@@ -50,6 +54,8 @@ struct fopo_policy {
   fopo_rows rows;    /* beta as draws and scores read it: the items themselves, or `half`; the
                       * exact gradient and reinforce read the items */
   uint16_t *half;    /* [P, rows.ld] a copy in half the bytes; owned; NULL: none */
+  int masks_seen;    /* 1: the items of a context's X have s = -infinity, in all that the policy
+                      * does; 0: they are like all others */
   int learns[FOPO_BLOCKS]; /* 1: trainers write to the block, whose rows lie one behind another */
   uint64_t
       version; /* incremented whenever items change: what was derived from them is then stale */
@@ -196,6 +202,9 @@ int fopo_policy_best(uint32_t *ids, float *scores, uint32_t *counts, const fopo_
 
 /* Whether x can be this policy's contexts: 1 row or more, D columns. */
 int fopo_policy_check_contexts(const fopo_policy *pi, fopo_matrix x);
+
+/* Whether the lists of the contexts are known, if the policy masks what is seen. */
+int fopo_policy_check_lists(const fopo_policy *pi, const fopo_contexts *contexts);
 
 /* Whether the index holds as many items, of the same dimension, as a policy over items [P, L]. */
 int fopo_policy_check_index(const fopo_index *ix, size_t P, size_t L);

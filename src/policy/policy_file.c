@@ -98,6 +98,7 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
   n += describe_kind(a + n, pi);
   a[n++] = fopo_array_of("temperature", FOPO_F32, &pi->temperature, 0, 1, 1);
   a[n++] = fopo_array_text("contexts", s->encoder->name);
+  if (pi->masks_seen) a[n++] = fopo_array_text("seen", fopo_seen_names[1]);
   a[n++] = fopo_array_text("rows", fopo_float_names[pi->rows.type]);
   if (s->items_file == NULL) {
     a[n++] = fopo_array_of("items", FOPO_F32, items.x, 2, items.rows, items.cols);
@@ -278,6 +279,7 @@ static int understand(fopo_policy_loaded *p, file *f) {
   if (status == FOPO_OK) status = read_items(p, f);
   if (status == FOPO_OK) status = read_temperature(p, f);
   if (status == FOPO_OK) status = choice(&encoder, f, "contexts", fopo_encoder_names, 0);
+  if (status == FOPO_OK) status = choice(&p->masks_seen, f, "seen", fopo_seen_names, 0);
   if (status == FOPO_OK) status = choice(&rows, f, "rows", fopo_float_names, 0);
   p->encoder = fopo_encoders[encoder];
   p->rows = (fopo_float)rows;

@@ -6,6 +6,7 @@
  *   activation    and other options of the kind that have FOPO_OPTION_SAVED: words, or float64
  *   temperature   float32
  *   contexts      "mean", "unit", ..: the encoder that makes contexts (contexts/encoders.def)
+ *   seen          "mask" if the items of X are masked; else it is left out
  *   rows          "float32", ..: what training steps read
  *   items [P, L]  the embeddings that the policy was made with, of which contexts are made; or
  *   items_file    the path of a .npy that holds them, with items_shape [2] and items_crc (CRC-32
@@ -13,7 +14,8 @@
  *   learnt_items [P, L]   if it learns the items: those that it scores
  *   items_numbers, or items_text and items_offsets   the names of the items, as data/names.h says
  *
- * A file without contexts, rows or names is read as one with "mean", "float32" and no names. */
+ * A file without contexts, seen, rows or names is read as one with "mean", "keep", "float32" and no
+ * names. */
 #ifndef FOPO_POLICY_POLICY_FILE_H
 #define FOPO_POLICY_POLICY_FILE_H
 
@@ -41,7 +43,7 @@ typedef struct {
   size_t P, L;
   char parameters[FOPO_POLICY_PARAMETERS + 1][8]; /* names of members; "" after the last one */
   const fopo_encoder *encoder;
-  int train_items;
+  int train_items, masks_seen;
   fopo_float rows;
   char items_file[4096]; /* "": the items are a member */
   uint32_t items_crc;    /* of the items in items_file */

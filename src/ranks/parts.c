@@ -251,13 +251,14 @@ static int draw_others_dealt(fopo_parts *p, fopo_device *d, const fopo_samples *
 
 /* scores [k] of the candidates ids that the part holds, and 0 for those of other parts. */
 static void score_own(float *scores, const fopo_shard *s, const uint32_t *ids, size_t found,
-                      size_t k, const float *q) {
+                      size_t k, const float *q, const fopo_score_row *sparse) {
   const fopo_kernels *kernels = fopo_kernels_get();
   memset(scores, 0, k * sizeof *scores);
   for (size_t i = 0; i < found; i++) {
     uint32_t row = fopo_part_row(&s->part, ids[i]);
     if (row == UINT32_MAX) continue;
-    scores[i] = kernels->dot(fopo_matrix_row(s->items, row), q, s->items.cols);
+    float f = kernels->dot(fopo_matrix_row(s->items, row), q, s->items.cols);
+    scores[i] = fopo_score_sum(f, fopo_score_of(sparse, row));
   }
 }
 
@@ -266,11 +267,13 @@ static int score_dealt(fopo_parts *p, fopo_device *d, const fopo_candidate_sets 
                        const fopo_candidate_sets *h, const fopo_rows *items,
                        const fopo_device_batch *batch) {
   size_t k = sets->k, n = batch->B, L = batch->L;
+  fopo_sparse_scores sparse = fopo_batch_scores(batch);
   (void)items;
   int status = d->ops->get(d, h->ids, sets->ids, n * k * sizeof *h->ids);
   if (status == FOPO_OK) status = d->ops->get(d, h->counts, sets->counts, n * sizeof *h->counts);
   for (size_t b = 0; b < n && status == FOPO_OK; b++) { /* such a device works in host memory */
-    score_own(h->scores + b * k, p->shard, h->ids + b * k, h->counts[b], k, batch->Q + b * L);
+    fopo_score_row row = fopo_score_row_of(&sparse, b);
+    score_own(h->scores + b * k, p->shard, h->ids + b * k, h->counts[b], k, batch->Q + b * L, &row);
   }
   status = fopo_comm_agree(status);
   if (status == FOPO_OK) status = fopo_comm_sum(h->scores, n * k);

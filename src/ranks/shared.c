@@ -115,6 +115,7 @@ int fopo_sessions_gather(fopo_sessions *some, const fopo_sessions *s, size_t n) 
 void fopo_shared_done(fopo_shared *s) {
   fopo_matrix_done(&s->x);
   fopo_csr_done(&s->Y);
+  fopo_csr_done(&s->seen);
   *s = (fopo_shared){0};
 }
 
@@ -195,16 +196,21 @@ static int make_own(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix i
 }
 
 int fopo_shared_init(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix items,
-                     fopo_shard *shard, const fopo_encoder *encoder) {
+                     fopo_shard *shard, const fopo_encoder *encoder, int keep_seen) {
   size_t all[FOPO_COMM_RANKS], most = 1;
   *s = (fopo_shared){.N = fopo_sessions_count(sessions)};
   s->x.rows = fopo_comm_own_share(&s->first, s->N);
   int status = check_sessions(sessions, shard != NULL ? shard->part.P : items.rows);
   if (status == FOPO_OK) status = make_own(s, sessions, items, shard != NULL, encoder);
+  if (status == FOPO_OK && keep_seen) {
+    fopo_csr X = own_rows(s, sessions, &sessions->X);
+    status = fopo_csr_copy(&s->seen, &X);
+  }
   status = fopo_comm_agree(status);
   if (status == FOPO_OK && shard != NULL) status = make_dealt(s, sessions, shard, encoder);
   for (size_t i = 0; i < s->x.rows && status == FOPO_OK; i++) {
-    most = fopo_csr_count(&s->Y, i) > most ? fopo_csr_count(&s->Y, i) : most;
+    size_t n = fopo_csr_count(&s->Y, i) + (keep_seen ? fopo_csr_count(&s->seen, i) : 0);
+    most = n > most ? n : most;
   }
   if (status == FOPO_OK) status = fopo_comm_gather(all, &most, sizeof most);
   for (size_t r = 0; r < fopo_comm_ranks() && status == FOPO_OK; r++) {
@@ -218,6 +224,8 @@ int fopo_shared_init(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix 
 
 void fopo_fetched_done(fopo_fetched *f) {
   fopo_csr_done(&f->Y);
+  fopo_csr_done(&f->seen);
+  fopo_csr_done(&f->own_seen);
   fopo_free(f->places);
   fopo_free(f->rows);
   fopo_free(f->X);
@@ -228,18 +236,25 @@ void fopo_fetched_done(fopo_fetched *f) {
   *f = (fopo_fetched){0};
 }
 
+/* Numbers of a context in a message: x, and how many hits and seen items follow. */
+static size_t width_of(const fopo_shared *s) { return s->x.cols + 1 + (s->seen.indptr != NULL); }
+
 int fopo_fetched_reserve(fopo_fetched *f, const fopo_shared *s, size_t n) {
-  size_t D = s->x.cols;
+  size_t D = s->x.cols, width = width_of(s);
   if (n <= f->capacity) return FOPO_OK;
   fopo_fetched_done(f);
   f->places = fopo_alloc(n, sizeof *f->places);
   f->rows = fopo_alloc(n, sizeof *f->rows);
   f->X = fopo_alloc(n, D * sizeof *f->X);
-  f->mine = fopo_alloc(n, (D + 1) * sizeof *f->mine);
-  f->all = fopo_alloc(n, (D + 1) * sizeof *f->all);
+  f->mine = fopo_alloc(n, width * sizeof *f->mine);
+  f->all = fopo_alloc(n, width * sizeof *f->all);
   f->own_ids = fopo_alloc(n * s->most, sizeof *f->own_ids);
   f->all_ids = fopo_alloc(n * s->most, sizeof *f->all_ids);
   int status = fopo_csr_init(&f->Y, n, s->Y.cols, n * s->most, 0);
+  if (status == FOPO_OK && s->seen.indptr != NULL) {
+    status = fopo_csr_init(&f->seen, n, s->Y.cols, n * s->most, 0);
+    if (status == FOPO_OK) status = fopo_csr_init(&f->own_seen, n, s->Y.cols, n * s->most, 0);
+  }
   if (status == FOPO_OK &&
       !(f->places && f->rows && f->X && f->mine && f->all && f->own_ids && f->all_ids)) {
     status = FOPO_ERR_MEMORY;
@@ -253,22 +268,25 @@ int fopo_fetched_reserve(fopo_fetched *f, const fopo_shared *s, size_t n) {
   return FOPO_OK;
 }
 
-/* The contexts of this rank, with the number of their hits behind each; and those hits. bytes
- * [ranks]: of contexts that each rank sends. */
+/* The contexts of this rank, with the numbers of their hits and of what they have seen behind each;
+ * and these items. bytes [ranks]: of contexts that each rank sends. */
 static void pack(fopo_fetched *f, size_t *bytes, const fopo_shared *s, const uint32_t *rows,
                  size_t n) {
-  size_t D = s->x.cols, hits = 0, at = 0;
+  size_t D = s->x.cols, width = width_of(s), used = 0, at = 0;
   memset(bytes, 0, fopo_comm_ranks() * sizeof *bytes);
   for (size_t i = 0; i < n; i++) {
     size_t r = fopo_comm_owner(rows[i], s->N), own = rows[i] - s->first;
-    bytes[r] += (D + 1) * sizeof(float);
+    bytes[r] += width * sizeof(float);
     if (r != fopo_comm_own_rank()) continue;
-    float *to = f->mine + at++ * (D + 1);
-    uint32_t count = (uint32_t)fopo_csr_count(&s->Y, own);
+    const fopo_csr *const lists[] = {&s->Y, &s->seen};
+    float *to = f->mine + at++ * width;
     memcpy(to, fopo_matrix_row(s->x, own), D * sizeof *to);
-    memcpy(to + D, &count, sizeof count);
-    memcpy(f->own_ids + hits, fopo_csr_row(&s->Y, own), count * sizeof count);
-    hits += count;
+    for (size_t k = 0; k < width - D; k++) {
+      uint32_t count = (uint32_t)fopo_csr_count(lists[k], own);
+      memcpy(to + D + k, &count, sizeof count);
+      memcpy(f->own_ids + used, fopo_csr_row(lists[k], own), count * sizeof count);
+      used += count;
+    }
   }
 }
 
@@ -281,25 +299,30 @@ static void places_of(size_t *at, const size_t *bytes, size_t unit) {
   }
 }
 
-/* X, and the number of hits of each context as places[i]; bytes [ranks] become those of the hits.
- */
+/* X, the number of hits of each context as places[i], and where in f->seen its items will be; bytes
+ * [ranks] become those of the items. */
 static void unpack(fopo_fetched *f, size_t *bytes, const fopo_shared *s, const uint32_t *rows,
                    size_t n) {
-  size_t D = s->x.cols, at[FOPO_COMM_RANKS];
-  places_of(at, bytes, (D + 1) * sizeof(float));
+  size_t D = s->x.cols, width = width_of(s), at[FOPO_COMM_RANKS];
+  places_of(at, bytes, width * sizeof(float));
   memset(bytes, 0, fopo_comm_ranks() * sizeof *bytes);
   for (size_t i = 0; i < n; i++) {
     size_t r = fopo_comm_owner(rows[i], s->N);
-    const float *from = f->all + at[r]++ * (D + 1);
+    const float *from = f->all + at[r]++ * width;
+    uint32_t seen = 0;
     memcpy(f->X + i * D, from, D * sizeof *from);
     memcpy(&f->places[i], from + D, sizeof f->places[i]);
-    bytes[r] += f->places[i] * sizeof *f->all_ids;
+    if (width > D + 1) {
+      memcpy(&seen, from + D + 1, sizeof seen);
+      f->seen.indptr[i + 1] = f->seen.indptr[i] + seen;
+    }
+    bytes[r] += (f->places[i] + seen) * sizeof *f->all_ids;
   }
 }
 
-/* Y of the hits that have come, whose numbers are in places. */
-static void unpack_hits(fopo_fetched *f, const size_t *bytes, const fopo_shared *s,
-                        const fopo_shard *shard, const uint32_t *rows, size_t n) {
+/* Y, and what is seen, of the items that have come. */
+static void unpack_items(fopo_fetched *f, const size_t *bytes, const fopo_shared *s,
+                         const fopo_shard *shard, const uint32_t *rows, size_t n) {
   size_t at[FOPO_COMM_RANKS];
   places_of(at, bytes, sizeof *f->all_ids);
   f->Y.rows = n;
@@ -315,6 +338,15 @@ static void unpack_hits(fopo_fetched *f, const size_t *bytes, const fopo_shared 
     }
     at[r] += count;
     f->places[i] = (uint32_t)i;
+    if (s->seen.indptr == NULL) continue;
+    size_t n_seen = fopo_csr_count(&f->seen, i);
+    memcpy(f->seen.ids + f->seen.indptr[i], f->all_ids + at[r], n_seen * sizeof *f->all_ids);
+    if (shard != NULL) {
+      uint64_t own = f->own_seen.indptr[i];
+      own += fopo_shard_ids(f->own_seen.ids + own, shard, f->all_ids + at[r], n_seen);
+      f->own_seen.indptr[i + 1] = own;
+    }
+    at[r] += n_seen;
   }
 }
 
@@ -329,6 +361,6 @@ int fopo_fetch(fopo_fetched *f, const fopo_shared *s, const fopo_shard *shard, c
   if (status != FOPO_OK) return status;
   unpack(f, bytes, s, rows, n);
   status = fopo_comm_gather_parts(f->all_ids, f->own_ids, bytes);
-  if (status == FOPO_OK) unpack_hits(f, bytes, s, shard, rows, n);
+  if (status == FOPO_OK) unpack_items(f, bytes, s, shard, rows, n);
   return status;
 }

@@ -14,22 +14,25 @@ typedef struct fopo_shared {
   size_t first;  /* the first one of this rank */
   fopo_matrix x; /* [n, D] the contexts of this rank; owned, as Y */
   fopo_csr Y;    /* [n, P] their hits */
-  size_t most;   /* hits of one context of any rank, at least 1 */
+  fopo_csr seen; /* [n, P] their X, for a policy that masks it; indptr NULL: not kept */
+  size_t most;   /* items of Y, and of X if it is kept, of one context of any rank; at least 1 */
 } fopo_shared;
 
 /* Keeps this rank's range of the sessions, which are the same on every rank or shared out, with
  * contexts as fopo_encode makes them from items, or fopo_shard_contexts from those of `shard`
- * (NULL: every rank has all items). */
+ * (NULL: every rank has all items); with X of them if keep_seen. */
 int fopo_shared_init(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix items,
-                     fopo_shard *shard, const fopo_encoder *encoder);
+                     fopo_shard *shard, const fopo_encoder *encoder, int keep_seen);
 void fopo_shared_done(fopo_shared *s); /* accepts {0} */
 
 /* The contexts that were fetched last. {0} is empty; grown as needed, then nothing is allocated. */
 typedef struct {
-  fopo_csr Y;       /* [n, P] their hits; of a shard [n, part.rows] those that it holds, as rows */
-  uint32_t *places; /* [n] 0 .. n - 1 */
-  uint32_t *rows;   /* [n] for callers, whose list of contexts is elsewhere */
-  float *X;         /* [n, D] */
+  fopo_csr Y;        /* [n, P] their hits; of a shard [n, part.rows] those that it holds, as rows */
+  fopo_csr seen;     /* [n, P] their X, if it is kept */
+  fopo_csr own_seen; /* of a shard [n, part.rows] those that it holds, as rows */
+  uint32_t *places;  /* [n] 0 .. n - 1 */
+  uint32_t *rows;    /* [n] for callers, whose list of contexts is elsewhere */
+  float *X;          /* [n, D] */
   float *mine, *all;
   uint32_t *own_ids, *all_ids;
   size_t capacity; /* contexts */

@@ -209,7 +209,7 @@ TEST(test_faults) {
   DONE(fopo_matrix_done) fopo_matrix Q;
   ok(fopo_matrix_init(&Q, N, DIM));
   ok(fopo_policy_queries(Q, &w.pi, w.contexts));
-  ok(fopo_proposal_sample(ids, logq, &q, &w.pi, Q, w.rows, S, (fopo_draw_key){8, 2}));
+  ok(fopo_proposal_sample(ids, logq, &q, &w.pi, Q, NULL, w.rows, S, (fopo_draw_key){8, 2}));
   for (int f = 0; f < FOPO_FAULTS; f++) {
     double G[ENTRIES], sign = f == FOPO_FAULT_NO_Q ? 0.0 : f == FOPO_FAULT_ADDED_Q ? 1.0 : -1.0;
     run(&e[f], &w, ix, (fopo_fault)f);

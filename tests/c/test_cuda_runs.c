@@ -39,12 +39,30 @@ enum { METHODS = sizeof methods / sizeof *methods };
 /* A trainer and all that it uses. */
 typedef struct {
   small_world w;
+  int masks;  /* 1: the policy masks X */
+  fopo_csr X; /* [N, P] */
   fopo_policy pi;
   fopo_index *ix;
   fopo_gradient *g;
   fopo_optim optim;
   fopo_trainer *t;
 } setting;
+
+/* 12 items of each context, of which about one is a hit. */
+static int make_lists(fopo_csr *X, size_t n, size_t items) {
+  enum { EACH = 12 };
+  size_t repeats;
+  uint32_t *row = room(n * EACH, sizeof *row), *col = room(n * EACH, sizeof *col);
+  for (size_t i = 0; i < n * EACH; i++) {
+    fopo_words u = fopo_random(4, FOPO_STREAM_WORLD, 8, (uint32_t)i, 0);
+    row[i] = (uint32_t)(i / EACH);
+    col[i] = u.v[0] % (uint32_t)items;
+  }
+  int status = fopo_csr_from_pairs(X, row, col, NULL, n * EACH, n, items, &repeats);
+  free(row);
+  free(col);
+  return status;
+}
 
 static int begin(setting *s, const method *m, fopo_device *device) {
   size_t dim = s->w.L, few = s->w.P < P ? 5 : 1; /* the world of the faults is smaller */
@@ -59,6 +77,8 @@ static int begin(setting *s, const method *m, fopo_device *device) {
   int status = m->network ? init_network(&s->pi, s->w.items, &net, 0.8f, 3)
                           : fopo_policy_copy(&s->pi, &s->w.pi);
   s->pi.learns[FOPO_BLOCK_ITEMS] = m->items;
+  s->pi.masks_seen = s->masks;
+  if (status == FOPO_OK && s->masks) status = make_lists(&s->X, s->w.N, s->w.P);
   fopo_hnsw_options graph = {.M = 4, .ef_construction = 40, .ef = 40, .deterministic = 1};
   if (status == FOPO_OK) {
     status = m->graph ? fopo_index_hnsw(&s->ix, s->w.items, &graph)
@@ -73,8 +93,10 @@ static int begin(setting *s, const method *m, fopo_device *device) {
   }
   if (status == FOPO_OK) status = fopo_gradient_new(&s->g, &o);
   if (status == FOPO_OK) status = fopo_optim_init(&s->optim, &adam);
+  fopo_contexts contexts = fopo_contexts_of(s->w.contexts);
+  contexts.X = s->X;
   fopo_trainer_options t = {.policy = &s->pi,
-                            .contexts = fopo_contexts_of(s->w.contexts),
+                            .contexts = contexts,
                             .reward = &s->w.reward,
                             .gradient = s->g,
                             .optim = &s->optim,
@@ -90,12 +112,13 @@ static void end(setting *s) {
   fopo_gradient_free(s->g);
   fopo_index_free(s->ix);
   fopo_policy_done(&s->pi);
+  fopo_csr_done(&s->X);
 }
 
 /* theta after `steps`, in `out` [n]; the mean reward of the last half in *reward. */
-static size_t train(float *out, float *items, double *reward, const method *m, fopo_device *device,
-                    size_t steps) {
-  setting s = {0};
+static size_t train_with(float *out, float *items, double *reward, const method *m,
+                         fopo_device *device, size_t steps, int masks) {
+  setting s = {.masks = masks};
   fopo_slice slice;
   small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
   ok(begin(&s, m, device));
@@ -111,6 +134,11 @@ static size_t train(float *out, float *items, double *reward, const method *m, f
   end(&s);
   small_world_done(&s.w);
   return n;
+}
+
+static size_t train(float *out, float *items, double *reward, const method *m, fopo_device *device,
+                    size_t steps) {
+  return train_with(out, items, reward, m, device, steps, 0);
 }
 
 /* |a - b| / |b| */
@@ -141,6 +169,29 @@ TEST(test_methods) {
       fail_msg("%s: theta differs by %.2e, items by %.2e, reward %.6f and %.6f", methods[k].name,
                theta, moved, here, there);
     }
+  }
+  free(items);
+}
+
+/* The same of a policy that masks X, which moves theta elsewhere than one that does not; a graph is
+ * searched on the host. */
+TEST(test_masked) {
+  const method graph = {&fopo_estimator_snis, 0, 1, 0, 0, 1, BATCH, 0, 0, "a graph"};
+  float a[1000], b[1000], plain[1000], *items = room(2 * P * L, sizeof *items);
+  size_t steps = emulation_calls == NULL ? 20 : 3;
+  for (size_t k = 0; k <= METHODS; k++) {
+    const method *m = k < METHODS ? &methods[k] : &graph;
+    double here, there, without;
+    train(plain, items, &without, m, cpu, steps);
+    size_t n = train_with(a, items, &here, m, cpu, steps, 1);
+    train_with(b, items + P * L, &there, m, gpu, steps, 1);
+    double theta = off(b, a, n), moved = off(items + P * L, items, P * L);
+    double most = emulation_calls == NULL ? 2e-2 : 1e-5;
+    if (theta > most || moved > most || fabs(here - there) > most * here) {
+      fail_msg("%s: theta differs by %.2e, items by %.2e, reward %.6f and %.6f", m->name, theta,
+               moved, here, there);
+    }
+    assert_true(off(a, plain, n) > 10 * most);
   }
   free(items);
 }

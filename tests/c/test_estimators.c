@@ -281,7 +281,7 @@ static deviation by_hand(small_world *w, fopo_index *ix, int forget, uint32_t st
   ok(fopo_policy_queries(Q, &w->pi, w->contexts));
   for (uint32_t step = 0; step < steps; step++) {
     fopo_draw_key key = {11, step};
-    ok(fopo_proposal_sample(ids, logq, &o.proposal, &w->pi, Q, w->rows, S, key));
+    ok(fopo_proposal_sample(ids, logq, &o.proposal, &w->pi, Q, NULL, w->rows, S, key));
     ok(fopo_reward_fill(r, &w->reward, ids, w->rows, COPIES, S));
     if (forget) memset(logq, 0, COPIES * S * sizeof *logq);
     ok(ops->snis(w->device, &e, &samples, &items, INFINITY, &batch));

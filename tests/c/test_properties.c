@@ -255,7 +255,7 @@ TEST(uniform_draws_are_rounded) {
                        .k = K,
                        .epsilon = cases[c].epsilon,
                        .stratified = 1};
-    ok(fopo_proposal_sample(ids, logq, &q, &w.pi, Q, w.rows, S, (fopo_draw_key){1, 2}));
+    ok(fopo_proposal_sample(ids, logq, &q, &w.pi, Q, NULL, w.rows, S, (fopo_draw_key){1, 2}));
     double density = log((double)cases[c].uniform / (double)S / MANY);
     for (size_t i = 0; i < B * S; i++) {
       const uint32_t *set = best + i / S * K;

@@ -250,8 +250,8 @@ TEST(contexts_to_train_on) {
     DONE(fopo_shared_done) fopo_shared all, own;
     fopo_shard *from = dealt ? &shard : NULL;
     fopo_matrix given = dealt ? fopo_matrix_view(NULL, 0, DIM) : items;
-    ok(fopo_shared_init(&all, &whole.train, given, from, &fopo_encoder_unit));
-    ok(fopo_shared_init(&own, &split.train, given, from, &fopo_encoder_unit));
+    ok(fopo_shared_init(&all, &whole.train, given, from, &fopo_encoder_unit, 0));
+    ok(fopo_shared_init(&own, &split.train, given, from, &fopo_encoder_unit, 0));
     assert_true(own.N == all.N && own.first == all.first && own.most == all.most);
     assert_int_equal(own.x.rows, all.x.rows);
     same_rows(&own.Y, &all.Y, 0);
@@ -476,7 +476,7 @@ static int all_work(const fopo_dataset *d, const fopo_split_plan *plan) {
   }
   fopo_matrix items = fopo_matrix_view(NULL, 0, DIM);
   if (status == FOPO_OK) {
-    status = fopo_shared_init(&shared, &split.train, items, &shard, &fopo_encoder_mean);
+    status = fopo_shared_init(&shared, &split.train, items, &shard, &fopo_encoder_mean, 0);
   }
   fopo_shared_done(&shared);
   fopo_shard_done(&shard);

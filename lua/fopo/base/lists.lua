@@ -10,6 +10,7 @@ local lists = {}
 function lists.of(who, sessions, o)
   local unseen = o.exclude == "seen"
   if define.kind(who) == "baseline" then return native.baseline_best(who, sessions, o.k, unseen) end
+  unseen = unseen or who.seen == "mask"
   local x = o.contexts or cache.contexts(sessions, who)
   local index = o.index or cache.exact_of(who)
   if unseen then return native.best_unseen(who, x, sessions, index, o.k) end

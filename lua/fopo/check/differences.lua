@@ -30,7 +30,7 @@ end
 -- {exact, value} of the policy over these items.
 local function truth_of(c, items)
   local exact = native.gradient_exact{objective = c.objective}
-  local G, stats = exact:compute(native.policy_over(c.pi, items), c.x, c.rows, c.reward, {})
+  local G, stats = exact:compute(native.policy_over(c.pi, items), c.x, c.rows, c.reward, c.with{})
   return {exact = native.check_project(G, c.directions), value = stats.reward}
 end
 
@@ -58,34 +58,36 @@ local function truth_for(c, g)
   return truth_of(c, items)
 end
 
--- The slopes along c.directions, the value and log Z of one context x with the rewards r [1, P] of
--- all items, in double, by objective. With R = E_pi r, d log R = dR / R; and log pi_y is the log of
--- the R of a reward that y alone earns.
+-- The slopes along c.directions, the value and log Z of the i-th context, with the rewards r [1, P]
+-- of all items, in double, by objective. With R = E_pi r, d log R = dR / R; and log pi_y is the log
+-- of the R of a reward that y alone earns.
 local slopes_of = {}
 
-function slopes_of.reward(c, x, r, h) return native.check_slopes(c.pi, x, r, c.directions, h) end
+function slopes_of.reward(c, i, r, h)
+  return native.check_slopes(c.pi, c.picked:rows_of{i}, r, c.directions, h, c.seen(i))
+end
 
-function slopes_of.log_reward(c, x, r, h)
-  local slope, mean, log_z = native.check_slopes(c.pi, x, r, c.directions, h)
+function slopes_of.log_reward(c, i, r, h)
+  local slope, mean, log_z = slopes_of.reward(c, i, r, h)
   for k = 1, #slope do slope[k] = mean > 0 and slope[k] / mean or 0 end
   return slope, math.log(math.max(mean, 1e-6)), log_z
 end
 
-function slopes_of.likelihood(c, x, r, h)
-  local sum, value, targets, log_z = {}, 0, 0, nil
+function slopes_of.likelihood(c, i, r, h)
+  local sum, value, targets, log_z, masked = {}, 0, 0, nil, c.masked(i)
   for k = 1, c.directions.rows do sum[k] = 0 end
   for a = 1, r.cols do
-    if r:get(1, a) > 0 then
+    if r:get(1, a) > 0 and not masked[a] then
       local one = array.zeros(1, r.cols)
       one:set(1, a, 1)
       local slope, log_pi
-      slope, log_pi, log_z = slopes_of.log_reward(c, x, one, h)
+      slope, log_pi, log_z = slopes_of.log_reward(c, i, one, h)
       for k = 1, #slope do sum[k] = sum[k] + slope[k] end
       value, targets = value + log_pi, targets + 1
     end
   end
   for k = 1, #sum do sum[k] = sum[k] / math.max(1, targets) end
-  if not log_z then log_z = select(3, slopes_of.reward(c, x, r, h)) end
+  if not log_z then log_z = select(3, slopes_of.reward(c, i, r, h)) end
   return sum, value / math.max(1, targets), log_z
 end
 
@@ -95,10 +97,10 @@ end
 -- cancel, so that what is left is as small as their float32 rounding.
 local function reference(c)
   local exact, of_reward = native.gradient_exact{objective = c.objective}, native.gradient_exact()
-  local G, stats = exact:compute(c.pi, c.x, c.rows, c.reward, {})
+  local G, stats = exact:compute(c.pi, c.x, c.rows, c.reward, c.with{})
   local others = {}
   for k = 1, 2 do
-    others[k] = of_reward:compute(c.pi, c.x, c.rows, random_reward(c.seed + k), {})
+    others[k] = of_reward:compute(c.pi, c.x, c.rows, random_reward(c.seed + k), c.with{})
   end
   local noise = array.randn(G.rows, G.cols, c.seed)
   c.directions = native.check_stack(G, others[1], others[2], noise)
@@ -108,10 +110,10 @@ local function reference(c)
   local slopes, value, h = {}, 0, difference_step(c)
   c.log_z, c.concentration = {}, {}
   for i, row in ipairs(c.rows) do
-    local _, alone = exact:compute(c.pi, c.x, {row}, c.reward, {})
+    local _, alone = exact:compute(c.pi, c.x, {row}, c.reward, c.with{})
     c.concentration[i] = 1 / alone.ess
     local r = c.reward:value(all, {row})
-    local slope, mean, log_z = slopes_of[c.objective](c, c.picked:rows_of{i}, r, h)
+    local slope, mean, log_z = slopes_of[c.objective](c, i, r, h)
     for k, s in ipairs(slope) do slopes[k] = (slopes[k] or 0) + s / #c.rows end
     value, c.log_z[i] = value + mean / #c.rows, log_z
     c.largest_reward = math.max(c.largest_reward or 0, math.abs(r:max()), math.abs(r:min()))
@@ -129,7 +131,7 @@ local function item_differences(c)
   local items = c.pi:items()
   local V = array.randn(items.rows, items.cols, c.seed)
   local h = 1e-3 * items:norm() / math.sqrt(items.rows * items.cols)
-  local _, _, ids, G = native.gradient_exact():compute(c.pi, c.x, c.rows, c.reward, {})
+  local _, _, ids, G = native.gradient_exact():compute(c.pi, c.x, c.rows, c.reward, c.with{})
   local touched = V:rows_of(ids)
   local along = native.check_project(G, native.check_stack(touched))[1] * touched:norm()
   local forth = native.policy_over(c.pi, items:copy():add(V, h))
@@ -138,8 +140,8 @@ local function item_differences(c)
   local slope = 0
   for i, row in ipairs(c.rows) do
     local x, r = c.picked:rows_of{i}, c.reward:value(all, {row})
-    local _, up = native.check_slopes(forth, x, r, none, 1)
-    local _, down = native.check_slopes(back, x, r, none, 1)
+    local _, up = native.check_slopes(forth, x, r, none, 1, c.seen(i))
+    local _, down = native.check_slopes(back, x, r, none, 1, c.seen(i))
     slope = slope + (up - down) / (2 * h * #c.rows)
   end
   local scale = math.abs(slope) + G:norm()

@@ -30,8 +30,9 @@ local function frequencies(c, g, contexts, least)
     return array.zeros(ids.rows, ids.cols)
   end)
   local picked = c.picked:rows_of(tools.list_of_rows(contexts))
+  local seen = c.seen(1, contexts)
   while n < least do
-    drawn:compute(c.pi, picked, nil, watch, {seed = c.seed, step = step})
+    drawn:compute(c.pi, picked, nil, watch, {seed = c.seed, step = step, sessions = seen})
     step = step + 1
   end
   return counts, n
@@ -114,7 +115,8 @@ local function uniform_hits(c, q)
   local S = math.tointeger(math.min(1 << 17, math.max(4096, 50 * P // (q.k * share) | 0)))
   local twin = proposal.mixture{index = q.index, k = q.k, epsilon = q.epsilon,
                                 draws = "stratified"}
-  local ids, logq = twin:sample(c.pi, c.picked:rows_of{1}, S, {seed = c.seed + 1})
+  local ids, logq = twin:sample(c.pi, c.picked:rows_of{1}, S,
+                                {seed = c.seed + 1, sessions = c.seen(1)})
   return compare_logq(laws.mixture(c, twin, S, 1), ids, logq, 1, math.floor(q.epsilon * S + 0.5))
 end
 
@@ -126,7 +128,7 @@ end
 local function check_proposal(c, q)
   local S, worst, sum_off, contexts = 8192, 0, 0, laws.contexts_of(c)
   local picked = c.picked:rows_of(tools.list_of_rows(contexts))
-  local ids, logq = q:sample(c.pi, picked, S, {seed = c.seed})
+  local ids, logq = q:sample(c.pi, picked, S, {seed = c.seed, sessions = c.seen(1, contexts)})
   for b = 1, contexts do
     local given, law = {}, laws[q.kind](c, q, S, b)
     local off, sum, other = compare_logq(law, ids, logq, b, S, given), 0, law.other

@@ -21,7 +21,17 @@ function laws.contexts_of(c) return math.min(2, #c.rows) end
 
 function laws.uniform(c) return {special = {}, order = {}, other = 1 / c.pi.n_items} end
 
--- The ids of the k best items of context b, best first, and their scores.
+-- f, the scores of these items in context b, with -infinity for the items that are masked.
+local function masked(c, order, f, b)
+  local out = c.masked(b)
+  for j, id in ipairs(order) do
+    if out[id] then f[j] = -math.huge end
+  end
+  return f
+end
+
+-- The ids of the k best items of context b, best first, and their scores; of masked items
+-- -infinity.
 local function candidates(c, ix, k, b)
   local ids, scores = ix:search(c.pi:queries(c.picked:rows_of{b}), k)
   local order, f = {}, {}
@@ -29,7 +39,7 @@ local function candidates(c, ix, k, b)
     local id = ids:get(1, j)
     if id then order[#order + 1], f[#f + 1] = id, scores:get(1, j) end
   end
-  return order, f
+  return order, masked(c, order, f, b)
 end
 
 -- q = eps / P + (1 - eps) kappa. Stratified draws round eps S to whole draws.
@@ -38,10 +48,13 @@ function laws.mixture(c, q, S, b)
   if #order == 0 or q.epsilon == 1 then return laws.uniform(c) end
   local eps, P, Z = q.epsilon, c.pi.n_items, 0
   if q.draws == "stratified" then eps = math.floor(eps * S + 0.5) / S end
-  for j = 1, #f do Z = Z + math.exp(f[j] - f[1]) end
+  local top = -math.huge
+  for j = 1, #f do top = math.max(top, f[j]) end
+  if top == -math.huge then return laws.uniform(c) end
+  for j = 1, #f do Z = Z + math.exp(f[j] - top) end
   local law = {special = {}, order = order, other = eps / P}
   for j, id in ipairs(order) do
-    law.special[id] = eps / P + (1 - eps) * math.exp(f[j] - f[1]) / Z
+    law.special[id] = eps / P + (1 - eps) * math.exp(f[j] - top) / Z
   end
   return law
 end
@@ -70,7 +83,8 @@ local function policy_strips(c)
     local first, last = strip_of(i, P)
     for id = first, last do inside:set(1, id, 1) end
     for b = 1, laws.contexts_of(c) do
-      local _, value = native.check_slopes(c.pi, c.picked:rows_of{b}, inside, none, 1)
+      local _, value = native.check_slopes(c.pi, c.picked:rows_of{b}, inside, none, 1,
+                                             c.seen(b))
       mass[b][i] = value
     end
     for id = first, last do inside:set(1, id, 0) end
@@ -104,7 +118,7 @@ end
 -- The scores of these items in context b.
 local function scores_of(c, order, b)
   local row = c.pi:queries(c.picked:rows_of{b}):matmul(c.pi:items():rows_of(order), false, true)
-  return row:totable()[1]
+  return masked(c, order, row:totable()[1], b)
 end
 
 -- sum_a pi_a^2 over the items of a head_tail's head in context b.

@@ -14,7 +14,7 @@ function machine.threads(c)
     native.threads(n)
     local out = {}
     for _, g in ipairs(c.gradients) do
-      local G = g:compute(c.pi, c.x, c.rows, c.reward, {seed = c.seed, step = 7})
+      local G = g:compute(c.pi, c.x, c.rows, c.reward, c.with{seed = c.seed, step = 7})
       out[#out + 1] = {label(g), G}
     end
     out[#out + 1] = {"the search", select(2, c.oracle:search(c.pi:queries(c.many), 1))}
@@ -33,6 +33,7 @@ local function moved(c, g, device)
   local before = c.pi:theta()
   local _ <close> = afterwards(function() c.pi:set_theta(before) end)
   local t = native.trainer{policy = c.pi, contexts = c.x, reward = c.reward, gradient = g,
+                           sessions = c.with{}.sessions,
                            optim = require("fopo.optim").sgd{lr = 1}, batch = #c.rows,
                            seed = c.seed, device = device}
   t:advance(1)

@@ -24,7 +24,7 @@ end
 
 -- The error of one estimate: along each direction, and of the expected reward.
 local function deviation(c, g, step)
-  local G, stats = g:compute(c.pi, c.x, c.rows, c.reward, {seed = c.seed, step = step})
+  local G, stats = g:compute(c.pi, c.x, c.rows, c.reward, c.with{seed = c.seed, step = step})
   local d, truth = native.check_project(G, c.directions), c.truth[g]
   for k = 1, #d do d[k] = d[k] - truth.exact[k] end
   d[#d + 1] = stats.reward - truth.value

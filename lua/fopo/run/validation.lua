@@ -76,7 +76,7 @@ function validation.plan(p, t, o)
     p.valid_contexts = t.valid_contexts or cache.contexts(t.valid, pi)
     p.valid_most = t.valid_automatic and contexts_for(BUDGET, FEWEST, pi) or nil
     p.expected_most = math.min(EXPECTED_MOST, contexts_for(EXPECTED_BUDGET, EXPECTED_FEWEST, pi))
-    p.by_expected, p.unseen = o.best_by == "expected", t.exclude == "seen"
+    p.by_expected, p.unseen = o.best_by == "expected", t.exclude == "seen" or pi.seen == "mask"
   elseif o.best_by == "expected" then
     define.fail("trainer:run: best_by = \"expected\" needs sessions to validate on; give them as "
                 .. "fopo.trainer{valid = s.valid}")

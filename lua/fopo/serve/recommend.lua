@@ -51,13 +51,14 @@ local many = {__name = "fopo.recommendations", describe = describe_many,
 
 -- The sessions whose items are left out, and a list of ids that are left out for everybody.
 local function excluded(exclude, w, pi)
-  if exclude == "none" then return nil, nil end
+  local own = pi.seen == "mask" and w.seen or nil -- the policy itself leaves these out
+  if exclude == "none" then return own, nil end
   if exclude == "seen" then return w.seen, nil end
   if type(exclude) == "string" then
     define.fail("%s: exclude is \"seen\", \"none\" or a list of items, not %q; for one item write "
                 .. "exclude = {%q}", NAME, exclude, exclude)
   end
-  local names, seen = {}, nil
+  local names, seen = {}, own
   if define.kind(exclude) == "array" then names = exclude
   else
     for _, name in ipairs(exclude) do
@@ -128,7 +129,8 @@ r[1].rank, then r[2] and so on; r.user is the user's number and r.name the name.
 list of such tables. Both print as tables and are plain data.
 All items that the user took make the context, as pi.contexts says. The score is f(a, x), with the
 temperature in it. The probability is that of the softmax over the whole catalogue, exactly; items
-that are left out keep their share of it, and with another index the items may be others but not
+that are left out keep their share of it (but those that a policy with seen = "mask" leaves out,
+whatever exclude is, have none), and with another index the items may be others but not
 their probabilities. If data is another file than the policy's own, items are matched by name, and
 those that the policy does not know are left out of the context.]],
   example = [[d = fopo.data.synthetic{users = 300, items = 400, clusters = 8}

@@ -159,7 +159,7 @@ sealed.kind(report, {
 local function batch(pi, sessions, names, o, fixed)
   local x, rows, without = sessions:contexts(pi:initial_items(), {scale = pi.contexts}), 0, 0
   local ids, scores, log_z = native.recommend(pi, x, fixed.index, o.n,
-    o.exclude == "seen" and sessions or nil, nil, o.probability, true)
+    (o.exclude == "seen" or pi.seen == "mask") and sessions or nil, nil, o.probability, true)
   ids, scores = ids:totable(), scores:totable()
   for i, row in ipairs(ids) do
     if sessions:x(i).cols == 0 then ids[i], without = {}, without + 1

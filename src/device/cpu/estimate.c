@@ -158,11 +158,15 @@ static void reinforce_row(float *V, float *c, double rbar, const float *mean, fo
 int fopo_cpu_reinforce(fopo_device *d, const fopo_estimate *e, const fopo_samples *samples,
                        const float *mean, fopo_matrix items, const fopo_device_batch *batch) {
   size_t S = batch->S, L = batch->L;
+  fopo_sparse_scores scores = fopo_batch_scores(batch);
   int status = fopo_cpu_reserve(d, S * sizeof(float));
   if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t b = 0; b < batch->B; b++) {
-    const float *r = samples->r + b * S;
+    fopo_score_row sparse = fopo_score_row_of(&scores, b);
+    float *r = samples->r + b * S;
+    /* a masked item is drawn only if there is no other: it earns nothing */
+    if (fopo_score_of(&sparse, samples->ids[b * S]) == -INFINITY) memset(r, 0, S * sizeof *r);
     double rbar = mean_of(r, S);
     float *c = e->c == NULL ? fopo_cpu_scratch(d) : e->c + b * S;
     reinforce_row(e->V + b * L, c, rbar, mean == NULL ? NULL : mean + b * L, items,

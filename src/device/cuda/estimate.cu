@@ -126,14 +126,17 @@ int sum_rows(fopo_device *d, float *V, float *scratch, const fopo_rows *items, c
 /* ---- REINFORCE ---- */
 
 /* A block a context. With the baseline c = (r - rbar) / (S - 1); without it c = r / S. */
-__global__ void reinforce_kernel(float *c, float *stats, const float *r, int baseline, size_t S) {
+/* A masked item is drawn only if there is no other: it earns nothing. */
+__global__ void reinforce_kernel(float *c, float *stats, fopo_samples x, fopo_sparse_scores sparse,
+                                 int baseline, size_t S) {
   size_t b = blockIdx.x;
+  bool left = sparse.indptr == nullptr || sparse_score(sparse, b, x.ids[b * S]) > -INFINITY;
   double sum = 0;
-  for (size_t s = threadIdx.x; s < S; s += blockDim.x) sum += (double)r[b * S + s];
+  for (size_t s = threadIdx.x; s < S && left; s += blockDim.x) sum += (double)x.r[b * S + s];
   double rbar = block_sum(sum) / (double)S, taken = baseline ? rbar : 0;
   double share = 1 / (double)(baseline && S > 1 ? S - 1 : S);
   for (size_t s = threadIdx.x; s < S; s += blockDim.x) {
-    c[b * S + s] = (float)(((double)r[b * S + s] - taken) * share);
+    c[b * S + s] = left ? (float)(((double)x.r[b * S + s] - taken) * share) : 0.0f;
   }
   if (threadIdx.x != 0) return;
   stats[b * FOPO_STATS + FOPO_STAT_REWARD] = (float)rbar;
@@ -149,7 +152,7 @@ int reinforce(fopo_device *d, const fopo_estimate *e, const fopo_samples *sample
   int status = reserve_sums(d, &partial, &c, e, batch);
   if (status != FOPO_OK) return status;
   status = launch(d, "rewards less their mean", B, THREADS, 0, reinforce_kernel, c, e->stats,
-                  samples->r, mean == nullptr, S);
+                  *samples, fopo_batch_scores(batch), mean == nullptr, S);
   if (status != FOPO_OK) return status;
   row_sums x = {e->V, partial, samples->ids, c, mean, e->stats, B, S, L};
   return sum_rows_as<float>(d, x, items.x, items.ld);
