@@ -19,6 +19,16 @@ typedef enum {
   FOPO_OPTION_FAULT     /* a mistake to plant (learn/fault.h) */
 } fopo_option_type;
 
+/* What an option of its own sets that only one estimator, or one reward, reads: the member of the
+ * row's type, as in .member = offsetof(fopo_gradient_options, own[0].number). */
+typedef union {
+  size_t count;
+  double number;
+  int choice;
+} fopo_own_option;
+
+enum { FOPO_OWN_OPTIONS = 8 };
+
 enum {
   FOPO_OPTION_SETTABLE = 1,      /* may be changed between two steps */
   FOPO_OPTION_OF_CANDIDATES = 2, /* belongs to the proposal that holds the candidates */

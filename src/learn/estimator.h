@@ -11,13 +11,11 @@
 #define FOPO_LEARN_ESTIMATOR_H
 
 #include "core/option.h"
+#include "learn/reward.h"
 #include "plan/proposal.h"
 
 typedef struct fopo_estimator fopo_estimator;
 typedef struct fopo_batch fopo_batch; /* learn/batch.h */
-
-/* The numbers that only one estimator reads: its own options point here (core/option.h). */
-enum { FOPO_OWN_OPTIONS = 4 };
 
 typedef struct {
   const fopo_estimator *estimator;
@@ -27,8 +25,15 @@ typedef struct {
   fopo_proposal proposal; /* of estimators that need one; head_tail: its index and k, epsilon 0 */
   size_t head;            /* head_tail: H, items of a head that all contexts share; 0: candidates */
   int products;           /* head_tail: fopo_products of a head that all contexts share */
-  double own[FOPO_OWN_OPTIONS];
+  fopo_own_option own[FOPO_OWN_OPTIONS]; /* what this estimator alone reads */
 } fopo_gradient_options;
+
+/* What a gradient is to be used with, for the estimator's check. */
+typedef struct {
+  size_t P;                  /* items of the catalogue */
+  const fopo_policy *policy; /* learns[FOPO_BLOCK_ITEMS]: items are learnt, and so on */
+  const fopo_reward *reward; /* its kind, whose needs say what it is */
+} fopo_estimator_use;
 
 /* What a batch came to. Between finish and the next begin, steps is 1. */
 typedef struct {
@@ -60,9 +65,9 @@ struct fopo_estimator {
   /* S, how many items of a context the batch lists in draws.ids; NULL: the option samples. */
   size_t (*draws)(const fopo_batch *b);
 
-  /* The options against a catalogue of P items; NULL if there is nothing more to check. The
-   * proposal has been checked before. */
-  int (*check)(const fopo_gradient_options *o, size_t P);
+  /* The options against what they are used with: FOPO_OK, or a refusal, before the first step. NULL
+   * if there is nothing more to check. The proposal has been checked before. */
+  int (*check)(const fopo_gradient_options *o, const fopo_estimator_use *use);
 
   /* Fills draws.ids [n, S], and draws.logq [n, S] or draws.mean [n, L], for b->piece. */
   int (*draw)(fopo_batch *b);

@@ -208,6 +208,7 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
   if (status == FOPO_OK) status = check_data(pi, &contexts, reward);
   if (status != FOPO_OK) return status;
   fopo_planner_forget(&g->planner);
+  g->checked = 0;
   g->sparse = fopo_reward_is_sparse(reward);
   if (g->data.device != NULL && fopo_binding_holds(&g->data, &from)) {
     g->batch.reward = reward;
@@ -216,7 +217,6 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
   status = check_source(g, &from);
   if (status != FOPO_OK) return status;
   unbind(g);
-  g->checked = 0;
   g->batch.reward = reward;
   status = fopo_binding_init(&g->data, &from);
   if (status == FOPO_OK) status = fopo_batch_bind(&g->batch);
@@ -305,7 +305,10 @@ int fopo_gradient_check_fit(fopo_gradient *g) {
   int status = q != NULL ? fopo_proposal_check_for(q, g->data.policy) : FOPO_OK;
   if (status == FOPO_OK && g->data.parts->part != NULL) status = check_part(g);
   if (status == FOPO_OK) status = check_objective(g);
-  if (status == FOPO_OK && o->estimator->check != NULL) status = o->estimator->check(o, g->data.P);
+  if (status == FOPO_OK && o->estimator->check != NULL) {
+    fopo_estimator_use use = {g->data.P, g->data.policy, g->batch.reward};
+    status = o->estimator->check(o, &use);
+  }
   g->checked = status == FOPO_OK;
   return status;
 }

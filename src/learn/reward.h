@@ -31,12 +31,12 @@ typedef struct {
   const fopo_csr *Y;         /* of sessions: [N, P] */
   const fopo_shared *shared; /* the sessions are shared out, and Y is theirs; NULL: they are not */
   const fopo_logs *logs;
-  const fopo_low_rank *model; /* of the log's contexts and actions */
-  size_t contexts;            /* custom: N it covers; 0: any */
-  double clip;                /* tau, 0 .. 1: the least propensity that is divided by */
-  double translate;           /* lambda, taken from every reward of the log */
-  double threshold;           /* the largest weight 1 / p that is used, 1 or more */
-  double own[4];              /* numbers that only one reward reads */
+  const fopo_low_rank *model;            /* of the log's contexts and actions */
+  size_t contexts;                       /* custom: N it covers; 0: any */
+  double clip;                           /* tau, 0 .. 1: the least propensity that is divided by */
+  double translate;                      /* lambda, taken from every reward of the log */
+  double threshold;                      /* the largest weight 1 / p that is used, 1 or more */
+  fopo_own_option own[FOPO_OWN_OPTIONS]; /* what this reward alone reads */
 } fopo_reward_source;
 
 /* What a reward needs, and what it is. */

@@ -24,7 +24,8 @@ static int check_by_mass(const fopo_gradient_options *o, size_t P) {
                    U, K, P);
 }
 
-static int check(const fopo_gradient_options *o, size_t P) {
+static int check(const fopo_gradient_options *o, const fopo_estimator_use *use) {
+  size_t P = use->P;
   if (o->head == 0 && fopo_proposal_is_automatic(&o->proposal)) return check_by_mass(o, P);
   size_t head = o->head > 0 ? o->head : o->proposal.k;
   if (head < P && o->samples <= P - head) return FOPO_OK;
