@@ -48,7 +48,7 @@ end
 -- measured at its present epsilon or at 0.5, whichever is more: then fewer draws are enough to see
 -- the tail. Candidates that follow from the mass of a batch are those of an exact index here.
 local function copy(g, o)
-  local q = g.proposal
+  local q = native.gradient_common(g, "proposal")
   if not q or q.kind == "uniform" then return g:copy(q) end
   local ix = q.index
   if not ix or ix.budget == "auto" then
@@ -139,14 +139,16 @@ end
 
 -- The objective of the gradients and its title: one for all, with which they are compared.
 local function objective_of(gradients)
-  local first = gradients[1]
+  local common = native.gradient_common
+  local objective = common(gradients[1], "objective")
+  local title = common(gradients[1], "objective_title")
   for i, g in ipairs(gradients) do
-    if g.objective ~= first.objective then
+    if common(g, "objective") ~= objective then
       define.fail("fopo.check: gradient %d is of the %s, gradient 1 of the %s; check one objective "
-                  .. "at a time", i, g.objective_title, first.objective_title)
+                  .. "at a time", i, common(g, "objective_title"), title)
     end
   end
-  return first.objective, first.objective_title
+  return objective, title
 end
 
 local function context_of(o, r)

@@ -1,5 +1,6 @@
 -- fopo.explain: how a run stands, in sentences made of its history and its notes.
 local define = require "fopo.base.define"
+local native = require "fopo.native"
 local page = require "fopo.view.page"
 local proportion = require "fopo.base.proportion"
 local term = require "fopo.term"
@@ -78,14 +79,16 @@ local function expected(t)
   local first = before_of(t, "valid_expected", "expected")
   local _, last = ends_of(t.history, "valid_expected")
   if not last or first.step == last.step then return nil end
+  local title = native.gradient_common(t.gradient, "objective_title")
   return ("The %s there, which training raises, went from %.4f at %s to %.4f at step "
-          .. "%s."):format(t.gradient.objective_title, first.value, first.name:gsub(",$", ""), last.value,
+          .. "%s."):format(title, first.value, first.name:gsub(",$", ""), last.value,
     text.count(last.step))
 end
 
 local function samples(t)
   local _, last = ends_of(t.history, "ess")
-  local S, _, size = t.gradient.samples, ends_of(t.history, "head")
+  local S = native.gradient_common(t.gradient, "samples")
+  local _, size = ends_of(t.history, "head")
   if not last then return nil end
   if size and t.gradient.tail then
     return ("The effective sample size is %.3g, of %s items in the head and %s draws from the "

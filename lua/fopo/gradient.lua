@@ -5,7 +5,28 @@ local cache = require "fopo.base.cache"
 local define = require "fopo.base.define"
 local rows = require "fopo.base.rows"
 local gradient, methods = {}, native.types.gradient
-local row_of = {}
+local common, row_of = native.gradient_common, {}
+
+-- A mixture that holds the candidates; nil: none, but a head for all contexts. of: the names of the
+-- options that speak of candidates and of such a head.
+local function candidates_of(row, o, of)
+  local index, head = o[of.index], of.head and o[of.head]
+  if math.type(head) then
+    if index then
+      define.fail("fopo.gradient.%s has both index and head; give index, to find a head for each "
+                  .. "context, or head, one for all", row.name)
+    end
+    return nil
+  end
+  local by_mass = head == "auto"
+  if index and of.head and not by_mass and o.products ~= "auto" then
+    define.fail("fopo.gradient.%s has both index and products; products are those of a head "
+                .. "for all contexts, which head = \"auto\" or a number asks for", row.name)
+  end
+  if of.head then o[of.head] = nil end
+  return native.proposal_mixture{index = index, by_mass = by_mass, k = o[of.k], epsilon = 0,
+                                 draws = "iid", refresh = of.refresh and o[of.refresh]}
+end
 
 -- What a gradient can be of: an option of every estimator, from the rows of C.
 local names, meanings = {}, {}
@@ -16,34 +37,25 @@ end
 local objective = {"objective", "string", names[1], "what the gradient is of. " .. table.concat(
                    meanings, "; "), one_of = names}
 
--- The options of an estimator, and what all of them have.
+-- The options of an estimator, and what all of them have but those with an option of that name.
 local function options_of(row)
   local list = rows.specs(row.options)
+  for _, spec in ipairs(list) do if spec[1] == objective[1] then return list end end
   list[#list + 1] = objective
   return list
 end
 
 -- The proposal that the options speak of: their own, one that holds the candidates, or uniform.
--- nil: none, but a head of o.head items.
 local function proposal_of(row, o)
+  local of = {}
   for _, option in ipairs(row.options) do
-    if option.type == "proposal" then return o.proposal or native.proposal_uniform() end
-    if option.type == "index" and math.type(o.head) then
-      if o.index then
-        define.fail("fopo.gradient.%s has both index and head; give index, to find a head for each "
-                    .. "context, or head, one for all", row.name)
-      end
-    elseif option.type == "index" then
-      local by_mass = o.head == "auto"
-      if o.index and not by_mass and o.products ~= "auto" then
-        define.fail("fopo.gradient.%s has both index and products; products are those of a head "
-                    .. "for all contexts, which head = \"auto\" or a number asks for", row.name)
-      end
-      o.head = nil
-      return native.proposal_mixture{index = o.index, by_mass = by_mass, k = o.k, epsilon = 0,
-                                     draws = "iid", refresh = o.refresh}
-    end
+    if option.type == "proposal" then return o[option.name] or native.proposal_uniform() end
+    if option.type == "index" then of.index = option.name end
+    if option.type == "integer|string" then of.refresh = option.name end
+    if option.head then of.head = option.name end
+    if option.candidates and option.type == "integer" then of.k = option.name end
   end
+  return of.index and candidates_of(row, o, of)
 end
 
 for _, row in ipairs(native.gradients()) do
@@ -53,8 +65,8 @@ for _, row in ipairs(native.gradients()) do
     name = "fopo.gradient." .. row.name, returns = "gradient", options = options_of(row),
     text = row.text, example = row.example,
     call = function(o)
-      o.proposal = proposal_of(row, o)
-      return make(o)
+      local q = proposal_of(row, o)
+      return make(o, q)
     end,
   }
 end
@@ -87,7 +99,8 @@ all others' being zero.]],
 }
 define.entries["gradient:compute"].args[4].optional = true
 
-define.doc{name = "gradient:set", signature = "g:set{epsilon=, k=, samples=, tail=, head=}",
+define.doc{name = "gradient:set",
+  signature = "g:set{" .. table.concat(rows.of_gradients(), "=, ") .. "=}",
   text = [[Changes what a run may change between steps, as g.epsilon then shows. The proposal that g
 was made with stays as it is: g has a copy.]],
   example = [[items = fopo.array.randn(100, 4, 1)
@@ -107,16 +120,18 @@ local shown = {
     return g[option.name] and ("%s %s"):format(option.symbol, g[option.name])
   end,
   number = function(g, option) return ("%s %.4g"):format(option.symbol, g[option.name]) end,
-  proposal = function(g) return g.proposal:describe() end,
+  proposal = function(g) return common(g, "proposal"):describe() end,
   index = function(g)
-    local ix = g.proposal and g.proposal.index
-    return ix and "index " .. ix:about().kind
+    local q = common(g, "proposal")
+    return q and q.index and "index " .. q.index:about().kind
   end,
   ["integer|string"] = function(g)
-    return g.proposal and g.refresh ~= 1 and ("refresh %s"):format(g.refresh) or nil
+    local refresh = common(g, "refresh")
+    return refresh and refresh ~= 1 and ("refresh %s"):format(refresh) or nil
   end,
   string = function(g, option)
-    if option.fault then return g.fault and ("FAULT %s PLANTED"):format(g.fault) end
+    local fault = option.fault and common(g, "fault")
+    if option.fault then return fault and ("FAULT %s PLANTED"):format(fault) end
     local value = g[option.name]
     return value ~= "auto" and ("%s %s"):format(option.symbol, value) or nil
   end,
@@ -124,7 +139,7 @@ local shown = {
 
 -- "gradient head and tail: K 256, U 256, index norm": counts first.
 function methods.describe(g)
-  local row, parts = row_of[g.kind], {}
+  local row, parts = row_of[common(g, "kind")], {}
   for _, counts in ipairs{true, false} do
     for _, option in ipairs(row.options) do
       if option.symbol and (option.type == "integer") == counts then
@@ -133,7 +148,9 @@ function methods.describe(g)
     end
   end
   local what = "gradient " .. row.title
-  if g.objective ~= names[1] then what = what .. " of the " .. g.objective_title end
+  if common(g, "objective") ~= names[1] then
+    what = what .. " of the " .. common(g, "objective_title")
+  end
   return #parts > 0 and what .. ": " .. table.concat(parts, ", ") or what
 end
 

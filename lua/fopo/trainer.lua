@@ -16,7 +16,7 @@ local term = require "fopo.term"
 local text = require "fopo.base.text"
 local validation = require "fopo.run.validation"
 
-local trainer = {__name = "fopo.trainer"}
+local common, trainer = native.gradient_common, {__name = "fopo.trainer"}
 
 -- The columns of the history: statistics, the reward before the validations, and phases' seconds.
 local function columns_of_history()
@@ -114,10 +114,11 @@ assert(t.step == 20 and #t.history.step > 0)]],
     end
     validation.check(o)
     local valid, automatic = validation.of(o)
-    if o.gradient and o.objective and o.objective ~= o.gradient.objective then
+    local raises = o.gradient and common(o.gradient, "objective")
+    if raises and o.objective and o.objective ~= raises then
       define.fail("fopo.trainer: objective is \"%s\" but the gradient's is \"%s\"; give it to the "
                   .. "gradient: fopo.gradient.%s{objective = \"%s\"}", o.objective,
-                  o.gradient.objective, o.gradient.kind, o.objective)
+                  raises, common(o.gradient, "kind"), o.objective)
     end
     o.gradient = o.gradient or standard_gradient(o.policy.n_items, o.objective)
     o.reward = o.reward or from_logs and native.reward_ips(o.data)
@@ -152,7 +153,8 @@ local function line(t, n)
     or ("step %6s  %8s  %s %.4f  ess %7.1f  %6.0f steps/s"):format(
       step, text.seconds(h.seconds[n]), what, h.reward[n], h.ess[n], rate)}
   parts[#parts + 1] = validation.as_text(t, h.valid[n], h.valid_expected[n])
-  if t.gradient.fault then parts[#parts + 1] = "FAULT " .. t.gradient.fault end
+  local fault = common(t.gradient, "fault")
+  if fault then parts[#parts + 1] = "FAULT " .. fault end
   return table.concat(parts, "  ")
 end
 
@@ -230,9 +232,10 @@ and its log is ahead of it, the log is cut back to the step, into cut-STEP.jsonl
 hand in the live view is in t.actions; replay changes the same at the same steps, so the same run
 comes out to the bit.]],
   call = function(t, o)
-    if native.ranks() == 0 and t.gradient.fault then
+    local fault = common(t.gradient, "fault")
+    if native.ranks() == 0 and fault then
       io.stderr:write(("*** the fault %q is planted in the gradient: it is wrong on purpose ***\n")
-                      :format(t.gradient.fault))
+                      :format(fault))
     end
     local r <close> = run.new(t, o, columns)
     r:together()
@@ -388,7 +391,7 @@ such as lr come from this trainer, not from the file. A file that does not fit c
 }
 
 trainer.describe = define.method("trainer", "describe", function(t)
-  local kept = t.gradient.kept_bytes
+  local kept = common(t.gradient, "kept_bytes")
   local h, state = t.history, ""
   local n = #h.step
   if n > 0 then state = (", reward %.4f"):format(h.reward[n]) .. validation.state(t) end

@@ -76,6 +76,13 @@ typedef struct {
   void (*done)(bind_object *o);
   const luaL_Reg *methods;
   const bind_field *fields; /* ended by {NULL}; NULL: none */
+  /* As `get` and `set` of a field, for the object's own options (learn/option.h): asked before the
+   * table, whatever the name; 0: there is none of that name. NULL: none. */
+  int (*own)(lua_State *L, bind_object *o);
+  int (*set_own)(lua_State *L, bind_object *o);
+  /* The name of the i-th of all options that objects of this type may have, and NULL behind them,
+   * for help and completion; NULL: none. */
+  const char *(*own_name)(size_t i);
   /* As `get` of a field, for names that are not in the table; NULL: none. */
   int (*other)(lua_State *L, bind_object *o);
 } bind_type;

@@ -41,8 +41,11 @@ int bind_gradient_bind(bind_gradient *g, bind_object *const *k) {
 
 /* ---- making ---- */
 
-/* The fault to inject, for lessons and tests; none if the option is left out. */
-static fopo_fault fault_option(lua_State *L, int index) {
+/* The fault to inject, for lessons and tests; none if the option is left out, or is another of that
+ * name. */
+static fopo_fault fault_option(lua_State *L, int index, const fopo_estimator *e) {
+  const fopo_option *row = bind_row(e->options, "fault");
+  if (row != NULL && row->type != FOPO_OPTION_FAULT) return FOPO_FAULT_NONE;
   if (index == 0 || !bind_has(L, index, "fault")) return FOPO_FAULT_NONE;
   return (fopo_fault)bind_option_choice(L, index, "fault", fopo_fault_names);
 }
@@ -80,21 +83,23 @@ static void with_proposal(lua_State *L, int at, fopo_gradient_options o) {
   bind_check(L, fopo_gradient_new(&g->gradient, &o));
 }
 
-/* native.gradient_NAME{...}: the estimator with its options; one that draws from a proposal, or
- * takes candidates from it, needs `proposal`. */
+/* native.gradient_NAME({...}[, proposal]): the estimator with its options. One that draws from a
+ * proposal, or takes candidates from it, needs one: the argument, or the option `proposal`. */
 static int make(lua_State *L, const fopo_estimator *e) {
   fopo_gradient_options o = {.estimator = e};
   int table = lua_isnoneornil(L, 1) ? 0 : 1;
   for (const fopo_option *row = e->options; row->name != NULL; row++) {
     if (!(row->flags & FOPO_OPTION_OF_CANDIDATES)) bind_read_row(L, table, row, &o);
   }
-  if (table != 0 && bind_has(L, table, "objective")) {
+  int is_own = bind_row(e->options, "objective") != NULL;
+  if (table != 0 && !is_own && bind_has(L, table, "objective")) {
     o.objective = (fopo_objective_kind)choose_objective(L, bind_option(L, table, "objective"));
     lua_pop(L, 1);
   }
-  fopo_fault fault = fault_option(L, table);
+  fopo_fault fault = fault_option(L, table, e);
   if (fopo_options_proposal(&o) != NULL) {
-    with_proposal(L, bind_option(L, 1, "proposal"), o);
+    int given = !lua_isnoneornil(L, 2);
+    with_proposal(L, given ? 2 : bind_option(L, 1, "proposal"), o);
   } else {
     bind_gradient *g = bind_new(L, &bind_gradient_type, 0);
     bind_check(L, fopo_gradient_new(&g->gradient, &o));
@@ -148,8 +153,8 @@ static void refuse_to_set(lua_State *L, const fopo_gradient_options *o, const ch
               lua_tostring(L, -1));
 }
 
-/* Raises unless `name` may be set: an option that may change between steps, or epsilon and k of a
- * mixture. */
+/* Raises unless `name` may be set: an option that may change between steps, or, where the estimator
+ * has no option of that name, epsilon and k of a mixture. */
 static void check_settable(lua_State *L, const fopo_gradient_options *o, const char *name) {
   const fopo_option *row = bind_row(o->estimator->options, name);
   int mixture =
@@ -162,6 +167,7 @@ static void check_settable(lua_State *L, const fopo_gradient_options *o, const c
                 name);
   }
   if (row != NULL && row->flags & FOPO_OPTION_SETTABLE) return;
+  if (row != NULL) refuse_to_set(L, o, name);
   if (strcmp(name, "epsilon") == 0) {
     if (!mixture) {
       bind_refuse(L, "only a gradient with a mixture proposal has epsilon");
@@ -179,6 +185,11 @@ static void check_settable(lua_State *L, const fopo_gradient_options *o, const c
   }
 }
 
+/* Whether the table at 2 has `name` for the proposal: the estimator has no option of that name. */
+static int is_of_proposal(lua_State *L, const fopo_gradient_options *o, const char *name) {
+  return bind_row(o->estimator->options, name) == NULL && bind_has(L, 2, name);
+}
+
 /* g:set{epsilon, samples, k, tail, ...}: from the next batch on. */
 static int set(lua_State *L) {
   fopo_gradient_options o = *fopo_gradient_get(get_gradient(L, 1)->gradient);
@@ -189,13 +200,12 @@ static int set(lua_State *L) {
   for (const fopo_option *row = o.estimator->options; row->name != NULL; row++) {
     if (row->flags & FOPO_OPTION_SETTABLE && bind_has(L, 2, row->name)) {
       bind_read_row(L, 2, row, &o);
+      bind_check_row(L, row, &o);
     }
   }
   fopo_proposal *q = &o.proposal;
-  if (bind_has(L, 2, "epsilon")) {
-    q->epsilon = bind_option_number(L, 2, "epsilon");
-  }
-  if (bind_has(L, 2, "k")) q->k = bind_option_count(L, 2, "k", 0, SIZE_MAX);
+  if (is_of_proposal(L, &o, "epsilon")) q->epsilon = bind_option_number(L, 2, "epsilon");
+  if (is_of_proposal(L, &o, "k")) q->k = bind_option_count(L, 2, "k", 0, SIZE_MAX);
   bind_gradient *g = bind_get_free(L, 1, &bind_gradient_type);
   const fopo_index *ix = fopo_gradient_index(g->gradient);
   if (ix != NULL) {
@@ -316,30 +326,57 @@ void bind_set_statistics(lua_State *L, const fopo_statistics *mean, const double
   lua_setfield(L, -2, seconds_name);
 }
 
-/* 1 if some estimator has an option of that name. */
-static int is_option(const char *name) {
+/* 1 if some estimator has an option of that name, with all of these flags. */
+static int is_option(const char *name, unsigned flags) {
   for (size_t i = 0; fopo_estimators[i] != NULL; i++) {
-    if (bind_row(fopo_estimators[i]->options, name) != NULL) return 1;
+    const fopo_option *row = bind_row(fopo_estimators[i]->options, name);
+    if (row != NULL && (row->flags & flags) == flags) return 1;
   }
   return 0;
 }
 
-/* ---- fields ---- */
+/* ---- options as fields ---- */
 
 static const fopo_gradient *gradient_of(const bind_object *o) {
   return ((const bind_gradient *)o)->gradient;
 }
 
-/* The option named at stack index 2: nil if it is one of other estimators, 0 if of none. */
-static int field_option(lua_State *L, bind_object *o) {
-  const char *name = lua_tostring(L, 2);
+static const char *field_name(lua_State *L) {
+  return lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+}
+
+/* The option of that name, nil if it has no meaning here; 0 if there is none, or if its value is an
+ * object, which a field has. */
+static int own(lua_State *L, bind_object *o) {
   const fopo_gradient_options *g = fopo_gradient_get(gradient_of(o));
-  const fopo_option *row = bind_row(g->estimator->options, name);
-  if (row != NULL && row->type == FOPO_OPTION_HEAD && is_by_mass(g)) {
+  const fopo_option *row = bind_row(g->estimator->options, field_name(L));
+  if (row == NULL) return 0;
+  if (row->type == FOPO_OPTION_HEAD && is_by_mass(g)) {
     return bind_return_string(L, row->choices[0]);
   }
-  if (row != NULL && bind_push_row(L, row, g)) return 1;
-  return is_option(name) ? bind_return_nil(L) : 0;
+  return applies(row, g) ? bind_push_row(L, row, g) : bind_return_nil(L);
+}
+
+/* g.NAME = value, of an option that may be set here or in another estimator, whose sentence is that
+ * of g:set. */
+static int set_own(lua_State *L, bind_object *o) {
+  return is_option(field_name(L), FOPO_OPTION_SETTABLE) && set_one(L, o);
+}
+
+/* An option of other estimators is nil. */
+static int other(lua_State *L, bind_object *o) {
+  (void)o;
+  return is_option(field_name(L), 0) ? bind_return_nil(L) : 0;
+}
+
+/* ---- fields: what is common to all, where the estimator has no option of that name ---- */
+
+/* S, if the option `samples` is that of the draws. */
+static int field_samples(lua_State *L, bind_object *o) {
+  const fopo_gradient_options *g = fopo_gradient_get(gradient_of(o));
+  const fopo_option *row = bind_row(g->estimator->options, "samples");
+  int draws = row != NULL && row->member == offsetof(fopo_gradient_options, samples);
+  return draws ? bind_return_count(L, g->samples) : bind_return_nil(L);
 }
 
 static int field_kind(lua_State *L, bind_object *o) {
@@ -410,6 +447,55 @@ static int field_proposal(lua_State *L, bind_object *o) {
   return 1;
 }
 
+static const bind_field fields[] = {{"kind", field_kind, NULL},
+                                    {"objective", field_objective, NULL},
+                                    {"objective_title", field_objective_title, NULL},
+                                    {"samples", field_samples, NULL},
+                                    {"epsilon", field_epsilon, set_one},
+                                    {"k", field_k, set_one},
+                                    {"refresh", field_refresh, NULL},
+                                    {"kept_bytes", field_kept_bytes, NULL},
+                                    {"norms", field_norms, NULL},
+                                    {"proposal", field_proposal, NULL},
+                                    {"fault", field_fault, NULL},
+                                    {"biased", field_biased, NULL},
+                                    {"reads_all_items", field_reads_all_items, NULL},
+                                    {NULL, NULL, NULL}};
+
+static const bind_field *find_field(const char *name) {
+  for (const bind_field *f = fields; f->name != NULL; f++) {
+    if (strcmp(f->name, name) == 0) return f;
+  }
+  return NULL;
+}
+
+/* Whether an estimator before the e-th has an option of that name, or a field is called so. */
+static int is_named_before(const char *name, size_t e) {
+  for (size_t i = 0; i < e; i++) {
+    if (bind_row(fopo_estimators[i]->options, name) != NULL) return 1;
+  }
+  return find_field(name) != NULL;
+}
+
+/* The options whose value is no object, each once: an index, a proposal and a fault are fields. */
+static const char *own_name(size_t i) {
+  for (size_t e = 0; fopo_estimators[e] != NULL; e++) {
+    for (const fopo_option *row = fopo_estimators[e]->options; row->name != NULL; row++) {
+      int is_value = row->type <= FOPO_OPTION_CHOICE || row->type == FOPO_OPTION_HEAD;
+      if (is_value && !is_named_before(row->name, e) && i-- == 0) return row->name;
+    }
+  }
+  return NULL;
+}
+
+/* native.gradient_common(g, name): what is common to all, whatever options the estimator has. */
+static int common(lua_State *L) {
+  bind_object *o = &get_gradient(L, 1)->object;
+  const char *name = luaL_checkstring(L, 2);
+  const bind_field *f = find_field(name);
+  return f != NULL ? f->get(L, o) : bind_refuse(L, "a gradient has no common %.80s", name);
+}
+
 /* native.gradients(): the estimators, as the declarations of fopo.gradient need them. */
 static int gradients(lua_State *L) {
   lua_newtable(L);
@@ -428,6 +514,7 @@ static int gradients(lua_State *L) {
 
 const luaL_Reg bind_gradient_functions[] = {{"gradients", gradients},
                                             {"objectives", objectives},
+                                            {"gradient_common", common},
 #define X(name) {"gradient_" #name, new_##name},
 #include "learn/estimators/estimators.def"
 #undef X
@@ -436,28 +523,12 @@ const luaL_Reg bind_gradient_functions[] = {{"gradients", gradients},
 static const luaL_Reg methods[] = {
     {"compute", compute}, {"copy", copy}, {"set", set}, {NULL, NULL}};
 
-static const bind_field fields[] = {{"kind", field_kind, NULL},
-                                    {"objective", field_objective, NULL},
-                                    {"objective_title", field_objective_title, NULL},
-                                    {"samples", field_option, set_one},
-                                    {"tail", field_option, set_one},
-                                    {"head", field_option, set_one},
-                                    {"products", field_option, NULL},
-                                    {"baseline", field_option, NULL},
-                                    {"epsilon", field_epsilon, set_one},
-                                    {"k", field_k, set_one},
-                                    {"refresh", field_refresh, NULL},
-                                    {"kept_bytes", field_kept_bytes, NULL},
-                                    {"norms", field_norms, NULL},
-                                    {"proposal", field_proposal, NULL},
-                                    {"fault", field_fault, NULL},
-                                    {"biased", field_biased, NULL},
-                                    {"reads_all_items", field_reads_all_items, NULL},
-                                    {NULL, NULL, NULL}};
-
 const bind_type bind_gradient_type = {.name = "fopo.gradient",
                                       .size = sizeof(bind_gradient),
                                       .done = done,
                                       .methods = methods,
                                       .fields = fields,
-                                      .other = field_option};
+                                      .own = own,
+                                      .set_own = set_own,
+                                      .own_name = own_name,
+                                      .other = other};

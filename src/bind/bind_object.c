@@ -266,6 +266,10 @@ static void consider(nearest *n, const char *name, size_t length) {
   }
 }
 
+static const char *own_name(const bind_type *type, size_t i) {
+  return type->own_name != NULL ? type->own_name(i) : NULL;
+}
+
 /* Raises the sentence for a field that does not exist; the table of methods is at `methods`. */
 static int no_field(lua_State *L, const bind_type *type, int methods, const char *field) {
   const char *remedy = push_remedy(L, "read", type, 2, NULL);
@@ -275,6 +279,9 @@ static int no_field(lua_State *L, const bind_type *type, int methods, const char
   nearest n = {.word = field, .least = WORD};
   for (const bind_field *f = type->fields; f && f->name; f++) {
     consider(&n, f->name, strlen(f->name));
+  }
+  for (size_t i = 0; own_name(type, i) != NULL; i++) {
+    consider(&n, own_name(type, i), strlen(own_name(type, i)));
   }
   for (lua_pushnil(L); lua_next(L, methods); lua_pop(L, 1)) {
     if (lua_type(L, -2) == LUA_TSTRING) {
@@ -292,6 +299,10 @@ static int no_field(lua_State *L, const bind_type *type, int methods, const char
     lua_pushfstring(L, "%s%s", f == type->fields ? "" : " ", f->name);
     lua_concat(L, 2);
   }
+  for (size_t i = 0; own_name(type, i) != NULL; i++) {
+    lua_pushfstring(L, " %s", own_name(type, i));
+    lua_concat(L, 2);
+  }
   const char *all = lua_tostring(L, -1);
   return bind_refuse(L, "%s has no field '%.80s'; its fields are: %s", short_name(type), field,
                      *all != '\0' ? all : "none");
@@ -304,7 +315,7 @@ static const bind_field *find_field(const bind_type *type, const char *name) {
   return NULL;
 }
 
-/* __index: methods first, then fields. Upvalue 2: the methods. */
+/* __index: methods first, then the object's own options, then fields. Upvalue 2: the methods. */
 static int get_field(lua_State *L) {
   const bind_type *type = upvalue_type(L);
   lua_pushvalue(L, 2);
@@ -317,6 +328,7 @@ static int get_field(lua_State *L) {
   bind_object *o = bind_get(L, 1, type);
   const char *field = lua_tostring(L, 2);
   const bind_field *f = find_field(type, field);
+  if (type->own && type->own(L, o)) return 1;
   if (f && f->get(L, o)) return 1;
   if (!f && type->other && type->other(L, o)) return 1;
   return no_field(L, type, lua_upvalueindex(2), field);
@@ -327,13 +339,15 @@ static int set_field(lua_State *L) {
   bind_object *o = bind_get_free(L, 1, type);
   const char *field = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "[]";
   const bind_field *f = find_field(type, field);
+  if (type->set_own && type->set_own(L, o)) return 0;
   if (f && f->set && f->set(L, o)) return 0;
   if (f && f->set) {
     return bind_refuse(L, "this %s has no field '%.80s' that can be set", short_name(type), field);
   }
   lua_pushvalue(L, 2);
   int is_method = lua_rawget(L, lua_upvalueindex(2)) != LUA_TNIL;
-  if (!f && !is_method && !(type->other && type->other(L, o))) {
+  int is_own = type->own && type->own(L, o);
+  if (!f && !is_method && !is_own && !(type->other && type->other(L, o))) {
     return no_field(L, type, lua_upvalueindex(2), field);
   }
   const char *remedy = push_remedy(L, "set", type, 2, NULL);
@@ -382,5 +396,6 @@ void bind_type_fields(lua_State *L, const bind_type *type) {
   for (const bind_field *f = type->fields; f && f->name; f++) {
     bind_set_boolean(L, f->name, 1);
   }
+  for (size_t i = 0; own_name(type, i) != NULL; i++) bind_set_boolean(L, own_name(type, i), 1);
   lua_setfield(L, -2, short_name(type));
 }

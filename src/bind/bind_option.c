@@ -63,6 +63,19 @@ void bind_read_row(lua_State *L, int index, const fopo_option *row, void *option
   if (given) lua_pop(L, 1);
 }
 
+void bind_check_row(lua_State *L, const fopo_option *row, const void *options) {
+  if (row->type != FOPO_OPTION_NUMBER) return;
+  double x = *(const double *)(const void *)((const char *)options + row->member);
+  int above = (row->flags & FOPO_OPTION_ABOVE) != 0, limited = row->most > 0.0;
+  int enough = above ? x > row->least : x >= row->least;
+  if (enough && (!limited || x <= row->most)) return;
+  const char *more = above ? "more than " : "";
+  if (limited) {
+    bind_refuse(L, "%s is %g; use %s%g to %g", row->name, x, more, row->least, row->most);
+  }
+  bind_refuse(L, "%s is %g; use %s%g%s", row->name, x, more, row->least, above ? "" : " or more");
+}
+
 int bind_push_row(lua_State *L, const fopo_option *row, const void *options) {
   const char *member = (const char *)options + row->member;
   switch (row->type) {
@@ -106,17 +119,19 @@ static void set_choices(lua_State *L, const char *const *choices) {
 }
 
 /* {name =, type =, default =, text =, min =, above =, max =, one_of =, required =, symbol =,
- * candidates =} */
+ * candidates =, settable =, head =, saved =, fault =} */
 static void push_row(lua_State *L, const fopo_option *row) {
   static const char *const types[] = {"integer",      "number",   "string", "table",
                                       "string|array", "proposal", "index",  "integer|string",
                                       "integer",      "string"};
-  lua_createtable(L, 0, 10);
+  lua_createtable(L, 0, 12);
   bind_set_string(L, "name", row->name);
   bind_set_string(L, "type", types[row->type]);
   bind_set_string(L, "text", row->text);
   if (row->symbol != NULL) bind_set_string(L, "symbol", row->symbol);
   if (row->flags & FOPO_OPTION_OF_CANDIDATES) bind_set_boolean(L, "candidates", 1);
+  if (row->flags & FOPO_OPTION_SETTABLE) bind_set_boolean(L, "settable", 1);
+  if (row->type == FOPO_OPTION_HEAD) bind_set_boolean(L, "head", 1);
   if (row->flags & FOPO_OPTION_SAVED) bind_set_boolean(L, "saved", 1);
   if (row->type == FOPO_OPTION_FAULT) bind_set_boolean(L, "fault", 1);
   if (row->choices != NULL) set_choices(L, row->choices);

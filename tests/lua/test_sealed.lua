@@ -3,6 +3,7 @@
 local lu = require "luaunit"
 local fopo = require "fopo"
 local json = require "fopo.base.json"
+local knobs = require "fopo.run.knobs"
 local log = require "fopo.run.log"
 
 local d = fopo.data.synthetic{users = 300, items = 400, clusters = 8, seed = 1}
@@ -31,6 +32,21 @@ local function refused(object, field, value)
 end
 
 TestTrainer = {}
+
+-- An option of an estimator that is called like a field of a trainer or a job is no field there.
+function TestTrainer:test_no_knob_hides_a_field()
+  local t = new()
+  local j = t:start{steps = 1}
+  j:wait()
+  for _, object in ipairs{t, j} do
+    local meta = debug.getmetatable(object)
+    for _, names in ipairs{meta, meta.fields, require("fopo.base.sealed").behind(object)} do
+      for name in next, names do
+        lu.assertTrue(knobs.is(name) or knobs.taken[name] or not name:find("^%a"), name)
+      end
+    end
+  end
+end
 
 function TestTrainer:test_what_is_fixed()
   local t = new()

@@ -3,6 +3,7 @@
 -- src/bind/bind_object.c ask for the end of their sentences here.
 local define = require "fopo.base.define"
 local native = require "fopo.native"
+local rows = require "fopo.base.rows"
 
 local remedy = {}
 
@@ -131,6 +132,8 @@ local missing = {
   gradient = {step = "g:compute(pi, x, rows, reward) is the gradient, and o:step(pi, G) a step"},
 }
 
+local settable = table.concat(rows.of_gradients(), ", "):gsub(", (%w+)$", " and %1")
+
 -- What to do instead of setting a field of an object of C.
 local fixed = {
   array = "a:set(i, j, value) changes an element; fopo.array makes arrays of other shapes",
@@ -141,7 +144,7 @@ local fixed = {
   policy = "fopo.policy.linear{items = pi:items(), ...} makes another one; pi:set_theta(array) "
            .. "changes what is learnt",
   proposal = "make another one; a gradient has a copy, which g:set{epsilon = 0.5, k = 100} changes",
-  gradient = "only epsilon, k, samples, tail and head can be; make another estimator for the rest",
+  gradient = ("only %s can be; make another estimator for the rest"):format(settable),
   reward = "only translate of a log's reward can be; make another reward for the rest",
   schedule = "make another one, and o.schedule = fopo.schedule.cosine{...} uses it",
   optim = "it follows from the updates, or from how the optimiser was made; lr, items_lr, "

@@ -1,4 +1,5 @@
 -- Declarations from the tables of C: options that are rows become those of define.fn.
+local native = require "fopo.native"
 local rows = {}
 
 -- {name =, type =, default =, text =, min =, ...} of each option as {name, type, default, text,
@@ -16,6 +17,32 @@ function rows.specs(options)
     specs[i] = spec
   end
   return specs
+end
+
+-- The names of the options of all rows that may be changed between two steps: those that are
+-- numbers, then those that may be a word instead.
+function rows.settable(list)
+  local names, found = {}, {}
+  for _, words in ipairs{false, true} do
+    for _, row in ipairs(list) do
+      for _, option in ipairs(row.options) do
+        local wanted = option.settable and (option.one_of ~= nil) == words
+        if wanted and not found[option.name] then
+          names[#names + 1], found[option.name] = option.name, true
+        end
+      end
+    end
+  end
+  return names
+end
+
+-- What g:set takes: epsilon and k of a proposal, and the options of the estimators.
+function rows.of_gradients()
+  local names = {"epsilon", "k"}
+  for _, name in ipairs(rows.settable(native.gradients())) do
+    if name ~= "epsilon" and name ~= "k" then names[#names + 1] = name end
+  end
+  return names
 end
 
 -- The names of rows, and "NAME: text; ..": for an option that takes one of them.

@@ -48,7 +48,7 @@ end
 
 -- The same of the items as a step of gradient g reads them.
 local function truth_for(c, g)
-  if g.reads_all_items then return c end
+  if native.gradient_common(g, "reads_all_items") then return c end
   if not rounds_head(c, g) then return c.read end
   local items = native.check_rows(c.pi)
   local rounded = native.check_rows(native.policy_over(c.pi, items, "bfloat16"))

@@ -1,12 +1,13 @@
 -- The draws of the estimators against the laws they should have: frequencies by chi-square, and the
 -- log-densities that proposals return.
+local native = require "fopo.native"
 local array = require "fopo.array"
 local laws = require "fopo.check.laws"
 local proposal = require "fopo.proposal"
 local reward = require "fopo.reward"
 local text = require "fopo.base.text"
 local tools = require "fopo.check.tools"
-local n_strips = laws.n_strips
+local n_strips, common = laws.n_strips, native.gradient_common
 
 local draws = {}
 
@@ -70,11 +71,12 @@ local function normal_of(chi2, degrees)
 end
 
 local function check_draws(c, g)
-  local name, contexts, samples = "draws of " .. tools.label(g), laws.contexts_of(c), g.samples
+  local name, contexts = "draws of " .. tools.label(g), laws.contexts_of(c)
+  local samples = common(g, "samples")
   if not laws.of(c, g, 1) then
     return c.skip(name, "the law of its draws is not known")
   end
-  if g.reads_all_items then g:set{samples = 20000} end
+  if common(g, "reads_all_items") then g:set{samples = 20000} end
   local counts, n = frequencies(c, g, contexts, 20000)
   if samples then g:set{samples = samples} end
   local x = {sum = 0, bins = 0}
@@ -87,7 +89,7 @@ end
 
 function draws.frequencies(c)
   for _, g in ipairs(c.gradients) do
-    if g.kind ~= "exact" then check_draws(c, g) end
+    if common(g, "kind") ~= "exact" then check_draws(c, g) end
   end
 end
 
@@ -151,7 +153,7 @@ end
 function draws.densities(c)
   local done = {}
   for _, g in ipairs(c.gradients) do
-    local q = g.epsilon and g.proposal
+    local q = common(g, "epsilon") and common(g, "proposal")
     if q and laws[q.kind] and not done[q:describe()] then
       done[q:describe()] = true
       check_proposal(c, q)

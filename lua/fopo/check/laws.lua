@@ -108,9 +108,10 @@ end
 
 -- The law of the draws of estimator g in context b; nil if it is not written down here.
 function laws.of(c, g, b)
-  if g.kind == "reinforce" then return laws.policy(c, b) end
-  if g.kind == "head_tail" then return laws.head_tail(c, g, b) end
-  if g.kind == "snis" and (g.proposal.kind == "uniform" or g.proposal.kind == "mixture") then
+  local kind = native.gradient_common(g, "kind")
+  if kind == "reinforce" then return laws.policy(c, b) end
+  if kind == "head_tail" then return laws.head_tail(c, g, b) end
+  if kind == "snis" and (g.proposal.kind == "uniform" or g.proposal.kind == "mixture") then
     return laws[g.proposal.kind](c, g.proposal, g.samples, b)
   end
 end

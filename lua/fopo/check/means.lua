@@ -2,14 +2,14 @@
 local native = require "fopo.native"
 local laws = require "fopo.check.laws"
 local tools = require "fopo.check.tools"
-local label, put, series = tools.label, tools.put, tools.series
+local common, label, put, series = native.gradient_common, tools.label, tools.put, tools.series
 
 -- The option that sets the sample size, two sizes, the price (the draws whose weights vary as much
 -- as one draw of the policy), and the weight of the bias at a size: 1 / S, or 1 / S - 1 / most for
 -- draws without replacement from `most` items. S is doubled until it is worth 25 draws of the
 -- policy; nil instead of the option if that needs more than 2^15 draws or a quarter of the tail.
 local function sizes(c, g)
-  if g.samples then
+  if common(g, "samples") then
     local price = laws.price(c, g)
     local S, need = c.samples, 25 * (price or 0)
     while S < need do S = 2 * S end
@@ -69,7 +69,7 @@ local function varied(c, n)
 end
 
 local function unbiased(c, g)
-  local s, n = series(), g.reads_all_items and affordable(c) or c.repetitions
+  local s, n = series(), common(g, "reads_all_items") and affordable(c) or c.repetitions
   if not varied(c, n * g.samples) then
     return c.skip("mean of " .. label(g), "the policy hardly ever draws but its best item")
   end
@@ -84,7 +84,7 @@ local function biased(c, g)
   local name, option, price, few, many, weight = "mean of " .. label(g), sizes(c, g)
   if not option then
     return c.skip(name, ("%.0f draws of %s are worth one of the policy: too many draws are needed")
-                  :format(price, g.samples and "q" or "the tail"))
+                  :format(price, common(g, "samples") and "q" or "the tail"))
   end
   local w1, w2, s, bias = weight(few), weight(many), series(), series()
   if w1 <= w2 then return c.skip(name, "its tail is too small for two sizes") end
@@ -107,7 +107,7 @@ end
 
 return function(c)
   for _, g in ipairs(c.gradients) do
-    local mean = g.biased and biased or g.samples and unbiased
+    local mean = common(g, "biased") and biased or common(g, "samples") and unbiased
     if mean and c.certain then
       c.skip("mean of " .. label(g), c.certain)
     elseif mean then

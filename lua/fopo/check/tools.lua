@@ -1,17 +1,20 @@
 -- What the checks share: labels, lists, running means, the bound in standard errors.
-local tools = {}
+local native = require "fopo.native"
+
+local common, tools = native.gradient_common, {}
 
 tools.errors_bound = 5 -- standard errors: exceeded by chance once in a million
 
 -- A short name of an estimator for the table.
 function tools.label(g)
-  local fault = g.fault and (" (FAULT %s)"):format(g.fault) or ""
-  if g.kind == "reinforce" then return "reinforce, baseline " .. g.baseline end
-  if g.kind == "head_tail" then
+  local kind, fault = common(g, "kind"), common(g, "fault")
+  fault = fault and (" (FAULT %s)"):format(fault) or ""
+  if kind == "reinforce" then return "reinforce, baseline " .. g.baseline end
+  if kind == "head_tail" then
     local products = g.head and g.products ~= "auto" and ", " .. g.products or ""
     return ("head and tail, %s %d%s"):format(g.head and "H" or "K", g.head or g.k, products)
   end
-  if g.kind ~= "snis" then return g.kind .. fault end
+  if kind ~= "snis" then return kind .. fault end
   local q = g.proposal
   if q.kind == "uniform" then return "snis, uniform" .. fault end
   return ("snis, %s, K %d, eps %g%s"):format(q.draws or q.kind, q.k, q.epsilon, fault)

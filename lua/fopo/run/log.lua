@@ -50,7 +50,21 @@ local function machine_facts()
   return m
 end
 
+local common = native.gradient_common
+
 local function about(object) return object and object.describe and object:describe() or nil end
+
+-- The options of the estimator that are numbers or words, by name.
+local function options_of(g)
+  local values = {}
+  for _, row in ipairs(native.gradients()) do
+    for _, option in ipairs(row.name == common(g, "kind") and row.options or {}) do
+      local value = g[option.name]
+      if type(value) == "number" or type(value) == "string" then values[option.name] = value end
+    end
+  end
+  return values
+end
 
 -- What is needed to make the run again.
 local function facts(t, options)
@@ -65,8 +79,9 @@ local function facts(t, options)
     policy = about(t.policy), data = about(t.data), reward = about(t.reward),
     valid = about(t.valid), valid_contexts = validation.contexts(t), exclude = t.exclude,
     index = about(t.index),
-    gradient = {kind = g.kind, samples = g.samples, epsilon = g.epsilon, k = g.k, tail = g.tail,
-                head = g.head, baseline = g.baseline, about = about(g)},
+    gradient = {kind = common(g, "kind"), samples = common(g, "samples"),
+                epsilon = common(g, "epsilon"), k = common(g, "k"), options = options_of(g),
+                tail = g.tail, head = g.head, baseline = g.baseline, about = about(g)},
     optim = {kind = o.kind, lr = o.lr, weight_decay = o.weight_decay, about = about(o)},
     device = {name = t.device, note = t.native.device_note},
     versions = {fopo = native.version, lua = _VERSION,
@@ -77,7 +92,7 @@ end
 
 -- runs/TIME-NAME, with a number behind it where that is taken.
 local function fresh_folder(t)
-  local base = ("runs/%s-%s"):format(os.date("%Y%m%d-%H%M%S"), t.gradient.kind)
+  local base = ("runs/%s-%s"):format(os.date("%Y%m%d-%H%M%S"), common(t.gradient, "kind"))
   local folder, n = base, 2
   while exists(folder .. "/config.json") do folder, n = ("%s-%d"):format(base, n), n + 1 end
   return folder

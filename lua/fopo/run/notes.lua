@@ -1,5 +1,6 @@
 -- What a run should say at its end, in sentences: which parameters the policy was left with, and
 -- what was seen on the way that a user should know of.
+local native = require "fopo.native"
 local norms = require "fopo.run.norms"
 local text = require "fopo.base.text"
 
@@ -11,7 +12,9 @@ local NEARLY_ALL = 0.9 -- share of the contexts that are recommended one item
 
 -- t: the trainer; o: the checked options of the run.
 function notes.new(t, o)
-  return setmetatable({t = t, first = t.step, samples = t.gradient.samples, by = o.best_by,
+  local common = native.gradient_common
+  return setmetatable({t = t, first = t.step, samples = common(t.gradient, "samples"),
+                       title = common(t.gradient, "objective_title"), by = o.best_by,
                        keep_best = o.keep_best, ess = 0, records = 0}, notes)
 end
 
@@ -37,11 +40,8 @@ end
 
 -- ---- the sentences; each is nil where there is nothing to say ----
 
--- What the run raises, as its values are called.
-local function title(self) return self.t.gradient.objective_title or "expected reward" end
-
 function notes:measure()
-  return self.by == "expected" and title(self) or "reward"
+  return self.by == "expected" and self.title or "reward"
 end
 
 function notes:value(worth) return self.by == "expected" and worth.expected or worth.reward end
@@ -50,7 +50,7 @@ function notes:value(worth) return self.by == "expected" and worth.expected or w
 local function both(self, worth)
   local greedy = ("reward %.4f"):format(worth.reward)
   if not text.finite(worth.expected) then return greedy end
-  local expected = ("%s %.4f"):format(title(self), worth.expected)
+  local expected = ("%s %.4f"):format(self.title, worth.expected)
   if self.by == "expected" then greedy, expected = expected, greedy end
   return greedy .. ", " .. expected
 end
@@ -117,7 +117,7 @@ local function apart(self)
   return ("the %s rose from %.4f to %.4f while the reward of the best item fell from "
           .. "%.4f to %.4f: the probabilities gather on good items, but not the best on top; serve "
           .. "by drawing, keep the best by the other measure (best_by), or lower the temperature"
-         ):format(title(self), a.expected, b.expected, a.reward, b.reward)
+         ):format(self.title, a.expected, b.expected, a.reward, b.reward)
 end
 
 -- The sentences about a run that ended at `step`; best: what keep_best ended it with, or nil.

@@ -43,7 +43,7 @@ end
 -- Sets a knob and keeps a note of it. Raises if the value cannot be.
 function run:set(what, value)
   local before = knobs.set(self.t, what, value)
-  self:tell("set", "%s %.17g", what, value)
+  self:tell("set", type(value) == "string" and "%s %s" or "%s %.17g", what, value)
   self:note{what = what, value = self:get(what), before = before}
 end
 
@@ -91,7 +91,7 @@ end
 -- epsilon changes by itself.
 local function keep_changes(t)
   local mine = sealed.behind(t)
-  local q = t.gradient.proposal
+  local q = native.gradient_common(t.gradient, "proposal")
   knobs.changed(t, mine.knobs, function(what, now, before)
     if what == "epsilon" and q and q.kind == "adaptive" then return end
     run.between(t, {what = what, value = now, before = before})
@@ -195,7 +195,7 @@ local orders = {}
 function orders.record(r, how) r:record(how == "cut") end
 function orders.set(r, rest)
   local what, value = rest:match("^(%S+) (.*)$")
-  r:set(what, tonumber(value))
+  r:set(what, tonumber(value) or value)
 end
 function orders.save(r, path) r.t:save(path) end
 function orders.lua(r, line)

@@ -1,5 +1,6 @@
 -- What a run is validated on, and how its results are shown and kept in a checkpoint.
 local cache = require "fopo.base.cache"
+local native = require "fopo.native"
 local define = require "fopo.base.define"
 local ope = require "fopo.ope"
 local origin = require "fopo.base.origin"
@@ -90,7 +91,7 @@ end
 
 -- "likelihood": what the value of t's objective is called in a line; nil: it is the reward.
 function validation.objective(t)
-  local name = t.gradient.objective
+  local name = native.gradient_common(t.gradient, "objective")
   return name ~= "reward" and name:gsub("_", " ") or nil
 end
 

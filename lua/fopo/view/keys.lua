@@ -32,7 +32,7 @@ local function turn(what, f)
   return function(c)
     local source = c.source
     local old = source.get and source:get(what)
-    if not old then return c:message("this run has no %s to change", what) end
+    if type(old) ~= "number" then return c:message("this run has no %s to change", what) end
     local ok, why = pcall(source.set, source, what, f(old))
     if ok then c:message("%s: %.6g, was %.6g", what, source:get(what), old)
     else c:message("%s", reason(why)) end

@@ -8,7 +8,7 @@ local text = require "fopo.base.text"
 
 local sources = {}
 
-local finite = text.finite
+local finite, common = text.finite, native.gradient_common
 
 -- A run of t:run, which the view advances.
 local live = {live = true}
@@ -66,7 +66,7 @@ function live:numbers(rate)
   if r.o.seconds then eta = r.o.seconds - (t.seconds - r.begun)
   elseif steps and rate then eta = (steps - t.step) / rate end
   return {step = t.step, steps = steps, seconds = t.seconds, eta = eta, lr = t.optim.rate,
-          epsilon = g.epsilon, k = g.k, samples = g.samples,
+          epsilon = common(g, "epsilon"), k = common(g, "k"), samples = common(g, "samples"),
           title = (g:describe():gsub("^gradient ", ""))
                   .. norms.state(t.native.head, t.native.held)}
 end
@@ -108,9 +108,10 @@ end
 function background:numbers(rate)
   local g, last = self.t.gradient, self.j.last
   return {step = self.j.step, steps = last, seconds = self.j.seconds, lr = rate_of(self.j),
-          eta = last and rate and (last - self.j.step) / rate or nil, epsilon = g.epsilon,
-          k = g.k, samples = g.samples, title = "job, " .. g:describe():gsub("^gradient ", "")
-                                                .. norms.of_history(self.t.history)}
+          eta = last and rate and (last - self.j.step) / rate or nil,
+          epsilon = common(g, "epsilon"), k = common(g, "k"), samples = common(g, "samples"),
+          title = "job, " .. g:describe():gsub("^gradient ", "")
+                  .. norms.of_history(self.t.history)}
 end
 
 -- A finished run: a trainer, or the folder of a log.
@@ -136,7 +137,7 @@ function sources.of_past(what)
     define.fail("fopo.view shows trainers and folders of logs, not %s", define.a(what))
   end
   return setmetatable({t = what, history = what.history, batch = what.batch, device = what.device,
-                       samples = what.gradient.samples, k = what.gradient.k,
+                       samples = common(what.gradient, "samples"), k = common(what.gradient, "k"),
                        title = what.gradient:describe():gsub("^gradient ", "")
                                .. norms.of_history(what.history)}, past)
 end
