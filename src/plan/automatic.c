@@ -33,30 +33,12 @@ void fopo_automatic_unbind(fopo_automatic *a, fopo_device *d) {
   void *const blocks[] = {a->rows, a->X, a->hidden, a->Q};
   fopo_release_all(d, blocks, sizeof blocks / sizeof *blocks);
   fopo_index_free(a->index);
-  fopo_free(a->order);
-  fopo_free(a->norms);
   fopo_free(a->host_Q);
   fopo_mass_probe_free(a->memory);
   *a = (fopo_automatic){0};
 }
 
 /* ---- what a probe reads ---- */
-
-/* The copy of the order, which is made anew when the index has changed. */
-static int copy_order(fopo_automatic *a, const fopo_binding *data, const fopo_index *ix) {
-  if (a->version == fopo_index_about(ix).version) return FOPO_OK;
-  a->version = 0;
-  a->order = fopo_renew_on_host(a->order, data->items.rows, sizeof *a->order);
-  a->norms = fopo_renew_on_host(a->norms, data->items.rows, sizeof *a->norms);
-  if (a->order == NULL || a->norms == NULL) return FOPO_ERR_MEMORY;
-  return fopo_index_order(a->order, a->norms, &a->version, ix);
-}
-
-int fopo_automatic_order(const uint32_t **order, fopo_automatic *a, const fopo_binding *data) {
-  int status = copy_order(a, data, a->index);
-  *order = a->order;
-  return status;
-}
 
 static int reserve(fopo_automatic *a, const fopo_binding *data, size_t k) {
   int status = fopo_mass_probe_reserve(&a->memory, data->L, k);
@@ -90,9 +72,10 @@ static int find_queries(fopo_automatic *a, const fopo_binding *data, const float
 
 /* True if all scores are finite. If theta has overflowed they are not, which the batch itself will
  * say. */
-static int can_score(const fopo_automatic *a, const fopo_binding *data, size_t n) {
+static int can_score(const fopo_automatic *a, const fopo_norm_order *o, const fopo_binding *data,
+                     size_t n) {
   const fopo_shard *s = data->parts->shard;
-  double most = (double)(s != NULL ? s->top_norm : a->norms[0]);
+  double most = (double)(s != NULL ? s->top_norm : o->norms[0]);
   for (size_t b = 0; b < n; b++) {
     double norm = fopo_norm(a->host_Q + b * data->L, data->L);
     if (!(norm * fmax(1.0, most) < (double)FLT_MAX / 4.0)) return 0;
@@ -110,16 +93,16 @@ fopo_mass_kind fopo_automatic_due(const fopo_proposal *q, const fopo_mass *state
   return fopo_mass_due(state, measured(n), P);
 }
 
-static int probe(fopo_automatic *a, fopo_mass *state, const fopo_binding *data,
+static int probe(fopo_automatic *a, fopo_mass *state, fopo_norm_order *o, const fopo_binding *data,
                  const fopo_proposal *q, fopo_mass_kind kind, const float *theta,
                  const uint32_t *rows, size_t n) {
   fopo_mass_found found;
-  int status = copy_order(a, data, ordered(a, q));
+  int status = fopo_norm_order_take(o, ordered(a, q), data->items.rows);
   if (status == FOPO_OK) status = reserve(a, data, q->k);
   if (status == FOPO_OK) status = find_queries(a, data, theta, rows, n);
-  if (status != FOPO_OK || !can_score(a, data, n)) return status;
+  if (status != FOPO_OK || !can_score(a, o, data, n)) return status;
   fopo_sparse_scores sparse = fopo_binding_sparse_host(data, rows, 0);
-  fopo_mass_order order = {data->items, a->order, a->norms, data->parts->shard, &sparse};
+  fopo_mass_order order = {data->items, o->ids, o->norms, data->parts->shard, &sparse};
   fopo_matrix Q = {a->host_Q, n, data->L, data->L};
   status = fopo_mass_measure(&found, a->memory, &order, Q, q->k, FOPO_MASS_KEEP, state->head,
                              fopo_mass_horizon(state, kind, n, data->P));
@@ -127,13 +110,13 @@ static int probe(fopo_automatic *a, fopo_mass *state, const fopo_binding *data,
   return status;
 }
 
-int fopo_automatic_measure(fopo_automatic *a, fopo_mass *state, const fopo_binding *data,
-                           const fopo_proposal *q, const float *theta, const uint32_t *rows,
-                           size_t n) {
+int fopo_automatic_measure(fopo_automatic *a, fopo_mass *state, fopo_norm_order *o,
+                           const fopo_binding *data, const fopo_proposal *q, const float *theta,
+                           const uint32_t *rows, size_t n) {
   fopo_mass_kind kind = fopo_automatic_due(q, state, n, data->P);
   int status = make_index(a, data, q);
   if (status != FOPO_OK || kind == FOPO_MASS_NONE) return status;
-  return probe(a, state, data, q, kind, theta, rows, measured(n));
+  return probe(a, state, o, data, q, kind, theta, rows, measured(n));
 }
 
 size_t fopo_automatic_shared(const fopo_proposal *q, const fopo_mass *m, size_t P, size_t tail) {

@@ -7,16 +7,12 @@
 
 #include "plan/binding.h"
 #include "plan/mass.h"
+#include "plan/norm_order.h"
 #include "plan/proposal.h"
 
 /* To be read; changed by the functions below alone. {0} is empty. */
 typedef struct {
   fopo_index *index; /* over the bound items; NULL: not made yet; owned */
-
-  /* A copy of the order of the index in use; owned. */
-  uint64_t version; /* of the index; 0: there is none */
-  uint32_t *order;  /* [P] */
-  float *norms;     /* [P] */
 
   /* Contexts of a probe: on the device, and their queries on the host; owned. */
   uint32_t *rows;    /* [FOPO_MASS_CONTEXTS] */
@@ -35,17 +31,14 @@ fopo_mass_kind fopo_automatic_due(const fopo_proposal *q, const fopo_mass *state
 /* Makes the automatic index, if q has none and it is not there yet, and the probe that is due
  * before a batch whose first contexts rows [n] get candidates; *state becomes what it has found. So
  * a batch that fails, or is abandoned, changes nothing that is remembered and can be repeated.
- * theta: device; NULL: the policy's. */
-int fopo_automatic_measure(fopo_automatic *a, fopo_mass *state, const fopo_binding *data,
-                           const fopo_proposal *q, const float *theta, const uint32_t *rows,
-                           size_t n);
+ * theta: device; NULL: the policy's. *o becomes the order that was probed. */
+int fopo_automatic_measure(fopo_automatic *a, fopo_mass *state, fopo_norm_order *o,
+                           const fopo_binding *data, const fopo_proposal *q, const float *theta,
+                           const uint32_t *rows, size_t n);
 
 /* The index in which batches of that state are searched. */
 fopo_index *fopo_automatic_index(const fopo_automatic *a, const fopo_mass *state, size_t P,
                                  const fopo_proposal *q);
-
-/* The items of the bound data by descending norm, for a shared head. */
-int fopo_automatic_order(const uint32_t **order, fopo_automatic *a, const fopo_binding *data);
 
 /* The items that the contexts of a batch share as their head; 0: none. tail: the draws beside it;
  * 0: the estimator cannot share one. */

@@ -14,20 +14,6 @@ void fopo_head_unbind(fopo_head *head, fopo_device *d) {
 
 void fopo_head_forget(fopo_head *head) { head->items = (fopo_shared_head){0}; }
 
-/* order [P]: the items by falling norm, as an index of norms has them, of which no row is packed.
- */
-static int find_order(uint32_t *order, const fopo_binding *data) {
-  fopo_index *ix;
-  uint64_t version;
-  float *norms = fopo_alloc(data->P, sizeof *norms);
-  if (norms == NULL) return FOPO_ERR_MEMORY;
-  int status = fopo_index_norm(&ix, data->items, 1);
-  if (status == FOPO_OK) status = fopo_index_order(order, norms, &version, ix);
-  fopo_index_free(ix);
-  fopo_free(norms);
-  return status;
-}
-
 /* order and place [P] to the device. */
 static int put_order(fopo_head *head, const fopo_binding *data, const uint32_t *order) {
   fopo_device *d = data->device;
@@ -42,19 +28,6 @@ static int put_order(fopo_head *head, const fopo_binding *data, const uint32_t *
   if (status == FOPO_OK) status = d->ops->put(d, head->place, place, P * sizeof *place);
   fopo_free(place);
   if (status == FOPO_OK) head->items.order = head->order, head->items.place = head->place;
-  return status;
-}
-
-static int make_order(fopo_head *head, const fopo_binding *data, const uint32_t *given) {
-  if (given != NULL) return put_order(head, data, given);
-  size_t n = data->items.rows;
-  uint32_t *order = fopo_alloc(n, sizeof *order);
-  if (order == NULL) return FOPO_ERR_MEMORY;
-  int status = data->parts->part == NULL ? find_order(order, data) : FOPO_OK;
-  for (size_t i = 0; i < n && data->parts->part != NULL; i++)
-    order[i] = (uint32_t)i; /* as it is dealt */
-  if (status == FOPO_OK) status = put_order(head, data, order);
-  fopo_free(order);
   return status;
 }
 
@@ -77,7 +50,7 @@ static int pack(fopo_head *head, const fopo_binding *data, size_t H) {
 
 int fopo_head_set(fopo_head *head, const fopo_binding *data, const uint32_t *order, size_t H,
                   fopo_products products) {
-  int status = head->items.order == NULL ? make_order(head, data, order) : FOPO_OK;
+  int status = head->items.order == NULL ? put_order(head, data, order) : FOPO_OK;
   if (status != FOPO_OK) return status;
   if (head->items.H > 0 && head->all == H && head->products == products) return FOPO_OK;
   head->items.H = 0;

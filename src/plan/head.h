@@ -19,11 +19,11 @@ typedef struct {
 
 /* Makes the head the H items of largest norm of the bound data, 1 <= H < P, packed for `products`.
  * Costs nothing if it is that already. order [P] on the host: all items by falling norm
- * (mips/order.h); NULL: it is found here, the first time. */
+ * (plan/norm_order.h); not read if the head has one. */
 int fopo_head_set(fopo_head *head, const fopo_binding *data, const uint32_t *order, size_t H,
                   fopo_products products);
 
-/* Forgets the order, after items were moved: the next fopo_head_set finds it anew. */
+/* Forgets the order, after items were moved: the next fopo_head_set takes another. */
 void fopo_head_forget(fopo_head *head);
 
 /* Gives back what lies on the device. */

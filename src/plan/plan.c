@@ -37,36 +37,28 @@ static int copy_items(fopo_planner *p) {
   return d->ops->gather_rows(d, packed, data->device_items, o->ids);
 }
 
-/* ids, norms [P] to the device, and the copy of the items. */
-static int upload_order(fopo_planner *p, const uint32_t *ids, const float *norms) {
+/* The order of norms to the device, and the copy of the items. */
+static int upload_order(fopo_planner *p) {
   fopo_device *d = p->data->device;
   fopo_device_order *o = &p->order;
   size_t P = p->data->P;
-  o->ids = fopo_renew_on_device(d, NULL, P, sizeof *ids);
-  if (o->ids == NULL) return FOPO_ERR_MEMORY;
-  o->norms = fopo_renew_on_device(d, NULL, P, sizeof *norms);
-  if (o->norms == NULL) return FOPO_ERR_MEMORY;
-  int status = d->ops->put(d, o->ids, ids, P * sizeof *ids);
-  if (status == FOPO_OK) status = d->ops->put(d, o->norms, norms, P * sizeof *norms);
+  const fopo_room rooms[] = {FOPO_ROOM(o->ids, P), FOPO_ROOM(o->norms, P)};
+  int status = FOPO_RENEW(d, rooms);
+  if (status == FOPO_OK) status = d->ops->put(d, o->ids, p->norms.ids, P * sizeof *o->ids);
+  if (status == FOPO_OK) status = d->ops->put(d, o->norms, p->norms.norms, P * sizeof *o->norms);
   return status == FOPO_OK ? copy_items(p) : status;
 }
 
 static int renew_order(fopo_planner *p, const fopo_index *ix) {
-  uint64_t version = 0;
-  size_t P = p->data->P;
-  uint32_t *ids = fopo_alloc(P, sizeof *ids);
-  float *norms = fopo_alloc(P, sizeof *norms);
-  int status = ids && norms ? fopo_index_order(ids, norms, &version, ix) : FOPO_ERR_MEMORY;
+  int status = fopo_norm_order_take(&p->norms, ix, p->data->P);
   drop_order(p);
-  if (status == FOPO_OK) status = upload_order(p, ids, norms);
-  if (status == FOPO_OK) {
-    p->order.version = version;
-  } else {
+  if (status == FOPO_OK) status = upload_order(p);
+  if (status != FOPO_OK) {
     drop_order(p);
+    return status;
   }
-  fopo_free(ids);
-  fopo_free(norms);
-  return status;
+  p->order.version = p->norms.version;
+  return FOPO_OK;
 }
 
 /* ---- making a plan ---- */
@@ -141,7 +133,7 @@ static int plan_candidates(fopo_planner *p, fopo_plan *plan, size_t *shared,
   plan->mass = p->cache->norms;
   if (plan->by_mass) {
     size_t n = plan->n < n_rows ? plan->n : n_rows;
-    status = fopo_automatic_measure(a, &plan->mass, p->data, q, theta, rows, n);
+    status = fopo_automatic_measure(a, &plan->mass, &p->norms, p->data, q, theta, rows, n);
     if (status != FOPO_OK) return status;
     *shared = fopo_automatic_shared(q, &plan->mass, p->data->P, r->tail);
   }
@@ -158,12 +150,16 @@ static int plan_candidates(fopo_planner *p, fopo_plan *plan, size_t *shared,
 
 /* The shared head, if the options ask for one or the mass does. */
 static int plan_head(fopo_planner *p, fopo_plan *plan, size_t by_mass, const fopo_plan_request *r) {
-  const uint32_t *order = NULL;
+  fopo_norm_order *o = &p->norms;
+  int status = FOPO_OK;
   plan->H = by_mass > 0 ? by_mass : r->head;
   plan->listed = r->lists_head ? plan->H : 0;
   if (plan->H == 0) return FOPO_OK;
-  int status = by_mass > 0 ? fopo_automatic_order(&order, &p->automatic, p->data) : FOPO_OK;
-  if (status == FOPO_OK) status = fopo_head_set(&p->head, p->data, order, plan->H, r->products);
+  if (p->head.items.order == NULL) {
+    status = by_mass > 0 ? fopo_norm_order_take(o, p->automatic.index, p->data->items.rows)
+                         : fopo_norm_order_make(o, p->data->items);
+  }
+  if (status == FOPO_OK) status = fopo_head_set(&p->head, p->data, o->ids, plan->H, r->products);
   plan->head = p->head.items;
   return status;
 }
@@ -265,5 +261,6 @@ void fopo_planner_unbind(fopo_planner *p) {
   drop_order(p);
   fopo_head_unbind(&p->head, d);
   fopo_automatic_unbind(&p->automatic, d);
+  fopo_norm_order_done(&p->norms);
   fopo_candidate_cache_done(&p->own);
 }

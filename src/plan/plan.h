@@ -58,6 +58,7 @@ typedef struct {
   fopo_candidate_cache own;    /* what is remembered if nobody attaches a cache */
   fopo_candidate_cache *cache; /* &own, or an attached one */
   fopo_automatic automatic;
+  fopo_norm_order norms; /* of the index in use, or of the head */
   fopo_device_order order;
   fopo_head head;
   fopo_plan plan; /* the one in force */

@@ -542,6 +542,7 @@ TEST_WITH(test_given_up, no_leak) {
       fopo_interrupt_clear();
       ok(fopo_gradient_bind(s.g, s.w.device, &s.w.pi, fopo_contexts_of(s.w.contexts), &s.w.reward));
       ok(compute_gradient(s.g, (fopo_matrix){0}, &stats, s.w.rows, 5, (fopo_draw_key){1, 1}));
+      ok(fopo_trainer_bind(s.t));
       run(&s, (size_t)(left < 50 ? left : 50));
     }
     check_equal(&s, &wanted);
