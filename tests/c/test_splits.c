@@ -7,6 +7,7 @@
 #include "core/threads.h"
 #include "data/embed.h"
 #include "data/merge.h"
+#include "sound.h"
 
 enum { USERS = 120, ITEMS = 80, SPLIT_SEED = 3 };
 
@@ -58,8 +59,8 @@ static long session_of(const fopo_sessions *s, uint32_t user) {
 }
 
 static void check_form(const fopo_sessions *s) {
-  ok(fopo_csr_check(&s->X, fopo_csr_nnz(&s->X), "X"));
-  ok(fopo_csr_check(&s->Y, fopo_csr_nnz(&s->Y), "Y"));
+  assert_true(is_sound(&s->X, fopo_csr_nnz(&s->X)));
+  assert_true(is_sound(&s->Y, fopo_csr_nnz(&s->Y)));
   for (size_t i = 0; i < s->X.rows; i++) {
     assert_true(count_in(&s->X, i) > 0 && count_in(&s->Y, i) > 0);
   }
