@@ -21,10 +21,8 @@ import tempfile
 # Pairs of rooms. A commit that raises the number gives its reason behind it, in the same line.
 ARROWS = 115  # 105; 5 of plan; 4: contexts is a room (core, ranks, policy, bind); 1: train, arrays
 
-# Circles that were here before this check. The list only shrinks: none is added.
-KNOWN = [line.split() for line in '''
-judge/ope judge/ope_pass
-'''.strip().splitlines()]
+# Circles that are let pass, each the list of its files. The list only shrinks: none is added.
+KNOWN = []
 
 SOURCES = ('.c', '.cc', '.cu')
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
@@ -195,7 +193,8 @@ def main(root):
             print(f'  can leave KNOWN in check_house.py: {" ".join(KNOWN[i])}')
     if arrows < ARROWS:
         print(f'  ARROWS in check_house.py can be {arrows}')
-    print('\n'.join(wrong) or f'house: no circle of files but {len(met)} known ones; '
+    known = f' but {len(met)} known ones' if met else ''
+    print('\n'.join(wrong) or f'house: no circle of files{known}; '
           'planted faults found')
     return 1 if wrong else 0
 
