@@ -3,7 +3,7 @@
 #ifndef FOPO_TRAIN_CHECKPOINT_H
 #define FOPO_TRAIN_CHECKPOINT_H
 
-#include "train/trainer_internal.h"
+#include "train/state.h"
 
 enum {
   FOPO_FIXED = 6,                                      /* numbers of a fopo_fixed */

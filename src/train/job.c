@@ -16,7 +16,7 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
-#include "train/trainer_internal.h"
+#include "train/state.h"
 
 static const double slice_seconds = 0.05; /* how long an order may wait, steps being short */
 static const double tick = 0.05;          /* how long a caller waits before it looks for Ctrl-C */

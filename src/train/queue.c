@@ -18,7 +18,7 @@
 #include "core/clock.h"
 #include "core/progress.h"
 #include "core/status.h"
-#include "train/trainer_internal.h"
+#include "train/state.h"
 
 /* Seconds between two readings of totals, about. More would make Ctrl-C slow, because queued steps
  * run to their end; fewer would cost speed, because the device idles some microseconds at each. */

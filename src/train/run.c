@@ -8,7 +8,7 @@
 
 #include "core/memory.h"
 #include "core/status.h"
-#include "train/trainer_internal.h"
+#include "train/state.h"
 
 /* A run that ends by the clock makes slices of a tenth of a second at most: the speed of the last
  * steps may not last. */

@@ -15,7 +15,7 @@
 #include "core/hash.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "train/trainer_internal.h"
+#include "train/state.h"
 
 /* -- life ------------------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "core/status.h"
-#include "train/trainer_internal.h"
+#include "train/state.h"
 
 int fopo_trainer_check_theta(const fopo_trainer *t) {
   char where[160];

@@ -7,7 +7,7 @@
 #include "core/memory.h"
 #include "core/rng.h"
 #include "core/status.h"
-#include "train/trainer_internal.h"
+#include "train/state.h"
 
 int fopo_trainer_check_batch(size_t batch, size_t N) {
   if (batch > 0 && batch <= N) return FOPO_OK;

@@ -5,7 +5,7 @@
 
 #include "core/progress.h"
 #include "small_trainer.h"
-#include "train/trainer_internal.h"
+#include "train/state.h"
 
 FREED_BY(fopo_device_close, fopo_device)
 

@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 
 #include "cuda_case.h"
-#include "train/trainer_internal.h"
+#include "train/state.h"
 
 enum { P = 600, N = 40, L = 12, BATCH = 16, SAMPLES = 60, K = 24 };
 

@@ -4,7 +4,7 @@
 
 #include "core/progress.h"
 #include "small_trainer.h"
-#include "train/trainer_internal.h"
+#include "train/state.h"
 
 FREED_BY(fopo_gradient_free, fopo_gradient)
 FREED_BY(fopo_mass_probe_free, fopo_mass_probe)
