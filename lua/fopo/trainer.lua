@@ -58,8 +58,8 @@ local make = define.fn{
     {"reward", "reward", nil, "what is maximised; hits on the sessions, IPS on the log, where left "
      .. "out"},
     {"gradient", "gradient", nil, "the estimator; fopo.gradient.head_tail{} where left out"},
-    {"objective", "string", nil, "what is raised: that of the gradient, of whose options it is one; "
-     .. "give it where the gradient is left out"},
+    {"objective", "string", nil, "what is raised: that of the gradient, of whose options it is "
+     .. "one; give it where the gradient is left out"},
     {"optim", "optim", nil, "the optimiser; adam where left out"},
     {"batch", "integer", 32, "contexts a step", min = 1},
     {"seed", "integer", 1, "order of contexts and all draws"},

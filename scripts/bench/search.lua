@@ -96,8 +96,8 @@ function search.hnsw()
 end
 
 -- Searches in a graph by one thread: src/mips/graph.c against hnswlib's own search, which holds
--- copies of the vectors or, like the graph that fopo builds, pointers to their rows. The graphs have
--- the same parameters, so that the recall at one ef is the same but for the order of insertion.
+-- copies of the vectors or, like the graph that fopo builds, pointers to their rows. The graphs
+-- have the same parameters, so the recall at one ef is the same but for the order of insertion.
 function search.graph()
   local P, L, M, breadth, most = bench.scaled(200000), 100, 16, 200, 256
   local path, queries_path = bench.items_file(P, L), bench.folder .. "/queries.npy"

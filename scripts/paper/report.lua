@@ -3,12 +3,12 @@
 --
 --   ./fopo scripts/paper/report.lua [FOLDER ...] [to=runs/paper/report] [notes=FILE] [figures=all]
 --
--- FOLDER is the out= of experiments (runs/paper/small if none is given). Where two folders have the same
--- experiment in the same world, the first one is judged; one of another L is shown below it. `to`
--- gets README.md, results.csv with all rows that it shows, and the figures: all, or those named
--- (figures=twitch-1-rq1,gowalla-ngcf-budget), and of the others the command that draws them. The
--- text of the file `notes` is put in before the tables. What an experiment of a world measured is
--- judged by the rules of claims.lua, and only what it measured is said.
+-- FOLDER is the out= of experiments (runs/paper/small if none is given). Where two folders have
+-- the same experiment in the same world, the first one is judged; one of another L is shown
+-- below it. `to` gets README.md, results.csv with all rows that it shows, and the figures: all,
+-- or those named (figures=twitch-1-rq1,gowalla-ngcf-budget), and of the others the command that
+-- draws them. The text of the file `notes` is put in before the tables. What an experiment of a
+-- world measured is judged by the rules of claims.lua, and only what it measured is said.
 local fopo = require "fopo"
 local here = arg[0]:match("^(.*/)") or "./"
 package.path = here .. "?.lua;" .. here .. "../tools/?.lua;" .. package.path

@@ -76,9 +76,9 @@ const fopo_reader *fopo_reader_at(size_t i);
  * and NA, NaN, NULL or \N in its place, is a malformed row. Values are finite float32;
  * interactions that stand more than once are summed. Errors name file, line, column and text.
  *
- * Times are kept if a column is known to hold them: finite numbers, or dates (data/number.h). A time
- * that is neither is a malformed row if the option `time` names the column. If the column was only
- * recognised, the times are given up and d->no_times says why: nobody asked for them. */
+ * Times are kept if a column is known to hold them: finite numbers, or dates (data/number.h). A
+ * time that is neither is a malformed row if the option `time` names the column. If the column was
+ * only recognised, the times are given up and d->no_times says why: nobody asked for them. */
 int fopo_dataset_read(fopo_dataset **d, const char *path, const fopo_read_options *options);
 
 /* The reader for a file, by format or by recognition, and, unless it reads by path, the file's
