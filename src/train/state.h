@@ -1,7 +1,7 @@
 /* The trainer's state, shared by the loop (trainer.c), the order of contexts (trainer_rows.c),
  * queued steps (queue.c), files (checkpoint.h) and jobs (job.c); private to train/. */
-#ifndef FOPO_TRAIN_TRAINER_INTERNAL_H
-#define FOPO_TRAIN_TRAINER_INTERNAL_H
+#ifndef FOPO_TRAIN_STATE_H
+#define FOPO_TRAIN_STATE_H
 
 #include "train/reach.h"
 #include "train/trainer.h"
