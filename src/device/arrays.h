@@ -25,18 +25,18 @@ typedef struct {
   void *at;
   size_t n, size; /* elements, and bytes of one */
   int on_host;
-} fopo_room;
+} fopo_buffer;
 
-#define FOPO_ROOM(pointer, n)                                                                      \
+#define FOPO_BUFFER(pointer, n)                                                                    \
   { &(pointer), (n), sizeof *(pointer), 0 }
-#define FOPO_HOST_ROOM(pointer, n)                                                                 \
+#define FOPO_HOST_BUFFER(pointer, n)                                                               \
   { &(pointer), (n), sizeof *(pointer), 1 }
 
 /* Makes all of these arrays anew. After a failure those that are missing are NULL. */
-static inline int fopo_renew(fopo_device *d, const fopo_room *rooms, size_t count) {
+static inline int fopo_renew(fopo_device *d, const fopo_buffer *buffers, size_t count) {
   int status = FOPO_OK;
   for (size_t i = 0; i < count; i++) {
-    const fopo_room *r = &rooms[i];
+    const fopo_buffer *r = &buffers[i];
     void *x;
     memcpy(&x, r->at, sizeof x); /* whatever type of pointer it is */
     x = r->on_host ? fopo_renew_on_host(x, r->n, r->size)
@@ -47,7 +47,7 @@ static inline int fopo_renew(fopo_device *d, const fopo_room *rooms, size_t coun
   return status;
 }
 
-#define FOPO_RENEW(d, rooms) fopo_renew((d), (rooms), sizeof(rooms) / sizeof *(rooms))
+#define FOPO_RENEW(d, buffers) fopo_renew((d), (buffers), sizeof(buffers) / sizeof *(buffers))
 
 /* Gives back n blocks of the device; NULL stands for none. */
 static inline void fopo_release_all(fopo_device *d, void *const *blocks, size_t n) {

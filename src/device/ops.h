@@ -74,7 +74,7 @@ typedef struct {
 
 /* The longest rows, and the most draws of a context, that snis_drawn and snis_head can draw by
  * themselves. */
-enum { FOPO_AT_ONCE = 1024, FOPO_AT_ONCE_DRAWS = 1 << 18 };
+enum { FOPO_FUSED_DIM = 1024, FOPO_FUSED_DRAWS = 1 << 18 };
 
 typedef enum { FOPO_DRAW_UNIFORM, FOPO_DRAW_MIXTURE, FOPO_DRAW_TAIL } fopo_draw_kind;
 

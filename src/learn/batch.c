@@ -18,11 +18,11 @@ enum { LEAST_PART = 8 };
 /* ---- by the plan ---- */
 
 /* The device draws, rewards and combines in one operation if nobody else wants to see the draws. */
-static int works_at_once(const fopo_batch *b) {
+static int can_fuse(const fopo_batch *b) {
   const fopo_binding *data = b->data;
   const fopo_estimator *e = b->options->estimator;
-  return data->device->ops->snis_drawn != NULL && (e->needs & FOPO_WORKS_AT_ONCE) &&
-         b->plan->listed == 0 && data->L <= FOPO_AT_ONCE && b->S <= FOPO_AT_ONCE_DRAWS &&
+  return data->device->ops->snis_drawn != NULL && (e->needs & FOPO_CAN_FUSE) &&
+         b->plan->listed == 0 && data->L <= FOPO_FUSED_DIM && b->S <= FOPO_FUSED_DRAWS &&
          fopo_reward_is_sparse(b->reward) && !data->learns_items &&
          fopo_parts_is_alone(data->parts) && data->parts->shared == NULL &&
          b->fault == FOPO_FAULT_NONE;
@@ -31,7 +31,7 @@ static int works_at_once(const fopo_batch *b) {
 int fopo_batch_prepare(fopo_batch *b) {
   const fopo_gradient_options *o = b->options;
   b->S = o->estimator->draws != NULL ? o->estimator->draws(b) : o->samples;
-  b->at_once = works_at_once(b);
+  b->fused = can_fuse(b);
   size_t part = most_draws / b->S > LEAST_PART ? most_draws / b->S : LEAST_PART;
   b->part_size = part < b->plan->B ? part : b->plan->B;
   return fopo_batch_reserve(b);
@@ -67,7 +67,7 @@ int fopo_batch_begin(fopo_batch *b, const float *theta, const uint32_t *rows, si
   memset(b->seconds, 0, sizeof b->seconds);
   size_t pieces = count_pieces(b, part);
   b->piece_size = (part + pieces - 1) / pieces;
-  fopo_candidates_begin(&b->candidates, B, b->at_once && b->piece_size == B);
+  fopo_candidates_begin(&b->candidates, B, b->fused && b->piece_size == B);
   int status = is_ordered(b) ? FOPO_OK : d->ops->put(d, b->arrays.rows, rows, B * sizeof *rows);
   if (status == FOPO_OK && theta == NULL) {
     status = d->ops->put(d, data->theta, data->policy->theta.x, data->n_theta * sizeof *theta);
@@ -205,7 +205,7 @@ static int reward(fopo_batch *b, fopo_drawn *drawn) {
   const fopo_binding *data = b->data;
   const fopo_reward *r = b->reward;
   b->handed_out = fopo_clock();
-  if (b->at_once) return FOPO_OK;
+  if (b->fused) return FOPO_OK;
   if (fopo_reward_from_caller(r)) return hand_out(b, drawn);
   if (r->kind->look_up != NULL) {
     fopo_reward_arrays arrays = data->credited;

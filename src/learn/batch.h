@@ -5,8 +5,9 @@
  * A batch of B contexts is cut into parts of at most `part` contexts, so that the draws of one part
  * stay bounded whatever B, S and P are. How it is cut follows from B, S and P alone, so the order
  * of all sums does too: the same bits for any number of threads, and with rewards from the host or
- * from the device. The queries of a part are made at once, and its statistics and its share of G
- * are added at once; it is drawn and combined in pieces (learn/candidates.h), mostly a single one.
+ * from the device. The queries of a part are made by one operation, and its statistics and its
+ * share of G are added by one each; it is drawn and combined in pieces (learn/candidates.h), mostly
+ * a single one.
  *
  * Nothing is allocated once a batch of the same size has been seen. */
 #ifndef FOPO_LEARN_BATCH_H
@@ -62,7 +63,7 @@ struct fopo_batch {
   const float *theta;   /* device [n_theta]; not owned */
   const uint32_t *rows; /* [B] context ids on the host; not owned */
   fopo_row_order order; /* not owned */
-  int at_once;          /* 1: draws are rewarded and combined where they are made */
+  int fused;            /* 1: draws are rewarded and combined where they are made */
   int outer_due;        /* 1: G is still to be made of X and V */
   fopo_draw_key key;
   size_t B, S;
@@ -81,9 +82,9 @@ static inline int fopo_batch_has_targets(const fopo_batch *b) {
   return fopo_objective_rows[b->options->objective].targets;
 }
 
-/* Whether the piece is all of the batch: then an operation that works at once adds it up, too. */
+/* Whether the piece is all of the batch: then a fused operation adds up its statistics, too. */
 static inline int fopo_batch_is_whole(const fopo_batch *b) {
-  return b->at_once && b->piece.n == b->B && !fopo_batch_has_targets(b);
+  return b->fused && b->piece.n == b->B && !fopo_batch_has_targets(b);
 }
 
 /* Where the device's operations leave v of the piece. */

@@ -13,11 +13,11 @@ int fopo_batch_bind(fopo_batch *b) {
   fopo_batch_arrays *m = &b->arrays;
   fopo_device *d = b->data->device;
   size_t n = b->data->n_theta;
-  const fopo_room rooms[] = {FOPO_ROOM(m->G, n), FOPO_ROOM(m->sums, 1),
-                             FOPO_HOST_ROOM(m->host_G, n)};
+  const fopo_buffer buffers[] = {FOPO_BUFFER(m->G, n), FOPO_BUFFER(m->sums, 1),
+                                 FOPO_HOST_BUFFER(m->host_G, n)};
   m->G = NULL;
   m->sums = NULL;
-  return FOPO_RENEW(d, rooms);
+  return FOPO_RENEW(d, buffers);
 }
 
 void fopo_batch_unbind(fopo_batch *b) {
@@ -49,9 +49,9 @@ void fopo_batch_done(fopo_batch *b) {
  */
 static int renew_rows(fopo_batch *b, size_t B) {
   fopo_batch_arrays *m = &b->arrays;
-  const fopo_room rooms[] = {FOPO_ROOM(m->rows, B)};
+  const fopo_buffer buffers[] = {FOPO_BUFFER(m->rows, B)};
   m->capacity_rows = 0;
-  int status = FOPO_RENEW(b->data->device, rooms);
+  int status = FOPO_RENEW(b->data->device, buffers);
   if (status == FOPO_OK) m->capacity_rows = B;
   return status;
 }
@@ -60,26 +60,27 @@ static int renew_part(fopo_batch *b, size_t part) {
   fopo_batch_arrays *m = &b->arrays;
   const fopo_binding *data = b->data;
   size_t n = part * data->L, hidden = part * data->n_hidden;
-  const fopo_room rooms[] = {FOPO_ROOM(m->X, part * data->D),
-                             FOPO_ROOM(m->hidden, hidden),
-                             FOPO_ROOM(m->delta, hidden),
-                             FOPO_ROOM(m->Q, n),
-                             FOPO_ROOM(m->V, n),
-                             FOPO_ROOM(m->stats, part * FOPO_STATS),
-                             FOPO_ROOM(b->draws.mean, n)};
+  const fopo_buffer buffers[] = {FOPO_BUFFER(m->X, part * data->D),
+                                 FOPO_BUFFER(m->hidden, hidden),
+                                 FOPO_BUFFER(m->delta, hidden),
+                                 FOPO_BUFFER(m->Q, n),
+                                 FOPO_BUFFER(m->V, n),
+                                 FOPO_BUFFER(m->stats, part * FOPO_STATS),
+                                 FOPO_BUFFER(b->draws.mean, n)};
   m->capacity_part = 0;
-  int status = FOPO_RENEW(data->device, rooms);
+  int status = FOPO_RENEW(data->device, buffers);
   if (status == FOPO_OK) m->capacity_part = part;
   return status;
 }
 
 static int renew_draws(fopo_batch *b, size_t n) {
   fopo_samples *s = &b->draws.samples;
-  const fopo_room rooms[] = {FOPO_ROOM(s->ids, n), FOPO_ROOM(s->logq, n), FOPO_ROOM(s->r, n)};
+  const fopo_buffer buffers[] = {FOPO_BUFFER(s->ids, n), FOPO_BUFFER(s->logq, n),
+                                 FOPO_BUFFER(s->r, n)};
   int status = fopo_memory_suffices((uint64_t)n * 12, "a part of the batch", "use fewer samples");
   if (status != FOPO_OK) return status;
   b->draws.capacity = b->draws.enumerated = 0;
-  status = FOPO_RENEW(b->data->device, rooms);
+  status = FOPO_RENEW(b->data->device, buffers);
   if (status == FOPO_OK) b->draws.capacity = n;
   return status;
 }
@@ -88,11 +89,11 @@ static int renew_draws(fopo_batch *b, size_t n) {
 static int renew_coefficients(fopo_batch *b, size_t n, size_t part) {
   fopo_draws *w = &b->draws;
   fopo_batch_arrays *m = &b->arrays;
-  const fopo_room rooms[] = {FOPO_ROOM(w->c, n), FOPO_ROOM(w->log_z, part),
-                             FOPO_ROOM(w->weight, part), FOPO_HOST_ROOM(m->host_weight, part),
-                             FOPO_HOST_ROOM(m->host_stats, part * FOPO_STATS)};
+  const fopo_buffer buffers[] = {
+      FOPO_BUFFER(w->c, n), FOPO_BUFFER(w->log_z, part), FOPO_BUFFER(w->weight, part),
+      FOPO_HOST_BUFFER(m->host_weight, part), FOPO_HOST_BUFFER(m->host_stats, part * FOPO_STATS)};
   w->capacity_c = w->capacity_weights = 0;
-  int status = FOPO_RENEW(b->data->device, rooms);
+  int status = FOPO_RENEW(b->data->device, buffers);
   if (status != FOPO_OK) return status;
   w->capacity_c = n;
   w->capacity_weights = part;
@@ -102,9 +103,9 @@ static int renew_coefficients(fopo_batch *b, size_t n, size_t part) {
 int fopo_batch_host_draws(fopo_batch *b) {
   size_t n = b->part_size * b->S;
   fopo_draws *w = &b->draws;
-  const fopo_room rooms[] = {FOPO_HOST_ROOM(w->host_ids, n), FOPO_HOST_ROOM(w->host_r, n)};
+  const fopo_buffer buffers[] = {FOPO_HOST_BUFFER(w->host_ids, n), FOPO_HOST_BUFFER(w->host_r, n)};
   w->capacity_host = 0;
-  int status = FOPO_RENEW(b->data->device, rooms);
+  int status = FOPO_RENEW(b->data->device, buffers);
   if (status == FOPO_OK) w->capacity_host = n;
   return status;
 }

@@ -37,21 +37,22 @@ size_t fopo_candidates_pieces(const fopo_candidates *c, const uint32_t *rows, si
 
 /* Counts and queries of a part, which are there without candidates too. */
 static int renew_part(fopo_candidates *c, size_t part) {
-  const fopo_room rooms[] = {
-      FOPO_ROOM(c->device.counts, part), FOPO_ROOM(c->device_expired, 2 * part),
-      FOPO_HOST_ROOM(c->host.counts, part), FOPO_HOST_ROOM(c->host_expired, 2 * part),
-      FOPO_HOST_ROOM(c->host_Q, part * c->data->L)};
+  const fopo_buffer buffers[] = {
+      FOPO_BUFFER(c->device.counts, part), FOPO_BUFFER(c->device_expired, 2 * part),
+      FOPO_HOST_BUFFER(c->host.counts, part), FOPO_HOST_BUFFER(c->host_expired, 2 * part),
+      FOPO_HOST_BUFFER(c->host_Q, part * c->data->L)};
   c->capacity_part = 0;
-  int status = FOPO_RENEW(c->data->device, rooms);
+  int status = FOPO_RENEW(c->data->device, buffers);
   if (status == FOPO_OK) c->capacity_part = part;
   return status;
 }
 
 static int renew_candidates(fopo_candidates *c, size_t n) {
-  const fopo_room rooms[] = {FOPO_ROOM(c->device.ids, n), FOPO_ROOM(c->device.scores, n),
-                             FOPO_HOST_ROOM(c->host.ids, n), FOPO_HOST_ROOM(c->host.scores, n)};
+  const fopo_buffer buffers[] = {FOPO_BUFFER(c->device.ids, n), FOPO_BUFFER(c->device.scores, n),
+                                 FOPO_HOST_BUFFER(c->host.ids, n),
+                                 FOPO_HOST_BUFFER(c->host.scores, n)};
   c->capacity = 0;
-  int status = FOPO_RENEW(c->data->device, rooms);
+  int status = FOPO_RENEW(c->data->device, buffers);
   if (status == FOPO_OK) c->capacity = n;
   return status;
 }

@@ -52,7 +52,7 @@ enum {
   FOPO_WEIGHTS_ARE_Z = 512,    /* its weights sum to Z; else log q is a density, and they sum to
                                 * Z times the number of draws */
   FOPO_TAKES_PARTS = 64,       /* sums over a part of the catalogue can be joined with others' */
-  FOPO_WORKS_AT_ONCE = 128,    /* its draws can be made, rewarded and combined in one operation */
+  FOPO_CAN_FUSE = 128,         /* its draws can be made, rewarded and combined in one operation */
   FOPO_SHARES_HEAD = 32        /* takes a head that all contexts share in the candidates' place */
 };
 

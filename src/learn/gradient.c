@@ -360,9 +360,9 @@ int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *ro
 
 void fopo_gradient_order(fopo_gradient *g, fopo_row_order order) { g->batch.order = order; }
 
-void fopo_gradient_spread(fopo_gradient *g, int on) {
+void fopo_gradient_collective(fopo_gradient *g, int on) {
   fopo_planner_forget(&g->planner);
-  if (g->data.parts != NULL) fopo_parts_spread(g->data.parts, on);
+  if (g->data.parts != NULL) fopo_parts_collective(g->data.parts, on);
 }
 
 int fopo_gradient_estimate(fopo_gradient *g, fopo_drawn *drawn) {

@@ -94,7 +94,7 @@ void fopo_gradient_order(fopo_gradient *g, fopo_row_order order);
 /* on: from now on batches are made by all ranks together, with the same arguments, and each
  * estimates its share of the contexts; all get the same gradient (ranks/exchange.h). Batches over a
  * part of the catalogue always are. */
-void fopo_gradient_spread(fopo_gradient *g, int on);
+void fopo_gradient_collective(fopo_gradient *g, int on);
 
 /* Draws, rewards and absorbs until the batch is done (FOPO_OK), or until the caller must fill
  * drawn->reward and call again (FOPO_DRAWN). What is handed out is valid until then, starts as NaN,
@@ -132,7 +132,8 @@ void fopo_gradient_commit(fopo_gradient *g, const uint32_t *rows, size_t B,
 
 /* True if the batch of `rows` updates the candidate cache or the adaptive epsilon, which cannot be
  * rolled back: synchronise, and read its statistics with means (all but norm and seconds), before
- * committing it. Any other batch may be committed at once, and rolled back, the latest first. */
+ * committing it. Any other batch may be committed before it has run, and rolled back, the latest
+ * first. */
 int fopo_gradient_must_sync(fopo_gradient *g, const uint32_t *rows, size_t B);
 int fopo_gradient_means(fopo_gradient *g, fopo_gradient_stats *stats);
 void fopo_gradient_rollback(fopo_gradient *g, const uint32_t *rows, size_t B);

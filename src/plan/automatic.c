@@ -43,11 +43,11 @@ void fopo_automatic_unbind(fopo_automatic *a, fopo_device *d) {
 static int reserve(fopo_automatic *a, const fopo_binding *data, size_t k) {
   int status = fopo_mass_probe_reserve(&a->memory, data->L, k);
   if (status != FOPO_OK || a->host_Q != NULL) return status;
-  const fopo_room rooms[] = {FOPO_ROOM(a->rows, CONTEXTS), FOPO_ROOM(a->X, CONTEXTS * data->D),
-                             FOPO_ROOM(a->hidden, CONTEXTS * data->n_hidden),
-                             FOPO_ROOM(a->Q, CONTEXTS * data->L),
-                             FOPO_HOST_ROOM(a->host_Q, CONTEXTS * data->L)};
-  status = FOPO_RENEW(data->device, rooms);
+  const fopo_buffer buffers[] = {
+      FOPO_BUFFER(a->rows, CONTEXTS), FOPO_BUFFER(a->X, CONTEXTS * data->D),
+      FOPO_BUFFER(a->hidden, CONTEXTS * data->n_hidden), FOPO_BUFFER(a->Q, CONTEXTS * data->L),
+      FOPO_HOST_BUFFER(a->host_Q, CONTEXTS * data->L)};
+  status = FOPO_RENEW(data->device, buffers);
   if (status == FOPO_OK) return status;
   fopo_free(a->host_Q); /* it stands for all of them */
   a->host_Q = NULL;

@@ -208,8 +208,8 @@ void fopo_binding_done(fopo_binding *b) {
 }
 
 /* Contexts, and the queries of a policy that is a product, by one operation of the device. */
-static int start_at_once(const fopo_binding *b, fopo_matrix Q, fopo_matrix X,
-                         const fopo_policy_pass *pass, const fopo_batch_start *from) {
+static int start_fused(const fopo_binding *b, fopo_matrix Q, fopo_matrix X,
+                       const fopo_policy_pass *pass, const fopo_batch_start *from) {
   fopo_batch_start start = *from;
   start.contexts = b->device_contexts;
   start.X = X;
@@ -244,10 +244,10 @@ int fopo_binding_queries(const fopo_binding *b, fopo_matrix Q, fopo_matrix X, fl
   fopo_device *d = b->device;
   const fopo_policy *pi = b->policy;
   fopo_policy_pass pass = {pi, theta, hidden, NULL, 1.0f / pi->temperature};
-  int shared = b->parts->shared != NULL, at_once = !shared && d->ops->start_batch != NULL;
-  int status = shared    ? b->parts->ops->fetch(b->parts, d, X, from->rows)
-               : at_once ? start_at_once(b, Q, X, &pass, from)
-                         : d->ops->gather_rows(d, X, b->device_contexts, from->rows);
-  if (status != FOPO_OK || (at_once && pi->kind->is_product)) return status;
+  int shared = b->parts->shared != NULL, fused = !shared && d->ops->start_batch != NULL;
+  int status = shared  ? b->parts->ops->fetch(b->parts, d, X, from->rows)
+               : fused ? start_fused(b, Q, X, &pass, from)
+                       : d->ops->gather_rows(d, X, b->device_contexts, from->rows);
+  if (status != FOPO_OK || (fused && pi->kind->is_product)) return status;
   return pi->kind->forward(d, Q, X, &pass);
 }

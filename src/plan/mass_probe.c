@@ -283,7 +283,7 @@ static int run(uint64_t *scored, probe *p, uint64_t least, uint64_t horizon) {
 /* ---- the shares ---- */
 
 /* held [steps]: held(H) of each step, over the contexts with an item that is not masked; 1 if there
- * is none. A step that was not scored to its end has at least that. */
+ * is none. The last step may have been scored in part only; its share is then a lower bound. */
 static void find_shares(double *held, const probe *p) {
   size_t n = 0;
   for (size_t b = 0; b < p->n; b++) n += p->of[b].T > 0.0;

@@ -190,7 +190,8 @@ static int read_option(file *f, const fopo_option *row) {
   return FOPO_OK;
 }
 
-/* Sets *rows and *cols to the shape of the member; those that are not 0 must be met. */
+/* Sets *rows and *cols to the shape of the member. Where they are not 0 on entry, the member must
+ * have that shape. */
 static int matrix_of(const file *f, const char *name, int ndim, size_t *rows, size_t *cols) {
   char label[512];
   const fopo_array *a = fopo_archive_need(f->archive, f->path, name, FOPO_F32, ndim);

@@ -15,7 +15,7 @@ static size_t answer_width(size_t L) { return L + FOPO_STATS + 1; }
 
 void fopo_parts_init(fopo_parts *p, fopo_shard *shard, const fopo_shared *shared) {
   *p = (fopo_parts){.shard = shard, .part = shard != NULL ? &shard->part : NULL, .shared = shared};
-  fopo_parts_spread(p, 0);
+  fopo_parts_collective(p, 0);
 }
 
 void fopo_parts_done(fopo_parts *p, fopo_device *d) {
@@ -292,7 +292,7 @@ static const fopo_parts_ops dealt = {.begin = fopo_comm_begin,
                                      .gather_sets = gather_alone,
                                      .join = join_dealt};
 
-void fopo_parts_spread(fopo_parts *p, int on) {
+void fopo_parts_collective(fopo_parts *p, int on) {
   int together = (on || p->shared != NULL) && fopo_comm_ranks() > 1;
   p->ops = p->part != NULL ? &dealt : together ? &split : &fopo_parts_alone;
 }

@@ -84,7 +84,7 @@ void fopo_parts_done(fopo_parts *p, fopo_device *d); /* accepts {0} */
 
 /* on: from now on all ranks make the same batches. Over a part of the catalogue, or of contexts
  * that are shared out, they always do. */
-void fopo_parts_spread(fopo_parts *p, int on);
+void fopo_parts_collective(fopo_parts *p, int on);
 
 static inline int fopo_parts_is_alone(const fopo_parts *p) { return p->ops == &fopo_parts_alone; }
 

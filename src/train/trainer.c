@@ -104,7 +104,7 @@ void fopo_trainer_free(fopo_trainer *t) {
   if (t->waiting) fopo_gradient_abandon(t->o.gradient);
   if (t->running) {
     fopo_gradient_attach_cache(t->o.gradient, NULL);
-    fopo_gradient_spread(t->o.gradient, 0);
+    fopo_gradient_collective(t->o.gradient, 0);
   }
   fopo_candidate_cache_done(&t->cache);
   if (t->theta != NULL) t->o.device->ops->release(t->o.device, t->theta);
@@ -152,7 +152,7 @@ static int begin_slice(fopo_trainer *t) {
     fopo_gradient_attach_cache(o->gradient, NULL);
     return status;
   }
-  fopo_gradient_spread(o->gradient, 1);
+  fopo_gradient_collective(o->gradient, 1);
   t->slice = (fopo_stretch){0};
   t->reach[FOPO_BLOCK_THETA].bound = fopo_reach_of(o->policy->theta.x, t->n_theta);
   t->first = t->step;
@@ -168,7 +168,7 @@ static int close_slice(fopo_trainer *t) {
   t->record.seconds += t->slice.seconds;
   for (int i = 0; i < FOPO_PHASES; i++) t->record.phases[i] += t->slice.phases[i];
   fopo_gradient_attach_cache(t->o.gradient, NULL);
-  fopo_gradient_spread(t->o.gradient, 0);
+  fopo_gradient_collective(t->o.gradient, 0);
   return fopo_trainer_fetch(t);
 }
 

@@ -91,8 +91,9 @@ end
 
 -- ---- what is tried ----
 
--- The queries, as many as their exact search allows in a tenth of the time, and its answers, by an
--- order by norm: that is exact, and the cheapest where norms help.
+-- The exact answers that candidates are compared with: those of a norm index, which is exact and the
+-- cheapest exact search where norms help. Only as many queries are searched as a tenth of the time
+-- allows.
 local function find_truth(run, queries)
   local norm = native.index_norm(run.items, {})
   local function set_of(Q)

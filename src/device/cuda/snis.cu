@@ -1,4 +1,4 @@
-/* Self-normalised importance sampling on the GPU, of rows of at most FOPO_AT_ONCE numbers, in one
+/* Self-normalised importance sampling on the GPU, of rows of at most FOPO_FUSED_DIM numbers, in one
  * kernel. They are read once: a team of 1, 4, 8 or 32 threads loads a row into registers, computes
  * its score, and adds the row to sums that are relative to the largest f - log q so far (an online
  * softmax). The sums of a block's teams are then scaled to one shift and added, and the last block
@@ -261,7 +261,7 @@ static snis_plan plan_of(const fopo_rows *items, size_t L) {
  * team, and what a block adds up at its end takes as long as four rounds. A block holds TILE draws.
  */
 static size_t splits_in_waves(size_t held, size_t B, size_t S, size_t teams) {
-  size_t fewest = S <= FOPO_AT_ONCE_DRAWS ? ceil_div(S, TILE) : 1, best = fewest;
+  size_t fewest = S <= FOPO_FUSED_DRAWS ? ceil_div(S, TILE) : 1, best = fewest;
   size_t least_time = SIZE_MAX;
   for (size_t splits = fewest; splits <= SPLITS_MOST; splits++) {
     if (splits > fewest && splits * teams > S) break;
@@ -276,7 +276,7 @@ static size_t chunk_of(size_t S, size_t splits) { return rounded_up(ceil_div(S, 
 
 void place_sums(fopo_device *d, sample_sums *x, scratch_layout *memory, const fopo_rows *items,
                 size_t B, size_t S, size_t L) {
-  bool once = L <= FOPO_AT_ONCE;
+  bool once = L <= FOPO_FUSED_DIM;
   snis_plan plan = once ? plan_of(items, L) : snis_plan{};
   x->splits = once ? splits_in_waves(blocks_held(d, plan.kernel, THREADS), B, S, plan.teams) : 1;
   x->splits = ceil_div(S, chunk_of(S, x->splits)); /* none is empty */
@@ -313,7 +313,7 @@ static int add_once(fopo_device *d, const sample_sums &x, const fopo_estimate *e
 
 int add_samples(fopo_device *d, const sample_sums &x, const drawing &from, const fopo_rows *items,
                 const fopo_device_batch *batch) {
-  if (batch->L <= FOPO_AT_ONCE) {
+  if (batch->L <= FOPO_FUSED_DIM) {
     return add_once(d, x, nullptr, from, {}, items, INFINITY, batch);
   }
   return add_long(d, x, &from.given, items, INFINITY, batch);
@@ -384,7 +384,7 @@ static int estimate(fopo_device *d, const fopo_estimate *e, drawing from, const 
 
 int snis(fopo_device *d, const fopo_estimate *e, const fopo_samples *samples,
          const fopo_rows *items, float floor, const fopo_device_batch *batch) {
-  if (batch->L > FOPO_AT_ONCE) return snis_twice(d, e, samples, items, floor, batch);
+  if (batch->L > FOPO_FUSED_DIM) return snis_twice(d, e, samples, items, floor, batch);
   return estimate(d, e, given_samples(samples), {}, items, floor, batch);
 }
 

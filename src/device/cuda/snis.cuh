@@ -59,7 +59,7 @@ drawing other_draws(fopo_device *d, const fopo_shared_head *head, const fopo_spa
 void place_sums(fopo_device *d, sample_sums *x, scratch_layout *memory, const fopo_rows *items,
                 size_t B, size_t S, size_t L);
 /* Fills x, w = exp(f - log q), for a batch with the same B, S and L. Rows that are longer than
- * FOPO_AT_ONCE need samples that are given. */
+ * FOPO_FUSED_DIM need samples that are given. */
 int add_samples(fopo_device *d, const sample_sums &x, const drawing &from, const fopo_rows *items,
                 const fopo_device_batch *batch);
 

@@ -48,7 +48,7 @@ static int draw_with_candidates(fopo_batch *b) {
   int status = fopo_candidates_find(c, &b->part, &b->piece, 0, 1);
   double found = fopo_clock();
   b->seconds[FOPO_PHASE_SEARCH] += found - start;
-  if (status != FOPO_OK || b->at_once) return status;
+  if (status != FOPO_OK || b->fused) return status;
   fopo_candidate_sets head = fopo_candidates_sets(c, &b->part, &b->piece);
   status = d->ops->draw_tail(d, &b->draws.samples, &head, &b->piece.device);
   if (status == FOPO_OK) status = fopo_batch_keep_draws(b);
@@ -60,7 +60,7 @@ static int draw(fopo_batch *b) {
   const fopo_plan *plan = b->plan;
   fopo_parts *parts = b->data->parts;
   if (plan->H == 0) return draw_with_candidates(b);
-  if (b->at_once) return FOPO_OK;
+  if (b->fused) return FOPO_OK;
   double start = fopo_clock();
   int status = parts->ops->draw_others(parts, b->data->device, &b->draws.samples, &plan->head,
                                        plan->H, plan->listed, &b->piece.device);
@@ -69,7 +69,7 @@ static int draw(fopo_batch *b) {
 }
 
 /* Draws, rewards, sums and, of a whole batch, its statistics in one operation. */
-static int combine_at_once(fopo_batch *b) {
+static int combine_fused(fopo_batch *b) {
   const fopo_candidates *c = &b->candidates;
   fopo_device *d = b->data->device;
   fopo_estimate estimate = fopo_batch_estimate(b);
@@ -85,7 +85,7 @@ static int combine_at_once(fopo_batch *b) {
 static int combine(fopo_batch *b) {
   const fopo_binding *data = b->data;
   fopo_device *d = data->device;
-  if (b->plan->H == 0 && b->at_once) return combine_at_once(b);
+  if (b->plan->H == 0 && b->fused) return combine_fused(b);
   if (b->plan->H == 0 || b->plan->listed > 0)
     return fopo_combine_covariance(b, &data->beta, FOPO_TAIL_LEAST);
   fopo_estimate estimate = fopo_batch_estimate(b);
@@ -93,7 +93,7 @@ static int combine(fopo_batch *b) {
   fopo_device_batch x = b->piece.device;
   fopo_batch_fetched(b, &reward.Y, &x.rows);
   return d->ops->snis_head(d, &estimate, &b->plan->head, &reward,
-                           b->at_once ? NULL : &b->draws.samples, &data->beta, &x);
+                           b->fused ? NULL : &b->draws.samples, &data->beta, &x);
 }
 
 static const char *const by_mass[] = {"auto", NULL};
@@ -133,7 +133,7 @@ const fopo_estimator fopo_estimator_head_tail = {
     .name = "head_tail",
     .title = "head and tail",
     .needs = FOPO_TAKES_OBJECTIVES | FOPO_WEIGHTS_ARE_Z | FOPO_NEEDS_CANDIDATES | FOPO_IS_BIASED |
-             FOPO_SHARES_HEAD | FOPO_TAKES_PARTS | FOPO_WORKS_AT_ONCE,
+             FOPO_SHARES_HEAD | FOPO_TAKES_PARTS | FOPO_CAN_FUSE,
     .least = 1,
     .draws = draws,
     .check = check,

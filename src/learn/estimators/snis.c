@@ -18,7 +18,7 @@ static int draw_proposal(fopo_batch *b) {
 }
 
 /* Draws, rewards, sums and, of a whole batch, its statistics in one operation. */
-static int combine_at_once(fopo_batch *b, float floor) {
+static int combine_fused(fopo_batch *b, float floor) {
   const fopo_candidates *c = &b->candidates;
   fopo_device *d = b->data->device;
   fopo_estimate estimate = fopo_batch_estimate(b);
@@ -43,7 +43,7 @@ static int draw(fopo_batch *b) {
   }
   double found = fopo_clock();
   b->seconds[FOPO_PHASE_SEARCH] += found - start;
-  if (status != FOPO_OK || b->at_once) return status;
+  if (status != FOPO_OK || b->fused) return status;
   status = draw_proposal(b);
   if (status == FOPO_OK) {
     status = fopo_fault_inject(b->fault, b->data->device, s->ids, s->logq, b->piece.n * b->S,
@@ -57,7 +57,7 @@ static int draw(fopo_batch *b) {
 /* w_s = exp(f_s) / q_s; a draw of a density above the floor eps / P is one of the candidates. */
 static int combine(fopo_batch *b) {
   float floor = fopo_proposal_floor(&b->plan->q, b->data->P, b->S);
-  if (b->at_once) return combine_at_once(b, floor);
+  if (b->fused) return combine_fused(b, floor);
   return fopo_combine_covariance(b, &b->data->beta, floor);
 }
 
@@ -77,7 +77,7 @@ const fopo_estimator fopo_estimator_snis = {
     .name = "snis",
     .title = "snis",
     .needs = FOPO_TAKES_OBJECTIVES | FOPO_NEEDS_PROPOSAL | FOPO_TAKES_FAULTS | FOPO_IS_BIASED |
-             FOPO_TAKES_PARTS | FOPO_WORKS_AT_ONCE,
+             FOPO_TAKES_PARTS | FOPO_CAN_FUSE,
     .least = 2,
     .draw = draw,
     .combine = combine,
