@@ -218,6 +218,7 @@ static void train_budgets(float *out, fopo_device *device, fopo_float rows, size
   small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
   ok(begin(&s, &m, device));
   ok(fopo_policy_halve(&s.pi, rows));
+  ok(fopo_trainer_bind(s.t));
   ok(fopo_index_set_budget(s.ix, 200));
   ok(fopo_trainer_run(s.t, 2, &slice[0]));
   ok(fopo_index_set_budget(s.ix, K / 2));
@@ -257,6 +258,7 @@ static void train_head(float *out, fopo_device *device, fopo_float rows, fopo_pr
   small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
   ok(begin(&s, &m, device));
   ok(fopo_policy_halve(&s.pi, rows));
+  ok(fopo_trainer_bind(s.t));
   ok(fopo_trainer_run(s.t, 2, &slice));
   memcpy(out, s.pi.theta.x, L * L * sizeof *out);
   end(&s);
