@@ -129,8 +129,9 @@ static size_t list_expired(fopo_candidates *c, const fopo_span *piece, size_t n)
   uint32_t *expired = c->host_expired;
   size_t count = 0;
   for (uint32_t b = 0; b < n; b++) {
-    if (fopo_candidate_cache_expired(c->planner->cache, piece->rows[b], c->plan->q.refresh))
+    if (fopo_candidate_cache_expired(c->planner->cache, piece->rows[b], c->plan->q.refresh)) {
       expired[count++] = b;
+    }
   }
   for (size_t i = 0; i < count; i++) expired[count + i] = piece->rows[expired[i]];
   return count;

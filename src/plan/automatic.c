@@ -119,9 +119,10 @@ int fopo_automatic_measure(fopo_automatic *a, fopo_mass *state, fopo_norm_order 
   return probe(a, state, o, data, q, kind, theta, rows, measured(n));
 }
 
-size_t fopo_automatic_shared(const fopo_proposal *q, const fopo_mass *m, size_t P, size_t tail) {
-  int can = tail > 0 && m->head > 0 && fopo_proposal_is_automatic(q);
-  return can ? fopo_mass_shared(m, P, tail) : 0;
+size_t fopo_automatic_shared(const fopo_proposal *q, const fopo_mass *state, size_t P,
+                             size_t tail) {
+  int can = tail > 0 && state->head > 0 && fopo_proposal_is_automatic(q);
+  return can ? fopo_mass_shared(state, P, tail) : 0;
 }
 
 size_t fopo_automatic_limit(const fopo_mass *state, size_t P, size_t k) {
@@ -132,7 +133,7 @@ size_t fopo_automatic_limit(const fopo_mass *state, size_t P, size_t k) {
 }
 
 /* Searches without a limit stop where the last full probe did, about. */
-uint64_t fopo_automatic_rows(const fopo_mass *m, size_t P, uint64_t draws, uint64_t searches) {
-  uint64_t each = m->head < P ? m->head : m->full_cost / CONTEXTS;
+uint64_t fopo_automatic_rows(const fopo_mass *state, size_t P, uint64_t draws, uint64_t searches) {
+  uint64_t each = state->head < P ? state->head : state->full_cost / CONTEXTS;
   return draws + searches * each;
 }

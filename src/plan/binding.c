@@ -213,8 +213,11 @@ static int start_fused(const fopo_binding *b, fopo_matrix Q, fopo_matrix X,
   fopo_batch_start start = *from;
   start.contexts = b->device_contexts;
   start.X = X;
-  if (b->policy->kind->is_product)
-    start.Q = Q, start.theta = pass->theta, start.scale = pass->scale;
+  if (b->policy->kind->is_product) {
+    start.Q = Q;
+    start.theta = pass->theta;
+    start.scale = pass->scale;
+  }
   return b->device->ops->start_batch(b->device, &start);
 }
 

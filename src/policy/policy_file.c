@@ -89,8 +89,9 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
   uint32_t crc = 0;
   size_t n = 0, n_names;
   int status = fopo_matrix_finite(pi->theta, "theta");
-  if (status == FOPO_OK && pi->learns[FOPO_BLOCK_ITEMS])
+  if (status == FOPO_OK && pi->learns[FOPO_BLOCK_ITEMS]) {
     status = fopo_matrix_finite(pi->items, "items");
+  }
   if (status != FOPO_OK) return status;
 
   a[n++] = fopo_array_text("format", format);

@@ -69,8 +69,9 @@ static size_t describe_block(fopo_array *a, const fopo_trainer *t, fopo_block bl
   if (t->o.optim->options.kind == FOPO_OPTIM_ADAM) {
     a[n++] = fopo_array_of(name->v, FOPO_F32, x->v, 2, x->rows, x->cols);
   }
-  if (x->updates != NULL)
+  if (x->updates != NULL) {
     a[n++] = fopo_array_of(name->updates, FOPO_U32, x->updates, 1, x->rows, 1);
+  }
   return n;
 }
 

@@ -86,8 +86,9 @@ static int combine(fopo_batch *b) {
   const fopo_binding *data = b->data;
   fopo_device *d = data->device;
   if (b->plan->H == 0 && b->fused) return combine_fused(b);
-  if (b->plan->H == 0 || b->plan->listed > 0)
+  if (b->plan->H == 0 || b->plan->listed > 0) {
     return fopo_combine_covariance(b, &data->beta, FOPO_TAIL_LEAST);
+  }
   fopo_estimate estimate = fopo_batch_estimate(b);
   fopo_sparse_reward reward = fopo_batch_sparse(b);
   fopo_device_batch x = b->piece.device;
