@@ -7,7 +7,8 @@ files, which are looked for twice:
   names    file A uses a function that B defines, and B one that A defines (universal-ctags)
 
 By names only .c, .cc and .cu are read: headers declare what others define. A header with the name
-of a table beside it (NAMEs.h, NAMEs.def) lists rows, so its include is no arrow of a circle.
+of a table beside it (NAMEs.h, NAMEs.def) lists rows, so its include is no arrow of a circle. Nor is
+that of a header without a .c in the file whose struct it opens: train/state.h in train/trainer.c.
 The check is itself checked: faults planted in a copy must be found.
 usage: check_house.py [folder that holds src]"""
 import collections
@@ -54,6 +55,12 @@ class House:
     def is_table(self, path):
         return os.path.splitext(path)[0] + '.def' in self.texts
 
+    def opens(self, header, path):
+        """Whether a header without a source of its own includes the header of the source path."""
+        own = os.path.splitext(path)[0] + '.h'
+        return (path.endswith(SOURCES) and self.file_of(header) not in self.stems
+                and f'#include "{own}"' in self.texts[header])
+
     def includes(self):
         """Pairs of paths: who includes whom."""
         for path, text in self.texts.items():
@@ -70,7 +77,8 @@ class House:
         """{file: {file that it includes: the includes}}"""
         graph = collections.defaultdict(lambda: collections.defaultdict(set))
         for path, target in self.includes():
-            if self.file_of(path) != self.file_of(target) and not self.is_table(target):
+            if (self.file_of(path) != self.file_of(target) and not self.is_table(target)
+                    and not self.opens(target, path)):
                 graph[self.file_of(path)][self.file_of(target)].add(target)
         return graph
 
