@@ -24,13 +24,13 @@
 typedef struct {
   fopo_samples samples; /* ids, their log densities, their rewards [part, S] */
   float *mean;          /* [part, L] E_pi beta */
-  float *c;      /* [part, S] its coefficient; this and the next two are NULL if items are fixed */
-  float *log_z;  /* [part] log Z, if the estimator fills it */
-  float *weight; /* [part] scratch of add_items */
-  uint32_t *host_ids; /* [part, S] on the host, for callers that fill the rewards */
+  float *log_z;         /* [part] log Z, where the estimator's draw fills it (draw_policy can) */
+  float *c;             /* [part, S] the coefficient of each draw; NULL if items are fixed */
+  float *weight;        /* [part] scratch of add_items; NULL if items are fixed */
+  uint32_t *host_ids;   /* [part, S] on the host, for callers that fill the rewards */
   float *host_r;
   size_t capacity, capacity_c, capacity_host; /* draws */
-  size_t capacity_weights;                    /* contexts of log_z and weight */
+  size_t capacity_weights;                    /* contexts of weight */
   size_t enumerated; /* rows of ids that list the whole catalogue (estimators/exact.c) */
 } fopo_draws;
 

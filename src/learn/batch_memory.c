@@ -66,7 +66,8 @@ static int renew_part(fopo_batch *b, size_t part) {
                                  FOPO_BUFFER(m->Q, n),
                                  FOPO_BUFFER(m->V, n),
                                  FOPO_BUFFER(m->stats, part * FOPO_STATS),
-                                 FOPO_BUFFER(b->draws.mean, n)};
+                                 FOPO_BUFFER(b->draws.mean, n),
+                                 FOPO_BUFFER(b->draws.log_z, part)};
   m->capacity_part = 0;
   int status = FOPO_RENEW(data->device, buffers);
   if (status == FOPO_OK) m->capacity_part = part;
@@ -89,9 +90,9 @@ static int renew_draws(fopo_batch *b, size_t n) {
 static int renew_coefficients(fopo_batch *b, size_t n, size_t part) {
   fopo_draws *w = &b->draws;
   fopo_batch_arrays *m = &b->arrays;
-  const fopo_buffer buffers[] = {
-      FOPO_BUFFER(w->c, n), FOPO_BUFFER(w->log_z, part), FOPO_BUFFER(w->weight, part),
-      FOPO_HOST_BUFFER(m->host_weight, part), FOPO_HOST_BUFFER(m->host_stats, part * FOPO_STATS)};
+  const fopo_buffer buffers[] = {FOPO_BUFFER(w->c, n), FOPO_BUFFER(w->weight, part),
+                                 FOPO_HOST_BUFFER(m->host_weight, part),
+                                 FOPO_HOST_BUFFER(m->host_stats, part * FOPO_STATS)};
   w->capacity_c = w->capacity_weights = 0;
   int status = FOPO_RENEW(b->data->device, buffers);
   if (status != FOPO_OK) return status;
