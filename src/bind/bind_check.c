@@ -4,9 +4,10 @@
 #include "bind/families.h"
 #include "judge/reference.h"
 
-/* native.check_slopes(pi, x, r, U, h[, seen]): the central differences of the expected reward along
- * the rows of U [count, n_params] as a list, the expected reward, and log Z, all in double. x [1,
- * D] is one context and r [1, P] the rewards of all items in it; the sessions `seen` have its X. */
+/* native.check_slopes(pi, x, r, U, h[, seen[, objective]]): the central differences of the value of
+ * the objective, by default the expected reward, along the rows of U [count, n_params] as a list,
+ * that value, and log Z, all in double. x [1, D] is one context and r [1, P] the rewards of all
+ * items in it; the sessions `seen` have its X. */
 static int check_slopes(lua_State *L) {
   double slope[FOPO_REFERENCE_DIRECTIONS], value, log_z;
   fopo_policy *pi = &bind_policy_whole(L, 1, "fopo.check")->policy;
@@ -26,6 +27,7 @@ static int check_slopes(lua_State *L) {
   bind_check(L, fopo_policy_check_lists(pi, &contexts));
   fopo_sparse_scores seen = fopo_mask_of(&contexts.X);
   if (pi->masks_seen) context.sparse = &seen;
+  if (!lua_isnoneornil(L, 7)) context.objective = bind_objective(L, 7);
   bind_check(L, fopo_reference_slopes(slope, &value, &log_z, pi, &context, bind_matrix(U), h));
   bind_push_list(L, slope, U->rows);
   lua_pushnumber(L, value);

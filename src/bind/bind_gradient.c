@@ -50,11 +50,10 @@ static fopo_fault fault_option(lua_State *L, int index, const fopo_estimator *e)
   return (fopo_fault)bind_option_choice(L, index, "fault", fopo_fault_names);
 }
 
-/* The objective of the name at `index`. */
-static int choose_objective(lua_State *L, int index) {
+fopo_objective_kind bind_objective(lua_State *L, int index) {
   const char *names[FOPO_OBJECTIVE_ROWS + 1] = {NULL};
   for (int i = 0; i < FOPO_OBJECTIVE_ROWS; i++) names[i] = fopo_objective_rows[i].name;
-  return bind_choice(L, index, "objective", names);
+  return (fopo_objective_kind)bind_choice(L, index, "objective", names);
 }
 
 /* native.objectives(): a list of {name, title, text} (device/objectives/objectives.def). */
@@ -93,7 +92,7 @@ static int make(lua_State *L, const fopo_estimator *e) {
   }
   int is_own = bind_row(e->options, "objective") != NULL;
   if (table != 0 && !is_own && bind_has(L, table, "objective")) {
-    o.objective = (fopo_objective_kind)choose_objective(L, bind_option(L, table, "objective"));
+    o.objective = bind_objective(L, bind_option(L, table, "objective"));
     lua_pop(L, 1);
   }
   fopo_fault fault = fault_option(L, table, e);
@@ -113,7 +112,7 @@ static int make(lua_State *L, const fopo_estimator *e) {
 static int copy(lua_State *L) {
   fopo_gradient_options o = *fopo_gradient_get(get_gradient(L, 1)->gradient);
   fopo_fault fault = fopo_gradient_planted(get_gradient(L, 1)->gradient);
-  if (!lua_isnoneornil(L, 3)) o.objective = (fopo_objective_kind)choose_objective(L, 3);
+  if (!lua_isnoneornil(L, 3)) o.objective = bind_objective(L, 3);
   if (fopo_options_proposal(&o) != NULL) {
     with_proposal(L, 2, o);
   } else {

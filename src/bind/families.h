@@ -243,6 +243,9 @@ void bind_push_refresh(lua_State *L, const fopo_proposal *q);
  * binding, or none. */
 int bind_gradient_bind(bind_gradient *g, bind_object *const *k);
 
+/* The objective of the name at `index`. */
+fopo_objective_kind bind_objective(lua_State *L, int index);
+
 /* Sets t.reward, t.ess ... in the table on the top, of the statistics that have a label; and, if
  * phases [FOPO_PHASES] is not NULL, their seconds: t[seconds_name] = {search = ...}. */
 void bind_set_statistics(lua_State *L, const fopo_statistics *mean, const double *phases,

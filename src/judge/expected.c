@@ -25,11 +25,12 @@ typedef struct {
 typedef struct {
   fopo_matrix x, Q;   /* [BLOCK, D], [BLOCK, L] of the block */
   uint32_t *rows;     /* [BLOCK] of the sparse scores */
-  double *log_z;      /* [BLOCK] */
   in_y *sums;         /* [BLOCK] */
   double *reward;     /* [contexts] */
   double *squares;    /* [contexts] sum_a pi(a | x)^2 */
   double *likelihood; /* [contexts]; NAN: Y has no item that is not masked */
+  double *log_z;      /* [contexts] */
+  double *value;      /* [contexts] of an objective */
 } work;
 
 /* The contexts that are summed, n of all. */
@@ -80,7 +81,7 @@ static int sum_block(work *w, const plan *p, fopo_matrix Q, size_t first) {
       stopped = 1;
       continue;
     }
-    w->sums[b] = sum_y(p, fopo_matrix_row(Q, b), w->log_z[b], session_of(p, first + b));
+    w->sums[b] = sum_y(p, fopo_matrix_row(Q, b), w->log_z[first + b], session_of(p, first + b));
   }
   return stopped ? fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while evaluating") : FOPO_OK;
 }
@@ -121,10 +122,10 @@ static int sum_contexts(work *w, const plan *p) {
       status = fopo_matrix_finite(f.Q, "a context's query (context times theta)");
     }
     if (status == FOPO_OK) {
-      status = fopo_softmax_sums(w->log_z, w->squares + first, &f, first, p->n);
+      status = fopo_softmax_sums(w->log_z + first, w->squares + first, &f, first, p->n);
     }
     if (pi->shard != NULL) {
-      status = fopo_shard_log_sums(w->log_z, w->squares + first, count, status);
+      status = fopo_shard_log_sums(w->log_z + first, w->squares + first, count, status);
     }
     if (status == FOPO_OK) status = measure_block(w, p, f.Q, first);
     if (status != FOPO_OK) return status;
@@ -148,25 +149,30 @@ static void mean_of(double *mean, double *se, const double *x, size_t n) {
   *se = known > 1 ? sqrt(deviations / (double)(known - 1) / (double)known) : (double)INFINITY;
 }
 
+/* The value of the objective in each context. That of target items has their mean f - log Z in the
+ * place of the rule's - log Z, as the operation add_targets makes it. */
+static void fill_values(work *w, fopo_objective_kind objective, size_t n) {
+  int targets = fopo_objective_rows[objective].targets;
+  for (size_t i = 0; i < n; i++) {
+    double log_z = w->log_z[i];
+    double value = fopo_objective_rule_of(objective, w->reward[i], log_z, 1.0).value;
+    w->value[i] = targets ? w->likelihood[i] + (log_z - value) : value;
+  }
+}
+
 static fopo_expected summary(work *w, size_t n) {
   fopo_expected e = {.contexts = n};
   mean_of(&e.reward, &e.se, w->reward, n);
   mean_of(&e.likelihood, &e.likelihood_se, w->likelihood, n);
-  for (size_t i = 0; i < n; i++) w->reward[i] = log(fmax(w->reward[i], 1e-6));
-  mean_of(&e.log_reward, &e.log_reward_se, w->reward, n);
+  for (int k = 0; k < FOPO_OBJECTIVE_ROWS; k++) {
+    fill_values(w, (fopo_objective_kind)k, n);
+    mean_of(&e.value[k], &e.value_se[k], w->value, n);
+  }
   fopo_sort_f64(w->squares, n); /* those without an item left first: 0 */
   while (e.unanswered < n && w->squares[e.unanswered] == 0.0) e.unanswered++;
   size_t left = n - e.unanswered;
   if (left > 0) e.effective = 1.0 / fopo_sorted_median(w->squares + e.unanswered, left);
   return e;
-}
-
-void fopo_expected_by(double *value, double *se, const fopo_expected *e,
-                      fopo_objective_kind objective) {
-  *value = e->reward;
-  *se = e->se;
-  if (objective == FOPO_OBJECTIVE_LIKELIHOOD) *value = e->likelihood, *se = e->likelihood_se;
-  if (objective == FOPO_OBJECTIVE_LOG_REWARD) *value = e->log_reward, *se = e->log_reward_se;
 }
 
 static int check(const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sessions) {
@@ -191,12 +197,13 @@ int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix 
   size_t n = most > 0 && most < x.rows ? most : x.rows, block = n < BLOCK ? n : BLOCK;
   plan p = {.pi = pi, .x = x, .sessions = sessions, .sparse = s, .n = n};
   work w = {.rows = fopo_alloc(block, sizeof *w.rows),
-            .log_z = fopo_alloc(block, sizeof *w.log_z),
             .sums = fopo_alloc(block, sizeof *w.sums),
             .reward = fopo_alloc(n, sizeof *w.reward),
             .squares = fopo_alloc(n, sizeof *w.squares),
-            .likelihood = fopo_alloc(n, sizeof *w.likelihood)};
-  int got = w.rows && w.log_z && w.sums && w.reward && w.squares && w.likelihood;
+            .likelihood = fopo_alloc(n, sizeof *w.likelihood),
+            .log_z = fopo_alloc(n, sizeof *w.log_z),
+            .value = fopo_alloc(n, sizeof *w.value)};
+  int got = w.rows && w.sums && w.reward && w.squares && w.likelihood && w.log_z && w.value;
   status = got ? FOPO_OK : FOPO_ERR_MEMORY;
   if (status == FOPO_OK) status = fopo_matrix_init(&w.x, block, x.cols);
   if (status == FOPO_OK) status = fopo_matrix_init(&w.Q, block, pi->items.cols);
@@ -205,10 +212,11 @@ int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix 
   fopo_matrix_done(&w.x);
   fopo_matrix_done(&w.Q);
   fopo_free(w.rows);
-  fopo_free(w.log_z);
   fopo_free(w.sums);
   fopo_free(w.reward);
   fopo_free(w.squares);
   fopo_free(w.likelihood);
+  fopo_free(w.log_z);
+  fopo_free(w.value);
   return status;
 }

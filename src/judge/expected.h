@@ -1,6 +1,7 @@
 /* The expected reward of a policy on sessions that it has not seen: the mean over the contexts of
  * E_pi 1[a in Y] = sum over Y of pi(a | x), exactly. It is what training maximises; fopo_evaluate
- * gives the reward of the policy's best item alone. The same pass gives the log-likelihood of Y. */
+ * gives the reward of the policy's best item alone. The same pass gives the log-likelihood of Y,
+ * and the value of every objective. */
 #ifndef FOPO_JUDGE_EXPECTED_H
 #define FOPO_JUDGE_EXPECTED_H
 
@@ -21,15 +22,10 @@ typedef struct {
    * items of Y are not counted, nor contexts without others; NAN: there are no others. */
   double likelihood, likelihood_se;
 
-  /* The mean over contexts of the log of their expected reward, which is taken as 1e-6 if it is
-   * less, and its standard error. */
-  double log_reward, log_reward_se;
+  /* Of each objective the mean over contexts of its value (device/objective.h), as the rule makes
+   * it of the context's expected reward and log Z, and its standard error. Not of baselines. */
+  double value[FOPO_OBJECTIVE_ROWS], value_se[FOPO_OBJECTIVE_ROWS];
 } fopo_expected;
-
-/* *value, with its standard error: what the objective calls its value (device/objective.h); the
- * expected reward if nothing here is. */
-void fopo_expected_by(double *value, double *se, const fopo_expected *e,
-                      fopo_objective_kind objective);
 
 /* x [N, L] contexts of the sessions; row n of the sparse scores s is that of context n (NULL: there
  * are none): of the policy that never shows an item of X, fopo_mask_of(&sessions->X). At most

@@ -156,9 +156,12 @@ int fopo_reference_slopes(double *slope, double *value, double *log_z, const fop
   int status = fopo_reference_reward(values, log_zs, pi, theta, M, context);
   fopo_free(theta);
   if (status != FOPO_OK) return status;
+  for (size_t m = 0; m < M; m++) {
+    values[m] = fopo_objective_rule_of(context->objective, values[m], log_zs[m], 1.0).value;
+  }
   *value = values[0];
   *log_z = log_zs[0];
-  /* slope = (E(theta + h u) - E(theta - h u)) / 2h */
+  /* slope = (value(theta + h u) - value(theta - h u)) / 2h */
   for (size_t k = 0; k < U.rows; k++) {
     slope[k] = (values[2 * k + 1] - values[2 * k + 2]) / (2.0 * h);
   }

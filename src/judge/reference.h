@@ -1,6 +1,6 @@
 /* The expected reward in double, by streaming over the whole catalogue: the oracle of the float
- * code. It shares nothing with the devices and their kernels but the data. The same bits for any
- * number of threads. */
+ * code. It shares nothing with the devices and their kernels but the data, and what an objective
+ * calls its value. The same bits for any number of threads. */
 #ifndef FOPO_JUDGE_REFERENCE_H
 #define FOPO_JUDGE_REFERENCE_H
 
@@ -15,6 +15,7 @@ typedef struct {
   const float *x;                   /* [D] */
   const float *r;                   /* [P] the rewards of all items */
   const fopo_sparse_scores *sparse; /* context 0 of them; NULL: none */
+  fopo_objective_kind objective;    /* what slopes are of; one without target items */
 } fopo_reference_context;
 
 /* value [M] = E_pi r = sum_a pi_a r_a and log_z [M] = log sum_a exp f_a, for each of the parameter
@@ -25,8 +26,8 @@ int fopo_reference_reward(double *value, double *log_z, const fopo_policy *pi, c
                           size_t M, const fopo_reference_context *context);
 
 /* Central differences along the directions U [count, n]:
- *   slope = (E(theta + h u) - E(theta - h u)) / 2h,   at pi's own theta,
- * and value and log_z there. count <= FOPO_REFERENCE_DIRECTIONS, h > 0. */
+ *   slope = (value(theta + h u) - value(theta - h u)) / 2h,   at pi's own theta,
+ * and value, that of the objective, and log_z there. count <= FOPO_REFERENCE_DIRECTIONS, h > 0. */
 int fopo_reference_slopes(double *slope, double *value, double *log_z, const fopo_policy *pi,
                           const fopo_reference_context *context, fopo_matrix U, double h);
 

@@ -96,6 +96,7 @@ int fopo_validation_run(fopo_worth *w, fopo_validation *v, const fopo_policy *pi
   status = fopo_evaluate_expected(&expected, pi, o->contexts, o->sessions, o->unseen ? &seen : NULL,
                                   o->expected_most);
   if (status != FOPO_OK) return status;
-  fopo_expected_by(&w->expected, &w->se, &expected, o->objective);
+  w->expected = expected.value[o->objective];
+  w->se = expected.value_se[o->objective];
   return FOPO_OK;
 }

@@ -44,7 +44,7 @@ TEST(exact_gradient_is_that_of_the_masked_reward) {
     fopo_gradient_stats stats;
     fopo_sparse_scores seen =
         fopo_score_from(&(fopo_sparse_scores){X.indptr, X.ids, NULL, NULL}, n);
-    fopo_reference_context one = {fopo_matrix_row(w.contexts, n), r, &seen};
+    fopo_reference_context one = {.x = fopo_matrix_row(w.contexts, n), .r = r, .sparse = &seen};
     for (uint32_t a = 0; a < P; a++) r[a] = (float)fopo_csr_contains(&w.Y, n, a);
     ok(compute_gradient(g, fopo_matrix_view(G, DIM, DIM), &stats, w.rows + n, 1,
                         (fopo_draw_key){5, 0}));

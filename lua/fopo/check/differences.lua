@@ -59,16 +59,17 @@ local function truth_for(c, g)
 end
 
 -- The slopes along c.directions, the value and log Z of the i-th context, with the rewards r [1, P]
--- of all items, in double, by objective. With R = E_pi r, d log R = dR / R; and log pi_y is the log
--- of the R of a reward that y alone earns.
-local slopes_of = {}
-
-function slopes_of.reward(c, i, r, h)
-  return native.check_slopes(c.pi, c.picked:rows_of{i}, r, c.directions, h, c.seen(i))
+-- of all items, in double: differences of what the objective calls its value.
+local function slopes_by_value(c, i, r, h, objective)
+  return native.check_slopes(c.pi, c.picked:rows_of{i}, r, c.directions, h, c.seen(i), objective)
 end
 
+-- The same by objective, where the value alone does not say it. With R = E_pi r, d log R = dR / R,
+-- also where the value is limited; and log pi_y is the log of the R of a reward that y alone earns.
+local slopes_of = {}
+
 function slopes_of.log_reward(c, i, r, h)
-  local slope, mean, log_z = slopes_of.reward(c, i, r, h)
+  local slope, mean, log_z = slopes_by_value(c, i, r, h)
   for k = 1, #slope do slope[k] = mean > 0 and slope[k] / mean or 0 end
   return slope, math.log(math.max(mean, 1e-6)), log_z
 end
@@ -87,7 +88,7 @@ function slopes_of.likelihood(c, i, r, h)
     end
   end
   for k = 1, #sum do sum[k] = sum[k] / math.max(1, targets) end
-  if not log_z then log_z = select(3, slopes_of.reward(c, i, r, h)) end
+  if not log_z then log_z = select(3, slopes_by_value(c, i, r, h)) end
   return sum, value / math.max(1, targets), log_z
 end
 
@@ -113,7 +114,8 @@ local function reference(c)
     local _, alone = exact:compute(c.pi, c.x, {row}, c.reward, c.with{})
     c.concentration[i] = 1 / alone.ess
     local r = c.reward:value(all, {row})
-    local slope, mean, log_z = slopes_of[c.objective](c, i, r, h)
+    local slopes_here = slopes_of[c.objective] or slopes_by_value
+    local slope, mean, log_z = slopes_here(c, i, r, h, c.objective)
     for k, s in ipairs(slope) do slopes[k] = (slopes[k] or 0) + s / #c.rows end
     value, c.log_z[i] = value + mean / #c.rows, log_z
     c.largest_reward = math.max(c.largest_reward or 0, math.abs(r:max()), math.abs(r:min()))
