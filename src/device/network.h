@@ -1,4 +1,4 @@
-/* A small network from contexts to queries, with one or two hidden layers and biases,
+/* A small network from contexts to queries, with biases and at most two hidden layers,
  *
  *     H_0 = X,   H_i = act(H_{i-1} W_i + b_i),   Q = scale (H_n W_{n+1} + b_{n+1}),
  *
@@ -16,7 +16,7 @@ extern const char *const fopo_activation_names[]; /* "tanh", "relu"; ended by NU
 enum { FOPO_LAYERS = 3 }; /* at most, with the output layer */
 
 typedef struct {
-  size_t layers;                 /* 2 or 3 */
+  size_t layers;                 /* 1 .. FOPO_LAYERS; 1: no hidden one, Q = scale (X W_1 + b_1) */
   size_t width[FOPO_LAYERS + 1]; /* D, the widths of the hidden layers, L */
   fopo_activation activation;
 } fopo_network;
