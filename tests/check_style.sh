@@ -58,14 +58,13 @@ check_top() {
 
 check_layers() { bash tests/check_layers.sh | grep -v '^layers: '; }
 
-# Flags for every instruction set, so that all of src/kernels is read. Version 14 does not know the
-# names of some CPU features that the dispatch asks for.
-simd=$(sed -sn '1s|^/\* flags x86_64: \(.*\) \*/$|\1|p' src/kernels/*.c |
-  tr ' ' '\n' | sort -u | tr '\n' ' ')
+# A file of src/kernels is read with the flags of its instruction set, which its first line has.
+# Version 14 does not know the names of some CPU features that the dispatch asks for.
 tidy_files() { # FLAGS: the names come on stdin
-  xargs -r -P "$(nproc)" -n 4 sh -c 'tidy=$0 flags=$1; shift
-    "$tidy" --quiet --config-file=.clang-tidy --header-filter="(src|tests)/.*" "$@" -- $flags' \
-    "$clang_tidy" "$1 $simd -Itests/c" 2>/dev/null
+  xargs -r -P "$(nproc)" -n 1 sh -c '
+    isa=$(sed -n "1s|^/\* flags x86_64: \(.*\) \*/\$|\1|p" "$2")
+    "$0" --quiet --config-file=.clang-tidy --header-filter="(src|tests)/.*" "$2" -- $1 $isa' \
+    "$clang_tidy" "$1 -Itests/c" 2>/dev/null
 }
 check_tidy() {
   { c_files "$1" | grep -E '^(src|tests/c)/.*\.c$' | grep -v 'fopo_mpi.c$' |

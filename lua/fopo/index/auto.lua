@@ -91,9 +91,9 @@ end
 
 -- ---- what is tried ----
 
--- The exact answers that candidates are compared with: those of a norm index, which is exact and the
--- cheapest exact search where norms help. Only as many queries are searched as a tenth of the time
--- allows.
+-- The exact answers that candidates are compared with: those of a norm index, which is exact and
+-- the cheapest exact search where norms help. Only as many queries are searched as a tenth of the
+-- time allows.
 local function find_truth(run, queries)
   local norm = native.index_norm(run.items, {})
   local function set_of(Q)
