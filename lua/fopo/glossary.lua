@@ -58,11 +58,14 @@ MIPS: maximum inner product search
 mixture: the proposal eps uniform + (1 - eps) kappa
 must_sync: true if a step has to be known to be whole before the next may be queued
 norm order: the items by descending norm
+objective: what a gradient is of: the expected reward, the log-likelihood or the log of the expected
+    reward
 OPE: off-policy evaluation: the worth of a policy from another policy's log
 pane: a rectangle of the live view
 panel: up to 32 queries, transposed, that are multiplied with items at once
 part: the contexts of a batch that are worked on at once, so that memory is bounded
 piece: a share of a part: the host searches for one while the GPU works on another
+plan: what batches share: who searches, among how many norms, H, how they are cut, their memory
 phase: one of the five parts of a step's time: search, propose, reward, gradient, update
 policy: the softmax over the catalogue, with its parameters theta
 prefilter: a first scoring in 8 or 16 bits, with a bound, before float32
