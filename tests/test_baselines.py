@@ -1,5 +1,5 @@
-"""Baselines against NumPy: each from its published formula, on sessions of a small world. Skipped
-without numpy."""
+"""Baselines against NumPy: each from its published formula, on sessions of two small worlds, one
+with fewer users than items and one with more. Skipped without numpy."""
 import os
 import subprocess
 import sys
@@ -18,7 +18,7 @@ P = 600  # more than two of the blocks of rows that ease sweeps at once
 
 WORLD = """
 fopo = require "fopo"
-s = fopo.data.synthetic{users = 400, items = %d, clusters = 12, mean_items = 16, seed = 7}
+s = fopo.data.synthetic{users = %%d, items = %d, clusters = 12, mean_items = 16, seed = 7}
     :sessions{min_items = 6, seed = 2}
 """ % P
 
@@ -40,6 +40,7 @@ local made = {
   ease = b.ease{data = s.train, l2 = 20},
   als = b.als{data = s.train, dim = 5, l2 = 2, alpha = 3, iterations = 3, seed = 4},
 }
+made.ease_top = b.ease{data = s.train, l2 = 20, top = 9}
 for name, one in pairs(made) do
   for _, exclude in ipairs{"none", "seen"} do
     local ids, scores = one:best(s.test, {k = %d, exclude = exclude == "seen" and exclude or nil})
@@ -79,11 +80,20 @@ def knn(M, X, neighbours, jaccard, shrink):
     return np.where(scores > 0, scores, -np.inf)
 
 
-def ease(M, X, l2):
+def ease(M, l2):
     A = np.linalg.inv(M.T @ M + l2 * np.eye(P))
     B = -A / np.diag(A)
     np.fill_diagonal(B, 0)
-    return X @ B
+    return B
+
+
+def largest(B, top):
+    """Its positive weights, the `top` largest of each row."""
+    out = np.zeros_like(B)
+    for row, kept in zip(B, out):
+        best = np.argsort(-row.astype(np.float32), kind="stable")[:top]
+        kept[best] = np.maximum(row[best], 0)
+    return out
 
 
 def als_side(M, F, l2, alpha):
@@ -132,20 +142,23 @@ def measures(scores, Y):
     return hits / len(Y), recall / len(Y), ndcg / len(Y)
 
 
-with tempfile.TemporaryDirectory() as folder:
-    done = subprocess.run([FOPO, "-e", DUMP], capture_output=True, text=True, cwd=folder)
+def compare(users, folder):
+    done = subprocess.run([FOPO, "-e", DUMP % users], capture_output=True, text=True, cwd=folder)
     check("it runs", done.returncode == 0, done.stdout, done.stderr)
     if failures:
-        sys.exit(1)
+        return
     x, y = read(folder, "train.txt")
     M = np.maximum(x, y)
     X, Y = read(folder, "test.txt")
+    check("the smaller side", (len(M) < P) == (users < P), len(M))
     start = np.load(os.path.join(folder, "start.npy")).astype(float)
+    B = ease(M, 20)
     oracle = {
         "popular": np.tile(M.sum(axis=0), (len(X), 1)),
         "cosine": knn(M, X, 7, False, 3),
         "jaccard": knn(M, X, 200, True, 0),
-        "ease": ease(M, X, 20),
+        "ease": X @ B,
+        "ease_top": X @ largest(B, 9),
         "als": als(M, X, start, 2, 3, 3),
     }
     for name, scores in oracle.items():
@@ -166,6 +179,24 @@ with tempfile.TemporaryDirectory() as folder:
             check("popular: expected reward", abs(chance.mean() - expected) < 1e-6)
         else:
             check(name + ": no expected reward", expected == -1)
+
+
+# what would not fit is refused before it is allocated: n^2 floats of the smaller side, 150 MB here
+LARGE = """
+s = fopo.data.synthetic{users = %d, items = %d, clusters = 4, mean_items = 8}
+    :sessions{min_items = 2}
+print(pcall(fopo.baseline.ease, {data = s.train}))
+"""
+for users, items, which in ((9000, 9000, "users x users matrix"),
+                            (12000, 6100, "items x items weights")):
+    done = subprocess.run([FOPO, "--max-memory", "150M", "-e", LARGE % (users, items)],
+                          capture_output=True, text=True)
+    for part in ("the %s of ease, the smaller of " % which, " needs 0.", "use slim"):
+        check("too large: " + which, part in done.stdout, done.stdout, done.stderr)
+
+for users in (400, 1200):
+    with tempfile.TemporaryDirectory() as folder:
+        compare(users, folder)
 
 # what threads, seeds and an interruption do is tested by tests/lua/test_baselines.lua
 finish()

@@ -10,11 +10,14 @@
 
 FREED_BY(fopo_baseline_free, fopo_baseline)
 
-enum { N = 60, P = 90, K = 4 };
+enum { MOST = 90, K = 4 };
+
+/* Fewer users than items, and more: ease has a way for each. */
+static const size_t sizes[2][2] = {{60, 90}, {90, 60}};
 
 /* X has the items with a hash below 0.1, Y those above 0.9, and each some of both. */
-static void make_sessions(fopo_sessions *s) {
-  uint32_t row[2][N * P], col[2][N * P];
+static void make_sessions(fopo_sessions *s, size_t N, size_t P) {
+  uint32_t row[2][MOST * MOST], col[2][MOST * MOST];
   size_t n[2] = {0, 0}, repeats;
   *s = (fopo_sessions){0};
   for (uint32_t i = 0; i < N; i++) {
@@ -32,15 +35,22 @@ static void make_sessions(fopo_sessions *s) {
   ok(fopo_csr_from_pairs(&s->Y, row[1], col[1], NULL, n[1], N, P, &repeats));
 }
 
-static fopo_baseline_options options_of(const fopo_baseline_kind *kind) {
-  return (fopo_baseline_options){
-      .kind = kind, .neighbours = 5, .dim = 4, .iterations = 2, .l2 = 3.0, .alpha = 2.0, .seed = 1};
+static fopo_baseline_options options_of(const fopo_baseline_kind *kind, size_t top) {
+  return (fopo_baseline_options){.kind = kind,
+                                 .neighbours = 5,
+                                 .top = top,
+                                 .dim = 4,
+                                 .iterations = 2,
+                                 .l2 = 3.0,
+                                 .alpha = 2.0,
+                                 .seed = 1};
 }
 
 TEST(test_interactions) {
   DONE(fopo_sessions_done) fopo_sessions s;
   DONE(fopo_csr_done) fopo_csr both;
-  make_sessions(&s);
+  size_t N = sizes[0][0], P = sizes[0][1];
+  make_sessions(&s, N, P);
   ok(fopo_interactions(&both, &s));
   assert_true(is_sound(&both, fopo_csr_nnz(&both)));
   size_t overlap = fopo_csr_nnz(&s.X) + fopo_csr_nnz(&s.Y) - fopo_csr_nnz(&both);
@@ -53,29 +63,27 @@ TEST(test_interactions) {
   }
 }
 
-static int learn_and_recommend(const fopo_baseline_kind *kind, const fopo_sessions *s) {
+static int learn_and_recommend(const fopo_baseline_kind *kind, const fopo_sessions *s, size_t top) {
   fopo_baseline *b = NULL;
-  fopo_baseline_options o = options_of(kind);
-  uint32_t ids[N * K], counts[N];
-  float scores[N * K];
+  fopo_baseline_options o = options_of(kind, top);
+  uint32_t ids[MOST * K], counts[MOST];
+  float scores[MOST * K];
   int status = fopo_baseline_new(&b, s, &o);
   if (status == FOPO_OK) status = fopo_baseline_best(ids, scores, counts, b, s, K, 1);
-  for (size_t i = 0; status == FOPO_OK && i < N * K; i++) {
-    if (i % K < counts[i / K]) assert_in_range(ids[i], 0, P - 1);
+  for (size_t i = 0; status == FOPO_OK && i < s->X.rows * K; i++) {
+    if (i % K < counts[i / K]) assert_in_range(ids[i], 0, s->X.cols - 1);
   }
   fopo_baseline_free(b);
   return status;
 }
 
-TEST(test_memory) {
-  DONE(fopo_sessions_done) fopo_sessions s;
-  make_sessions(&s);
+static void run_out_of_memory(const fopo_sessions *s, size_t top) {
   for (int i = 0; fopo_baseline_kinds[i] != NULL; i++) {
     size_t blocks = fopo_memory_in_use().blocks;
-    ok(learn_and_recommend(fopo_baseline_kinds[i], &s));
+    ok(learn_and_recommend(fopo_baseline_kinds[i], s, top));
     for (long fault = 0, failed = 1; failed; fault++) {
       fopo_memory_fail_after(fault, 0);
-      failed = learn_and_recommend(fopo_baseline_kinds[i], &s) != FOPO_OK;
+      failed = learn_and_recommend(fopo_baseline_kinds[i], s, top) != FOPO_OK;
       fopo_memory_fail_after(-1, 0);
       assert_int_equal(fopo_memory_in_use().blocks, blocks);
       assert_in_range(fault, 0, 100);
@@ -83,15 +91,24 @@ TEST(test_memory) {
   }
 }
 
+TEST(test_memory) {
+  for (size_t i = 0; i < 2; i++) {
+    DONE(fopo_sessions_done) fopo_sessions s;
+    make_sessions(&s, sizes[i][0], sizes[i][1]);
+    run_out_of_memory(&s, 0);
+    run_out_of_memory(&s, 3);
+  }
+}
+
 /* Learning and recommending both end soon, and leave nothing behind. */
-TEST(test_interruption) {
+static void interrupt_all(size_t N, size_t P, size_t top) {
   fopo_sessions s;
-  uint32_t ids[N * K], counts[N];
-  float scores[N * K];
-  make_sessions(&s);
+  uint32_t ids[MOST * K], counts[MOST];
+  float scores[MOST * K];
+  make_sessions(&s, N, P);
   for (int i = 0; fopo_baseline_kinds[i] != NULL; i++) {
     FREED(fopo_baseline_free) fopo_baseline *b = NULL;
-    fopo_baseline_options o = options_of(fopo_baseline_kinds[i]);
+    fopo_baseline_options o = options_of(fopo_baseline_kinds[i], top);
     int has_loop = strcmp(o.kind->name, "random") != 0 && strcmp(o.kind->name, "popular") != 0;
     fopo_interrupt_request();
     int status = fopo_baseline_new(&b, &s, &o);
@@ -107,6 +124,33 @@ TEST(test_interruption) {
   }
   fopo_sessions_done(&s);
   assert_int_equal(fopo_memory_in_use().blocks, 0);
+}
+
+TEST(test_interruption) {
+  for (size_t i = 0; i < 2; i++) {
+    interrupt_all(sizes[i][0], sizes[i][1], 0);
+    interrupt_all(sizes[i][0], sizes[i][1], 3);
+  }
+}
+
+/* An item that is all that its users took has nothing that explains it. */
+TEST(test_ease_needs_l2) {
+  fopo_sessions s = {0};
+  uint32_t row[60], col[60];
+  size_t repeats;
+  for (uint32_t i = 0; i < 60; i++) row[i] = i, col[i] = 7;
+  ok(fopo_csr_from_pairs(&s.X, row, col, NULL, 60, 60, 90, &repeats));
+  ok(fopo_csr_from_pairs(&s.Y, row, col, NULL, 60, 60, 90, &repeats));
+  for (int i = 0; fopo_baseline_kinds[i] != NULL; i++) {
+    if (strcmp(fopo_baseline_kinds[i]->name, "ease") != 0) continue;
+    fopo_baseline *b;
+    fopo_baseline_options o = options_of(fopo_baseline_kinds[i], 0);
+    ok(fopo_baseline_new(&b, &s, &o));
+    fopo_baseline_free(b);
+    o.l2 = 1e-3;
+    refused(fopo_baseline_new(&b, &s, &o), FOPO_ERR_NUMERIC, "of item 8 with l2 = 0.001");
+  }
+  fopo_sessions_done(&s);
 }
 
 TEST(test_inverse) {
