@@ -73,6 +73,10 @@ local work = {
     local s = world{users = 6000, items = 20000, mean = 20}:sessions{min_items = 5}
     return function() return fopo.baseline.ease{data = s.train, top = 100} end
   end,
+  slim = function()
+    local s = world{users = 30000, items = 20000, mean = 20}:sessions{min_items = 5}
+    return function() return fopo.baseline.slim{data = s.train} end
+  end,
   item_knn = function()
     local s = world{users = 30000, items = 60000, mean = 8}:sessions{min_items = 4}
     return function() return fopo.baseline.item_knn{data = s.train, neighbours = 200} end

@@ -41,6 +41,8 @@ local made = {
   als = b.als{data = s.train, dim = 5, l2 = 2, alpha = 3, iterations = 3, seed = 4},
 }
 made.ease_top = b.ease{data = s.train, l2 = 20, top = 9}
+made.slim = b.slim{data = s.train, m = 30, l2 = 5}
+made.slim_all = b.slim{data = s.train, m = 4096, l2 = 20}
 for name, one in pairs(made) do
   for _, exclude in ipairs{"none", "seen"} do
     local ids, scores = one:best(s.test, {k = %d, exclude = exclude == "seen" and exclude or nil})
@@ -94,6 +96,19 @@ def largest(B, top):
         best = np.argsort(-row.astype(np.float32), kind="stable")[:top]
         kept[best] = np.maximum(row[best], 0)
     return out
+
+
+def slim(M, m, l2):
+    """Each column by the normal equations of those of its most similar items."""
+    C, n, W = M.T @ M, M.sum(axis=0), np.zeros((P, P))
+    for a in range(P):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            cosine = np.nan_to_num(C[a] / np.sqrt(n[a] * n)).astype(np.float32)
+        cosine[a] = 0
+        S = np.argsort(-cosine, kind="stable")[:m]
+        S = S[cosine[S] > 0]
+        W[S, a] = np.linalg.solve(M[:, S].T @ M[:, S] + l2 * np.eye(len(S)), M[:, S].T @ M[:, a])
+    return W
 
 
 def als_side(M, F, l2, alpha):
@@ -159,6 +174,8 @@ def compare(users, folder):
         "jaccard": knn(M, X, 200, True, 0),
         "ease": X @ B,
         "ease_top": X @ largest(B, 9),
+        "slim": X @ slim(M, 30, 5),
+        "slim_all": X @ slim(M, P, 20),
         "als": als(M, X, start, 2, 3, 3),
     }
     for name, scores in oracle.items():

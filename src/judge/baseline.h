@@ -17,6 +17,7 @@ typedef struct fopo_baseline_kind fopo_baseline_kind;
 typedef struct {
   const fopo_baseline_kind *kind;
   size_t neighbours, dim, iterations;
+  size_t m;       /* slim: items that predict an item */
   size_t top;     /* ease: weights that an item keeps; 0 all */
   int similarity; /* item_knn: 0 cosine, 1 jaccard */
   double l2, alpha, shrink;

@@ -38,6 +38,7 @@ static void make_sessions(fopo_sessions *s, size_t N, size_t P) {
 static fopo_baseline_options options_of(const fopo_baseline_kind *kind, size_t top) {
   return (fopo_baseline_options){.kind = kind,
                                  .neighbours = 5,
+                                 .m = 5,
                                  .top = top,
                                  .dim = 4,
                                  .iterations = 2,

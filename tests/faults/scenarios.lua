@@ -425,7 +425,7 @@ add("ope", function()
 end)
 
 for _, b in ipairs{{"random"}, {"popular"}, {"item_knn", {neighbours = 4}}, {"ease", {l2 = 10}},
-                   {"als", {dim = 3, iterations = 2}}} do
+                   {"slim", {m = 5}}, {"als", {dim = 3, iterations = 2}}} do
   add("baseline " .. b[1], function()
     local w = small()
     return function()

@@ -10,7 +10,7 @@ local train, test = split.train, split.test
 local tall = fopo.data.synthetic{users = 900, items = 300, clusters = 12, seed = 5}
              :sessions{min_items = 10, seed = 2}.train
 local small = {random = {}, popular = {}, item_knn = {neighbours = 20}, ease = {l2 = 50},
-               als = {dim = 6, iterations = 2}}
+               slim = {m = 20}, als = {dim = 6, iterations = 2}}
 
 local function make(name, more)
   local o = {data = train}
@@ -36,7 +36,7 @@ function TestBaselines:test_they_learn()
   reward.identity = fopo.evaluate(identity, test, {exclude = "seen"})
   lu.assertTrue(reward.random.recall[20] < 0.1)
   lu.assertTrue(reward.popular.recall[20] > reward.random.recall[20])
-  for _, name in ipairs{"item_knn", "ease", "als", "identity"} do
+  for _, name in ipairs{"item_knn", "ease", "slim", "als", "identity"} do
     lu.assertTrue(reward[name].recall[20] > 2 * reward.popular.recall[20], name)
   end
 end
@@ -56,7 +56,7 @@ function TestBaselines:test_the_same_for_any_number_of_threads()
   end
   for name in pairs(small) do compare(name, nil, test) end
   compare("ease", {top = 12}, test)
-  for _, name in ipairs{"ease"} do compare(name, {data = tall}, tall) end
+  for _, name in ipairs{"ease", "slim"} do compare(name, {data = tall}, tall) end
 end
 
 function TestBaselines:test_seeds()
