@@ -36,9 +36,7 @@ local function extremes(seen)
   return few, many
 end
 
-local function speed(worlds)
-  local where_not = failing(worlds, {"speed"})
-  if #where_not == 0 then return nil end
+local function speed(worlds, where_not)
   local rows = {{"world", "items P", "L", "REINFORCE, ms/step", "uniform", "mixture",
                  "uniform, times REINFORCE", "mixture, times REINFORCE"}}
   local seen = {}
@@ -74,8 +72,7 @@ end
 -- ---- how the times grow with L
 
 local function growth(worlds)
-  local where_not, parts = failing(worlds, {"small L"}), {}
-  if #where_not == 0 then return nil end
+  local parts = {}
   for _, w in ipairs(worlds) do
     local rows = w.verdicts["small L"].verdict == "does not hold" and w.experiments.rq1.rows or {}
     local dims, times = values(rows, "dim"), {}
@@ -159,9 +156,10 @@ local function certain_and_open(worlds, ids)
   return certain, open
 end
 
+local RANKING = {"uniform not best", "as good"}
+
 local function ranking(worlds)
-  local certain, open = certain_and_open(worlds, {"uniform not best", "as good"})
-  if #certain + #open == 0 then return nil end
+  local certain, open = certain_and_open(worlds, RANKING)
   local rows, text = {{"world", "scale", "best", "R_test by method", "items in effect"}}, {}
   for _, w in ipairs(worlds) do
     for _, c in ipairs(w.experiments.settings and cases_of(w.experiments.settings.rows) or {}) do
@@ -197,8 +195,6 @@ end
 
 -- How near the estimates come to the gradient, where the ranking fails and it was measured.
 local function nearness(worlds)
-  local certain, open = certain_and_open(worlds, {"uniform not best", "as good"})
-  if #certain + #open == 0 then return nil end
   local rows = {{"world", "scale", "method", "cosine at the start", "at the end"}}
   for _, w in ipairs(worlds) do
     local all = w.experiments.alignment and w.experiments.alignment.rows or {}
@@ -220,9 +216,7 @@ end
 
 -- ---- a fixed time: how far each method comes
 
-local function fixed_time(worlds)
-  local where_not = failing(worlds, {"fixed time"})
-  if #where_not == 0 then return nil end
+local function fixed_time(worlds, where_not)
   local rows = {{"world", "items P", "method", "epochs in the time", "reward"}}
   for _, w in ipairs(worlds) do
     local last = w.experiments.budget and shown.last(w.experiments.budget.rows) or {}
@@ -268,7 +262,6 @@ end
 -- The parts of a step's time that grow.
 local function costs(worlds)
   local of_k, of_s = failing(worlds, {"time of K"}), failing(worlds, {"cost of S"})
-  if #of_k + #of_s == 0 then return nil end
   local rows, said = {{"world", ""}}, {}
   for _, phase in ipairs(native.phases()) do rows[1][#rows[1] + 1] = phase.name .. ", ms" end
   for _, w in ipairs(worlds) do
@@ -297,6 +290,14 @@ end
 
 -- ---- more draws, or more candidates, and the exact gradient
 
+-- Adds a line: its first cells, and both rewards of the rows; none without rows.
+local function add_rewards(lines, line, rows)
+  if #rows == 0 then return end
+  table.move({shown.cell(rows, "reward", "%.4f"), shown.cell(rows, "expected", "%.4g")}, 1, 2,
+             #line + 1, line)
+  lines[#lines + 1] = line
+end
+
 -- A sentence on a world where the reward does not rise with the number of draws: whether the exact
 -- gradient ends below the smallest number too, and the expected reward of each.
 local function against_exact(w, rows)
@@ -306,12 +307,9 @@ local function against_exact(w, rows)
   table.sort(list)
   local few, many = where(last, {samples = list[1]}), where(last, {samples = list[#list]})
   for _, S in ipairs(list) do
-    local those = where(last, {samples = S})
-    rows[#rows + 1] = {w.title, tostring(S), shown.cell(those, "reward", "%.4f"),
-                       shown.cell(those, "expected", "%.4g")}
+    add_rewards(rows, {w.title, tostring(S)}, where(last, {samples = S}))
   end
-  rows[#rows + 1] = {w.title, "exact", shown.cell(exact, "reward", "%.4f"),
-                     shown.cell(exact, "expected", "%.4g")}
+  add_rewards(rows, {w.title, "exact"}, exact)
   local aim = mean(many, "expected") > mean(few, "expected")
   local same = mean(exact, "reward") < mean(few, "reward")
   if aim and same then
@@ -326,9 +324,7 @@ order.]]):format(w.title, mean(exact, "reward"))
 end
 
 -- Why more draws do not earn more.
-local function more_draws(worlds)
-  local where_not = failing(worlds, {"better with S"})
-  if #where_not == 0 then return nil end
+local function more_draws(worlds, where_not)
   local rows, text = {{"world", "S", "R_test", "expected reward"}}, {}
   for _, w in ipairs(worlds) do
     if w.verdicts["better with S"].verdict == "does not hold" then
@@ -343,22 +339,16 @@ it (rq4 with exact=yes), so it does not say why.]]):format(listed(where_not))
 end
 
 -- Why the reward varies with K.
-local function robust(worlds)
-  local where_not = failing(worlds, {"robust in K"})
-  if #where_not == 0 then return nil end
+local function robust(worlds, where_not)
   local rows = {{"world", "K", "seeds", "R_test", "expected reward"}}
   for _, w in ipairs(worlds) do
     local last = w.experiments.rq3 and shown.last(w.experiments.rq3.rows) or {}
     for _, k in ipairs(values(last, "k")) do
       local those = where(last, {k = k})
-      rows[#rows + 1] = {w.title, tostring(k), tostring(#those),
-                         shown.cell(those, "reward", "%.4f"), shown.cell(those, "expected", "%.4g")}
+      add_rewards(rows, {w.title, tostring(k), tostring(#those)}, those)
     end
     local exact = where(last, {method = "exact"})
-    if #exact > 0 then
-      rows[#rows + 1] = {w.title, "exact", tostring(#exact), shown.cell(exact, "reward", "%.4f"),
-                         shown.cell(exact, "expected", "%.4g")}
-    end
+    add_rewards(rows, {w.title, "exact", tostring(#exact)}, exact)
   end
   return {title = "K and the reward", rows = rows, text = ([[It does not hold on %s. The rule
 compares each K with the best of them, which noise alone sets above the others, and the further the
@@ -369,8 +359,6 @@ end
 -- ---- learnt items
 
 local function learnt(worlds)
-  local where_not = failing(worlds, {"fixed beta"})
-  if #where_not == 0 then return nil end
   local rows = {{"world", "L", "method", "reward, fixed", "reward, learnt"}}
   for _, w in ipairs(worlds) do
     local last = w.experiments.rq0 and shown.last(w.experiments.rq0.rows) or {}
@@ -396,12 +384,16 @@ within the interval: fixed items may as well be the better ones.]]):format(liste
   return {title = "Fixed items", rows = rows, text = table.concat(text, " ")}
 end
 
+-- The claims that each tells of, and the function: of the worlds, and the titles of those where one
+-- of them does not hold. It may have nothing to say.
+local tellers = {
+  {{"speed"}, speed}, {{"small L"}, growth}, {RANKING, ranking}, {RANKING, nearness},
+  {{"fixed time"}, fixed_time}, {{"robust in K"}, robust}, {{"better with S"}, more_draws},
+  {{"time of K", "cost of S"}, costs}, {{"fixed beta"}, learnt},
+}
+
 -- What fails without an experiment that would say why.
-local function open_ones(worlds, list)
-  local explained = {speed = true, ["small L"] = true, ["uniform not best"] = true,
-                     ["as good"] = true, ["fixed time"] = true, ["robust in K"] = true,
-                     ["time of K"] = true, ["better with S"] = true, ["cost of S"] = true,
-                     ["fixed beta"] = true}
+local function open_ones(worlds, list, explained)
   local lines = {}
   for _, claim in ipairs(list) do
     local where_not = not explained[claim.id] and failing(worlds, {claim.id}) or {}
@@ -416,12 +408,13 @@ end
 
 -- {title =, text =, rows = of a table} for all that does not hold in one of the worlds.
 function reasons.of(worlds, list)
-  local all = {}
-  for _, f in ipairs{speed, growth, ranking, nearness, fixed_time, robust, more_draws, costs,
-                     learnt} do
-    all[#all + 1] = f(worlds)
+  local all, explained = {}, {}
+  for _, teller in ipairs(tellers) do
+    for _, id in ipairs(teller[1]) do explained[id] = true end
+    local where_not = failing(worlds, teller[1])
+    all[#all + 1] = #where_not > 0 and teller[2](worlds, where_not) or nil
   end
-  all[#all + 1] = open_ones(worlds, list)
+  all[#all + 1] = open_ones(worlds, list, explained)
   return all
 end
 
