@@ -183,6 +183,13 @@ function bench.row(row)
             row.against, shown(other, row.unit))
 end
 
+-- The row of two cases of samples s, in seconds, if both were measured.
+function bench.row_of(before, s, what, against, faster, target)
+  if not s[what] or not s[against] then return end
+  bench.row{what = before .. what, unit = "s", mine = s[what], against = against,
+            other = s[against], faster = faster, target = target}
+end
+
 -- A line under the table.
 function bench.note(...) table.insert(bench.notes, bench.section .. ": " .. string.format(...)) end
 

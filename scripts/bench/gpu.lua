@@ -70,19 +70,8 @@ local function limit_of_head(shared, B, L, rate, card)
   return math.max(bytes / rate, products[1] == "products" and products[2] or 0, FLOOR)
 end
 
--- What a method of PyTorch takes a step, or nil and why it was left out.
-local function torch(worker, method, B)
-  local function ask(n) return worker:ask(("%s %d %d"):format(method, n, B)) end
-  local first = ask(1)
-  if first[2] == "absent" then return nil, first[3] end
-  local n = bench.fill(bench.options.sample, ask(1)[3])
-  return function() return ask(n)[3] end
-end
-
 local function row(L, B, s, what, against, faster, target)
-  if not s[what] or not s[against] then return end
-  bench.row{what = ("L = %d, batch %d: %s"):format(L, B, what), unit = "s", mine = s[what],
-            against = against, other = s[against], faster = faster, target = target}
+  bench.row_of(("L = %d, batch %d: "):format(L, B), s, what, against, faster, target)
 end
 
 -- Measures seconds a step into s[name] and prints them at once, so that a run that is cut keeps
@@ -153,10 +142,7 @@ local function one(P, L, B, sessions, items, rate, card, python)
   for ours, theirs in pairs(python and {REINFORCE = "reinforce", uniform = "uniform",
                                         mixture = "mixture"} or {}) do
     local name = "torch " .. theirs
-    measure(s, L, B, name, function()
-      local step, why = torch(python, theirs, B)
-      return step or error(why, 0)
-    end)
+    measure(s, L, B, name, function() return world.step_of_worker(python, theirs, 3, B) end)
     row(L, B, s, ours, name, true, ours == "mixture" and 10 or nil)
   end
   bench.keep()

@@ -203,9 +203,7 @@ local function dimension(P, L, sessions, others)
 end
 
 local function row(L, s, what, against, faster, target)
-  if not s[what] or not s[against] then return end
-  bench.row{what = ("L = %d: %s"):format(L, what), unit = "s", mine = s[what],
-            against = against, other = s[against], faster = faster, target = target}
+  bench.row_of(("L = %d: "):format(L), s, what, against, faster, target)
 end
 
 function steps.steps()

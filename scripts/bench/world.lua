@@ -79,12 +79,13 @@ function world.cycle_of(trainer, refresh, index, searched)
   end
 end
 
--- The same for a program that is asked "[method] steps" and answers with the seconds a step at
--- place `at` of its line.
-function world.step_of_worker(worker, method, at)
+-- The same for a program that is asked "[method] steps [batch]" and answers with the seconds a step
+-- at place `at` of its line.
+function world.step_of_worker(worker, method, at, batch)
   local n = 1
   local function ask(steps)
-    local answer = worker:ask((method and method .. " " or "") .. steps)
+    local answer = worker:ask((method and method .. " " or "") .. steps
+                              .. (batch and " " .. batch or ""))
     if answer[2] == "absent" then error("absent: " .. answer[3], 0) end
     return answer[at]
   end
