@@ -41,6 +41,8 @@ local made = {
   als = b.als{data = s.train, dim = 5, l2 = 2, alpha = 3, iterations = 3, seed = 4},
 }
 made.ease_top = b.ease{data = s.train, l2 = 20, top = 9}
+made.als_nu = b.als{data = s.train, dim = 5, l2 = 0.2, nu = 0.8, alpha = 3, iterations = 3,
+                    seed = 4}
 made.slim = b.slim{data = s.train, m = 30, l2 = 5}
 made.slim_all = b.slim{data = s.train, m = 4096, l2 = 20}
 for name, one in pairs(made) do
@@ -111,20 +113,21 @@ def slim(M, m, l2):
     return W
 
 
-def als_side(M, F, l2, alpha):
+def als_side(M, F, l2, alpha, nu):
     """Each row by its own normal equations with the weights c written out."""
     out = np.zeros((len(M), F.shape[1]))
     for u, m in enumerate(M):
-        c = 1 + alpha * m
-        out[u] = np.linalg.solve(F.T @ (c[:, None] * F) + l2 * np.eye(F.shape[1]), F.T @ (c * m))
+        c, penalty = 1 + alpha * m, l2 * max(m.sum(), 1) ** nu
+        out[u] = np.linalg.solve(F.T @ (c[:, None] * F) + penalty * np.eye(F.shape[1]),
+                                 F.T @ (c * m))
     return out
 
 
-def als(M, X, Y, l2, alpha, iterations):
+def als(M, X, Y, l2, alpha, iterations, nu=0):
     for _ in range(iterations):
-        U = als_side(M, Y, l2, alpha)
-        Y = als_side(M.T, U, l2, alpha)
-    return als_side(X, Y, l2, alpha) @ Y.T
+        U = als_side(M, Y, l2, alpha, nu)
+        Y = als_side(M.T, U, l2, alpha, nu)
+    return als_side(X, Y, l2, alpha, nu) @ Y.T
 
 
 def same_lists(name, scores, ids, given, tolerance):
@@ -177,6 +180,7 @@ def compare(users, folder):
         "slim": X @ slim(M, 30, 5),
         "slim_all": X @ slim(M, P, 20),
         "als": als(M, X, start, 2, 3, 3),
+        "als_nu": als(M, X, start, 0.2, 3, 3, 0.8),
     }
     for name, scores in oracle.items():
         for exclude in ("none", "seen"):

@@ -20,7 +20,7 @@ typedef struct {
   size_t m;       /* slim: items that predict an item */
   size_t top;     /* ease: weights that an item keeps; 0 all */
   int similarity; /* item_knn: 0 cosine, 1 jaccard */
-  double l2, alpha, shrink;
+  double l2, alpha, shrink, nu;
   uint64_t seed;
 } fopo_baseline_options;
 

@@ -7,8 +7,10 @@
  *
  *   x_u = (Y^T Y + l2 I + alpha sum_{a of u} y_a y_a^T)^-1 (1 + alpha) sum_{a of u} y_a
  *
- * and items likewise given X. A new session is such a user. All sums are in double, in an order
- * that depends on the sizes alone. */
+ * and items likewise given X. With nu the penalty of a row of n entries is l2 n^nu instead (Rendle,
+ * Krichene, Zhang and Koren: "Revisiting the performance of iALS on item recommendation
+ * benchmarks", RecSys 2022; their n counts the other items too, by their weight). A new session is
+ * such a user. All sums are in double, in an order that depends on the sizes alone. */
 #include <math.h>
 #include <omp.h>
 #include <string.h>
@@ -55,11 +57,15 @@ static size_t scratch_size(size_t dim) { return dim * dim + CHUNK * dim; }
 /* x [dim] of one row with these n ids, given the other side's factors F and its G. Returns 0 if the
  * system has no solution. */
 static int solve_one(double *x, const uint32_t *ids, size_t n, const double *F, const double *G,
-                     double alpha, size_t dim, double *scratch) {
+                     const fopo_baseline_options *o, double *scratch) {
+  size_t dim = o->dim;
+  double alpha = o->alpha;
   double *A = scratch, *phi = scratch + dim * dim, root = sqrt(alpha);
   memset(x, 0, dim * sizeof *x);
   if (n == 0) return 1;
   memcpy(A, G, dim * dim * sizeof *A);
+  double more = o->l2 * (pow((double)n, o->nu) - 1.0); /* than the l2 in G */
+  for (size_t d = 0; d < dim; d++) A[d * dim + d] += more;
   for (size_t first = 0; first < n; first += CHUNK) {
     size_t count = n - first < CHUNK ? n - first : CHUNK;
     for (size_t i = 0; i < count; i++) {
@@ -93,12 +99,11 @@ static void gram(double *G, double *partial, const double *F, size_t n, size_t d
 }
 
 typedef struct {
-  size_t dim;
-  double l2, alpha;
-  double *X;           /* [N, dim] */
-  double *partial;     /* [SLICES, dim, dim] */
-  double *scratch;     /* [threads, scratch_size] */
-  double done, passes; /* half iterations */
+  const fopo_baseline_options *o; /* not owned */
+  double *X;                      /* [N, dim] */
+  double *partial;                /* [SLICES, dim, dim] */
+  double *scratch;                /* [threads, scratch_size] */
+  double done, passes;            /* half iterations */
 } work;
 
 /* out [M->rows, dim] from the other side's F and G. */
@@ -108,10 +113,10 @@ static int solve_side(double *out, work *w, const fopo_csr *M, const double *F, 
     int good = 1;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 16) reduction(&& : good)
     for (size_t r = first; r < last; r++) {
-      double *scratch = w->scratch + (size_t)omp_get_thread_num() * scratch_size(w->dim);
+      double *scratch = w->scratch + (size_t)omp_get_thread_num() * scratch_size(w->o->dim);
       if (fopo_interrupted()) continue;
-      good = good && solve_one(out + r * w->dim, fopo_csr_row(M, r), fopo_csr_count(M, r), F, G,
-                               w->alpha, w->dim, scratch);
+      good = good && solve_one(out + r * w->o->dim, fopo_csr_row(M, r), fopo_csr_count(M, r), F, G,
+                               w->o, scratch);
     }
     if (!good) {
       return fopo_fail(FOPO_ERR_NUMERIC, "the factors of als have no solution; use a larger l2");
@@ -129,13 +134,13 @@ static int solve_side(double *out, work *w, const fopo_csr *M, const double *F, 
 static int iterate(model *m, work *w, const fopo_csr *M, const fopo_csr *T, size_t iterations) {
   int status = FOPO_OK;
   for (size_t i = 0; i < iterations && status == FOPO_OK; i++) {
-    gram(m->G, w->partial, m->Y, m->P, m->dim, w->l2);
+    gram(m->G, w->partial, m->Y, m->P, m->dim, w->o->l2);
     status = solve_side(w->X, w, M, m->Y, m->G);
     if (status != FOPO_OK) break;
-    gram(m->G, w->partial, w->X, M->rows, m->dim, w->l2);
+    gram(m->G, w->partial, w->X, M->rows, m->dim, w->o->l2);
     status = solve_side(m->Y, w, T, w->X, m->G);
   }
-  gram(m->G, w->partial, m->Y, m->P, m->dim, w->l2);
+  gram(m->G, w->partial, m->Y, m->P, m->dim, w->o->l2);
   for (size_t i = 0; i < m->P * m->dim; i++) m->rows[i] = (float)m->Y[i];
   return status == FOPO_OK && fopo_interrupted()
              ? fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while " DOING)
@@ -169,7 +174,7 @@ static int fit(void **of, const fopo_csr *M, const fopo_baseline_options *o) {
   size_t threads = (size_t)fopo_threads();
   fopo_csr T = {0};
   model *m = NULL;
-  work w = {.dim = o->dim, .l2 = o->l2, .alpha = o->alpha, .passes = 2.0 * (double)o->iterations};
+  work w = {.o = o, .passes = 2.0 * (double)o->iterations};
   int status = check(M, o);
   if (status == FOPO_OK) status = begin(&m, M->cols, o);
   *of = m;
@@ -202,7 +207,7 @@ static int score(float *scores, const void *of, const fopo_baseline_options *o, 
   int good = 1;
   for (size_t i = 0; i < n; i++) {
     good = good && solve_one(x, fopo_csr_row(X, first + i), fopo_csr_count(X, first + i), m->Y,
-                             m->G, o->alpha, m->dim, system);
+                             m->G, o, system);
     for (size_t d = 0; d < m->dim; d++) rows[i * m->dim + d] = (float)x[d];
   }
   fopo_gemm_tile(fopo_matrix_view(scores, n, m->P), 1.0f, fopo_matrix_view(rows, n, m->dim), 0,
@@ -224,6 +229,13 @@ static const fopo_option options[] = {
      .standard = 10,
      .least = 1e-6,
      .text = "penalty of the factors"},
+    {.name = "nu",
+     .type = FOPO_OPTION_NUMBER,
+     .member = offsetof(fopo_baseline_options, nu),
+     .standard = 0,
+     .least = 0,
+     .most = 2,
+     .text = "the penalty of a user or item of n interactions is l2 n^nu; with 1, a smaller l2"},
     {.name = "alpha",
      .type = FOPO_OPTION_NUMBER,
      .member = offsetof(fopo_baseline_options, alpha),
@@ -250,8 +262,8 @@ const fopo_baseline_kind fopo_baseline_als = {
     .text = "Matrix factorisation of implicit feedback by alternating least squares: factors x_u, y_a minimise\n"
           "sum over all u, a of c_ua (m_ua - x_u . y_a)^2 + l2 (|X|^2 + |Y|^2), where m_ua is 1 for an item that was\n"
           "taken and 0 for others, and c_ua = 1 + alpha m_ua. A session is folded in: its factors are those of a new\n"
-          "user who took X, and scores are x . y_a. Items start as 0.1 times standard normal numbers of the seed.\n"
-          "Source: Hu, Koren and Volinsky 2008. An iteration costs dim^2 multiply-adds for each interaction, twice,\n"
+          "user who took X, and scores are x . y_a. nu scales the penalty of each row with its interactions. Items start as 0.1 times standard normal numbers of the seed.\n"
+          "Source: Hu, Koren and Volinsky 2008; nu: Rendle, Krichene, Zhang and Koren 2022. An iteration costs dim^2 multiply-adds for each interaction, twice,\n"
           "and dim^3 for each user and item.",
     .example = "s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}\n"
              "als = fopo.baseline.als{data = s.train, dim = 8, iterations = 5}\n"
