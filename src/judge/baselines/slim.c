@@ -223,8 +223,9 @@ static int fit(void **of, const fopo_csr *M, const fopo_baseline_options *o) {
     status = fopo_fail(FOPO_ERR_NUMERIC, "the weights of slim have no solution; use a larger l2");
   }
   if (status == FOPO_OK) status = fopo_weights_pack(&j.W, j.m);
-  if (status == FOPO_OK && (*of = fopo_alloc(1, sizeof(fopo_csr))) == NULL)
+  if (status == FOPO_OK && (*of = fopo_alloc(1, sizeof(fopo_csr))) == NULL) {
     status = FOPO_ERR_MEMORY;
+  }
   if (status == FOPO_OK) status = fopo_csr_transpose(*of, &j.W);
   end(&j);
   return status;
