@@ -17,6 +17,8 @@ baseline: a recommender to compare a policy with, `fopo.baseline`; of REINFORCE,
     from rewards to lower the variance
 batch: the contexts of one step, B of them
 bind: to make the data that a gradient reads resident on its device
+block: parameters that are learnt or fixed together, at one learning rate: the items, or a named
+    part of theta (`pi.learn`); elsewhere a stretch of work or of memory
 Bloom filter: a bit set that says "certainly not a candidate" for most items, so that few are looked
     up
 budget: the number of items, of largest norm, that a norm index may look at

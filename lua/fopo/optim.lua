@@ -6,8 +6,11 @@ local optim, methods = {}, native.types.optim
 -- Options that both share.
 local items_lr = {"items_lr", "number", nil, "learning rate of items that are learnt; lr if left "
                   .. "out", above = 0}
-local schedule = {"schedule", "schedule", nil, "how lr and items_lr change from update to update, "
-                  .. "as fopo.schedule.cosine{steps = 1000}; constant if left out"}
+local lr_of = {"lr_of", "table", nil, "learning rates of blocks by name, as {items = 1e-2, W1 = "
+               .. "1e-4}: of items (items_lr is the same), theta or the parts of a network; the "
+               .. "others have lr"}
+local schedule = {"schedule", "schedule", nil, "how all learning rates change from update to "
+                  .. "update, as fopo.schedule.cosine{steps = 1000}; constant if left out"}
 local clip = {"clip", "number", nil, "largest norm of a gradient: a longer one is scaled down to "
               .. "it; none if left out", above = 0}
 local weight_decay = {"weight_decay", "number", 0, "L2, added to the gradient, unless decoupled",
@@ -19,14 +22,17 @@ local of_all = [[o.lr is the base of the schedule and may be changed between ste
 weight_decay and schedule; o.rate is the learning rate of the last update, o.t the number of
 updates. The schedule's factor is a function of o.t alone, so a run that is interrupted and resumed
 uses the same rates; a file has o.t, and the schedule comes from the optimiser.
-The norm that clip compares is the Frobenius norm of theta's gradient, with that of the items where
-they are learnt (the column norm of the history), before weight decay is added.]]
+The norm that clip compares is the Frobenius norm of the gradient of all that is learnt, theta and
+items (the column norm of the history), before weight decay is added. What the policy fixes (its
+option learn) stays as it is, without decay too. A trainer refuses names in lr_of that its policy
+does not have; o.lr_of gives them back. With several rates, or a part of theta fixed, a GPU makes
+its steps one by one.]]
 
 optim.adam = define.fn{
   name = "fopo.optim.adam", returns = "optim",
   options = {
     {"lr", "number", 1e-3, "learning rate", above = 0},
-    items_lr, schedule, clip,
+    items_lr, lr_of, schedule, clip,
     {"beta1", "number", 0.9, "decay of the mean", min = 0, below = 1},
     {"beta2", "number", 0.999, "decay of the mean square", min = 0, below = 1},
     {"eps", "number", 1e-8, "added to the root of the mean square", above = 0},
@@ -50,7 +56,7 @@ optim.sgd = define.fn{
   name = "fopo.optim.sgd", returns = "optim",
   options = {
     {"lr", "number", nil, "learning rate", above = 0, required = true},
-    items_lr, schedule, clip,
+    items_lr, lr_of, schedule, clip,
     {"momentum", "number", 0, "of the velocity", min = 0, below = 1},
     weight_decay, decoupled,
   },

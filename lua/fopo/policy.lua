@@ -28,6 +28,9 @@ local seen = {"seen", "string", "keep", "the items of X: keep, they are like all
               .. "they have no probability, as fopo.policy.linear says",
               one_of = {"keep", "mask"}}
 local train_items = {"train_items", "boolean", false, "learn the items too, on a copy of them"}
+local learn = {"learn", "table", nil, "names of the blocks that are learnt, as {\"theta\"} or "
+               .. "{\"W2\", \"b2\", \"items\"}; the others are fixed. All of theta if left out; "
+               .. "train_items adds items"}
 local rows = {"rows", "string", "float32", "precision of the items that training steps read",
               one_of = {"float32", "float16", "bfloat16"}}
 
@@ -70,7 +73,7 @@ local function options_of(row)
   local options = {items}
   for _, spec in ipairs(table_rows.specs(row.options)) do options[#options + 1] = spec end
   for _, spec in ipairs{context_dim, contexts, temperature, effective, data, seen, train_items,
-                       rows} do
+                       learn, rows} do
     options[#options + 1] = spec
   end
   options[#options + 1] = {"seed", "integer", 1, row.seed}
@@ -132,6 +135,7 @@ function methods.describe(pi)
   local start = ("policy %s: %s items%s"):format(pi.kind, text.count(pi.n_items), about_items(pi))
   local shape = pi.shape and ("%s, %s parameters"):format(pi.shape, text.count(pi.n_params))
                 or ("theta [%d, %d]"):format(pi.context_dim, pi.dim)
+  if #pi.fixed > 0 then shape = ("%s, %s fixed"):format(shape, table.concat(pi.fixed, ", ")) end
   return ("%s, %s, temperature %.4g, %s contexts%s"):format(start, shape, pi.temperature,
     pi.contexts, pi.seen == "mask" and ", seen items masked" or "")
 end

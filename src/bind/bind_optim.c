@@ -97,10 +97,38 @@ void bind_optim_on(bind_optim *o, bind_object *device) {
   if (o->optim.device == NULL) bind_keep(&o->object, 0, device);
 }
 
+/* Reads lr_of = {items = 1e-2, W1 = 1e-4}; the items' rate is items_lr by another name. */
+static void read_rates(lua_State *L, fopo_optim_options *o) {
+  int at = bind_option(L, 1, "lr_of");
+  bind_table(L, at, "lr_of");
+  for (lua_pushnil(L); lua_next(L, at) != 0; lua_pop(L, 1)) {
+    if (lua_type(L, -2) != LUA_TSTRING) {
+      bind_refuse(L, "lr_of has a key that is no name; use lr_of = {W1 = 1e-4}");
+    }
+    const char *name = lua_tostring(L, -2);
+    double lr = bind_number(L, lua_gettop(L), name);
+    if (!(lr > 0.0)) bind_refuse(L, "the learning rate of %s is %g; use > 0", name, lr);
+    if (strcmp(name, fopo_block_names[FOPO_BLOCK_ITEMS]) == 0) {
+      if (o->block_lr[FOPO_BLOCK_ITEMS] > 0.0) {
+        bind_refuse(L, "items_lr and lr_of.items are the same; give one of them");
+      }
+      o->block_lr[FOPO_BLOCK_ITEMS] = lr;
+      continue;
+    }
+    if (strlen(name) >= FOPO_PARAMETER_NAME || o->n_lr_of == FOPO_POLICY_PARAMETERS) {
+      bind_refuse(L, "lr_of has \"%s\", which no policy has, or too many names", name);
+    }
+    snprintf(o->lr_of[o->n_lr_of].name, FOPO_PARAMETER_NAME, "%s", name);
+    o->lr_of[o->n_lr_of++].lr = lr;
+  }
+  lua_pop(L, 1);
+}
+
 /* Adds the options that adam and sgd share, and pushes the optimiser. */
 static int new_optim(lua_State *L, fopo_optim_options options) {
   options.lr = bind_option_number(L, 1, "lr");
   options.block_lr[FOPO_BLOCK_ITEMS] = bind_option_number_or(L, 1, "items_lr", 0.0);
+  if (bind_has(L, 1, "lr_of")) read_rates(L, &options);
   options.weight_decay = bind_option_number(L, 1, "weight_decay");
   options.decoupled = bind_option_boolean(L, 1, "decoupled");
   options.clip = bind_option_number_or(L, 1, "clip", 0.0);
@@ -113,7 +141,8 @@ static int new_optim(lua_State *L, fopo_optim_options options) {
   return 1;
 }
 
-/* native.optim_adam{lr, items_lr, weight_decay, decoupled, clip, schedule, beta1, beta2, eps}. */
+/* native.optim_adam{lr, items_lr, lr_of, weight_decay, decoupled, clip, schedule, beta1, beta2,
+ * eps}. */
 static int optim_adam(lua_State *L) {
   fopo_optim_options o = {.kind = FOPO_OPTIM_ADAM,
                           .beta1 = bind_option_number(L, 1, "beta1"),
@@ -122,7 +151,7 @@ static int optim_adam(lua_State *L) {
   return new_optim(L, o);
 }
 
-/* native.optim_sgd{lr, items_lr, weight_decay, decoupled, clip, schedule, momentum}. */
+/* native.optim_sgd{lr, items_lr, lr_of, weight_decay, decoupled, clip, schedule, momentum}. */
 static int optim_sgd(lua_State *L) {
   fopo_optim_options o = {.kind = FOPO_OPTIM_SGD, .momentum = bind_option_number(L, 1, "momentum")};
   return new_optim(L, o);
@@ -151,8 +180,8 @@ static int check_items(const bind_policy *pi, const bind_array *ids, const bind_
   return fopo_matrix_finite(bind_matrix(rows), "the items' gradient");
 }
 
-/* Moves a block on the device: its values x go there and come back. ids NULL: a dense gradient. */
-static int step_there(fopo_optim *o, fopo_block block, fopo_matrix x, const uint32_t *ids,
+/* Moves a block on the device: its values x go there and come back. ids NULL: theta. */
+static int step_there(fopo_optim *o, const fopo_policy *pi, fopo_matrix x, const uint32_t *ids,
                       const float *rows, size_t n, double norm) {
   fopo_device *d = o->device;
   size_t bytes = x.rows * x.cols * sizeof *x.x;
@@ -164,7 +193,9 @@ static int step_there(fopo_optim *o, fopo_block block, fopo_matrix x, const uint
   if (status == FOPO_OK) status = d->ops->share(d, &their_rows, rows, n * x.cols * sizeof *rows);
   fopo_item_gradient G = {.rows = their_rows, .ids = their_ids, .n = n};
   if (status == FOPO_OK) {
-    status = fopo_optim_step(o, block, there, &G, (fopo_optim_norm){.norm = norm});
+    fopo_optim_norm of = {.norm = norm};
+    status = ids == NULL ? fopo_optim_step_theta(o, pi, there, &G, of)
+                         : fopo_optim_step(o, FOPO_BLOCK_ITEMS, there, &G, of);
   }
   if (status == FOPO_OK) status = d->ops->get(d, x.x, there, bytes);
   void *const blocks[] = {their_rows, their_ids, there};
@@ -172,9 +203,16 @@ static int step_there(fopo_optim *o, fopo_block block, fopo_matrix x, const uint
   return status;
 }
 
-/* The norm of theta's gradient and the items' (rows NULL: there is none) together. */
-static double norm_of(const bind_array *G, const bind_array *rows) {
-  double norm2 = fopo_matrix_norm2(bind_matrix(G));
+/* The norm of the gradient of what is learnt of theta, and of the items (rows NULL: there is none).
+ */
+static double norm_of(const fopo_policy *pi, const bind_array *G, const bind_array *rows) {
+  fopo_segment learnt[FOPO_POLICY_PARAMETERS];
+  size_t n = fopo_policy_segments(learnt, pi, NULL);
+  double norm2 = 0.0;
+  for (size_t i = 0; i < n; i++) {
+    norm2 +=
+        fopo_matrix_norm2(fopo_matrix_view((float *)G->data + learnt[i].first, 1, learnt[i].n));
+  }
   return sqrt(rows != NULL ? norm2 + fopo_matrix_norm2(bind_matrix(rows)) : norm2);
 }
 
@@ -203,14 +241,17 @@ static int step(lua_State *L) {
   fopo_device *d = ((bind_device *)o->object.keeps[0])->device;
   fopo_matrix items = pi->policy.items;
   fopo_optim *own = &o->optim;
-  double norm = norm_of(G, rows);
-  fopo_block_shape shapes[FOPO_BLOCKS] = {[FOPO_BLOCK_THETA] = {theta.rows, theta.cols, 0}};
+  double norm = norm_of(&pi->policy, G, rows);
+  fopo_block_shape shapes[FOPO_BLOCKS] = {fopo_policy_shape(&pi->policy, FOPO_BLOCK_THETA)};
+  bind_check(L, fopo_optim_check_names(own, &pi->policy));
   if (with_items) shapes[FOPO_BLOCK_ITEMS] = fopo_policy_shape(&pi->policy, FOPO_BLOCK_ITEMS);
   bind_check(L, fopo_optim_prepare(own, d, shapes));
-  bind_check(L, step_there(own, FOPO_BLOCK_THETA, theta, NULL, G->data, theta.rows, norm));
+  if (pi->policy.learns[FOPO_BLOCK_THETA]) {
+    bind_check(L, step_there(own, &pi->policy, theta, NULL, G->data, theta.rows, norm));
+  }
   if (with_items) {
-    bind_check(L, step_there(own, FOPO_BLOCK_ITEMS, items, ids->data, rows->data,
-                             ids->rows * ids->cols, norm));
+    bind_check(
+        L, step_there(own, &pi->policy, items, ids->data, rows->data, ids->rows * ids->cols, norm));
     pi->policy.version++;
   }
   own->t++;
@@ -270,6 +311,17 @@ static int set_schedule(lua_State *L, bind_object *o) {
   return 1;
 }
 
+/* o.lr_of: the learning rates of blocks that have their own, by name. */
+static int field_lr_of(lua_State *L, bind_object *o) {
+  const fopo_optim_options *p = &((bind_optim *)o)->optim.options;
+  lua_newtable(L);
+  if (p->block_lr[FOPO_BLOCK_ITEMS] > 0.0) {
+    bind_set_number(L, fopo_block_names[FOPO_BLOCK_ITEMS], p->block_lr[FOPO_BLOCK_ITEMS]);
+  }
+  for (size_t i = 0; i < p->n_lr_of; i++) bind_set_number(L, p->lr_of[i].name, p->lr_of[i].lr);
+  return 1;
+}
+
 /* o.rate: the learning rate of the last update. */
 static int field_rate(lua_State *L, bind_object *o) {
   return bind_return_number(L, fopo_optim_rate(&((bind_optim *)o)->optim));
@@ -307,6 +359,7 @@ const bind_type bind_device_type = {.name = "fopo.device",
 static const bind_field fields[] = {{"kind", field_kind, NULL},
                                     {"t", field_t, NULL},
                                     {"rate", field_rate, NULL},
+                                    {"lr_of", field_lr_of, NULL},
                                     {"schedule", field_schedule, set_schedule},
                                     {"decoupled", field_decoupled, set_decoupled},
                                     {"clip", field_number, set_number},

@@ -95,10 +95,32 @@ static int read_options(lua_State *L, const fopo_policy_kind *kind, fopo_policy_
   return array_at;
 }
 
-/* native.policy_NAME{items, context_dim, contexts, temperature, seed, seen, train_items, rows, and
- * those of the kind}. */
+/* Names in the option learn, at most: the parameters, "theta" for all, and "items". */
+enum { NAMES = FOPO_POLICY_PARAMETERS + 2 };
+
+/* names [NAMES] of the option learn, which stay in its table; returns how many. */
+static size_t read_learn(lua_State *L, const char **names, int at) {
+  bind_table(L, at, "learn");
+  size_t n = lua_rawlen(L, at);
+  if (n > NAMES) bind_refuse(L, "learn has %zu names; give %d at most", n, (int)NAMES);
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, at, (lua_Integer)i + 1);
+    if (lua_type(L, -1) != LUA_TSTRING) bind_refuse(L, "learn is a list of names, as {\"theta\"}");
+    names[i] = lua_tostring(L, -1);
+    lua_pop(L, 1);
+  }
+  return n;
+}
+
+/* native.policy_NAME{items, context_dim, contexts, temperature, seed, seen, train_items, learn,
+ * rows, and those of the kind}. */
 static int make(lua_State *L, const fopo_policy_kind *kind) {
   int items_at = bind_option(L, 1, "items"), train = bind_option_boolean(L, 1, "train_items");
+  const char *names[NAMES + 1], *items_name = fopo_block_names[FOPO_BLOCK_ITEMS];
+  int chosen = bind_has(L, 1, "learn");
+  size_t n = chosen ? read_learn(L, names, bind_option(L, 1, "learn")) : 0;
+  if (train) names[n++] = items_name;
+  for (size_t i = 0; i < n; i++) train = train || strcmp(names[i], items_name) == 0;
   fopo_policy_options o = {.temperature = (float)bind_option_number(L, 1, "temperature"),
                            .seed = bind_option_seed(L, 1)};
   o.context_dim = context_dim(L, bind_array_items(L, items_at, "items")->cols);
@@ -114,6 +136,7 @@ static int make(lua_State *L, const fopo_policy_kind *kind) {
   if (array_at > 0) o.given = bind_matrix(bind_array_numbers(L, array_at, "theta"));
   bind_check(L, fopo_policy_init(&pi->policy, kind, items_of(pi), &o));
   pi->policy.learns[FOPO_BLOCK_ITEMS] = train;
+  if (chosen) bind_check(L, fopo_policy_learn(&pi->policy, names, n));
   pi->policy.masks_seen =
       bind_has(L, 1, "seen") && bind_option_choice(L, 1, "seen", fopo_seen_names);
   set_shard(pi);
@@ -360,6 +383,26 @@ static int field_train_items(lua_State *L, bind_object *o) {
   return bind_return_boolean(L, policy_of(o)->learns[FOPO_BLOCK_ITEMS]);
 }
 
+/* pi.learn and pi.fixed: the names of the blocks that are learnt; of the parameters that are not.
+ */
+static int push_names(lua_State *L, const fopo_policy *pi, int learnt) {
+  fopo_parameter p;
+  lua_newtable(L);
+  for (size_t i = 0; pi->kind->parameter(&p, pi, i); i++) {
+    if ((pi->fixed >> i & 1) == (uint32_t)learnt) continue;
+    lua_pushstring(L, p.name);
+    lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+  }
+  if (!learnt || !pi->learns[FOPO_BLOCK_ITEMS]) return 1;
+  lua_pushstring(L, fopo_block_names[FOPO_BLOCK_ITEMS]);
+  lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+  return 1;
+}
+
+static int field_learn(lua_State *L, bind_object *o) { return push_names(L, policy_of(o), 1); }
+
+static int field_fixed(lua_State *L, bind_object *o) { return push_names(L, policy_of(o), 0); }
+
 static int field_rows(lua_State *L, bind_object *o) {
   return bind_return_string(L, fopo_float_names[policy_of(o)->rows.type]);
 }
@@ -409,6 +452,8 @@ static const bind_field fields[] = {{"kind", field_kind, NULL},
                                     {"temperature", field_temperature, NULL},
                                     {"contexts", field_contexts, NULL},
                                     {"train_items", field_train_items, NULL},
+                                    {"learn", field_learn, NULL},
+                                    {"fixed", field_fixed, NULL},
                                     {"seen", field_seen, NULL},
                                     {"rows", field_rows, NULL},
                                     {"version", field_version, NULL},

@@ -88,8 +88,8 @@ static void set_names(lua_State *L, fopo_policy_loaded *facts) {
 }
 
 /* native.policy_load(path): {kind, context_dim, temperature, contexts, seen, rows, train_items,
- * parameters = {theta} or {W1, b1, ..}; options of the kind, as hidden and activation; items, or
- * items_file, n_items, dim and items_crc; learnt_items; names}. */
+ * learn = "W2, b2"; parameters = {theta} or {W1, b1, ..}; options of the kind, as hidden and
+ * activation; items, or items_file, n_items, dim and items_crc; learnt_items; names}. */
 static int policy_load(lua_State *L) {
   const char *path = bind_path(L, 1);
   bind_policy_file *f = bind_new(L, &bind_policy_file_type, 0);
@@ -106,6 +106,7 @@ static int policy_load(lua_State *L) {
   bind_set_string(L, "rows", fopo_float_names[facts->rows]);
   bind_set_string(L, "seen", fopo_seen_names[facts->masks_seen]);
   bind_set_boolean(L, "train_items", facts->train_items);
+  if (facts->learn[0] != '\0') bind_set_string(L, "learn", facts->learn);
   set_parameters(L, f);
   if (facts->items_file[0] == '\0') {
     set_array(L, f, "items");

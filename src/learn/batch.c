@@ -331,13 +331,20 @@ int fopo_batch_means(fopo_batch *b, fopo_gradient_stats *stats) {
   return status;
 }
 
-/* The Frobenius norm of G and of the items' gradient together. */
+/* The Frobenius norm of what is learnt: of G and of the items' gradient together. */
 static int find_norm(fopo_batch *b, double *norm) {
   const fopo_binding *data = b->data;
   fopo_device *d = data->device;
   const fopo_item_gradient *items = &b->items.sum;
+  fopo_segment learnt[FOPO_POLICY_PARAMETERS];
+  size_t n = fopo_policy_segments(learnt, data->policy, NULL);
   double theta2 = 0.0, items2 = 0.0;
-  int status = d->ops->norm2(d, &theta2, b->arrays.G, data->n_theta);
+  int status = FOPO_OK;
+  for (size_t i = 0; i < n && status == FOPO_OK; i++) {
+    double part2 = 0.0;
+    status = d->ops->norm2(d, &part2, b->arrays.G + learnt[i].first, learnt[i].n);
+    theta2 += part2;
+  }
   if (status == FOPO_OK && items->rows != NULL) {
     status = d->ops->norm2(d, &items2, items->rows, items->n * data->L);
   }

@@ -1,14 +1,17 @@
 /* Blocks of parameters: what a policy may learn, each with a gradient, a learning rate and an
  * optimiser's state of its own.
  *
- *   theta   what makes queries of contexts: a dense gradient (policy kinds name its parts)
- *   items   beta: only the rows that were drawn have a gradient, unless an estimator moves all */
+ *   theta   what makes queries of contexts: a dense gradient. Policy kinds name its parts (W1, b1,
+ * ..), and each part is learnt or fixed, and may have a learning rate of its own items   beta: only
+ * the rows that were drawn have a gradient, unless an estimator moves all */
 #ifndef FOPO_POLICY_BLOCKS_H
 #define FOPO_POLICY_BLOCKS_H
 
 #include <stddef.h>
 
 typedef enum { FOPO_BLOCK_THETA, FOPO_BLOCK_ITEMS, FOPO_BLOCKS } fopo_block;
+
+enum { FOPO_PARAMETER_NAME = 16 }; /* bytes of the name of a part of theta, with its end */
 
 extern const char *const fopo_block_names[FOPO_BLOCKS + 1]; /* "theta", "items"; ended by NULL */
 

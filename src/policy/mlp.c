@@ -211,7 +211,7 @@ const fopo_policy_kind fopo_policy_mlp = {
     .text = "f(a, x) = h(x) . beta_a / temperature with h(x) = W2^T act(W1^T x + b1) + b2, or one more\n"
           "layer. Everything that works on a linear policy works on this one. G of gradient:compute is\n"
           "[1, n_params] in the order W1, b1, W2, b2, .., each matrix row by row; pi:parameters() gives them by\n"
-          "name. A context costs the products of the layers besides the rows of items. Source: back-propagation\n"
+          "name, and learn = {\"W2\", \"b2\"} leaves the others as they are. A context costs the products of the layers besides the rows of items. Source: back-propagation\n"
           "(Rumelhart, Hinton and Williams 1986); hidden weights start as Glorot and Bengio (2010) for tanh, He\n"
           "et al. (2015) for relu, the last ones as 0.005 times standard normal.",
     .example = "items = fopo.array.randn(100, 4, 1)\n"

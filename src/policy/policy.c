@@ -4,6 +4,7 @@
 #include "policy/policy.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/memory.h"
@@ -68,6 +69,82 @@ int fopo_policy_set_theta(fopo_policy *pi, fopo_matrix theta) {
     memcpy(fopo_matrix_row(own, i), fopo_matrix_row(theta, i), own.cols * sizeof *own.x);
   }
   return status;
+}
+
+/* ---- what is learnt ---- */
+
+int fopo_policy_parameter(const fopo_policy *pi, const char *name) {
+  fopo_parameter p;
+  for (size_t i = 0; pi->kind->parameter(&p, pi, i); i++) {
+    if (strcmp(p.name, name) == 0) return (int)i;
+  }
+  return -1;
+}
+
+/* All parameters, as bits. */
+static uint32_t all_of(const fopo_policy *pi) {
+  fopo_parameter p;
+  size_t n = 0;
+  while (pi->kind->parameter(&p, pi, n)) n++;
+  return ((uint32_t)1 << n) - 1;
+}
+
+void fopo_policy_block_names(char text[FOPO_POLICY_NAMES], const fopo_policy *pi, int learnt) {
+  fopo_parameter p;
+  size_t n = 0;
+  text[0] = '\0';
+  for (size_t i = 0; pi->kind->parameter(&p, pi, i); i++) {
+    if (learnt && pi->fixed >> i & 1) continue;
+    n += (size_t)snprintf(text + n, FOPO_POLICY_NAMES - n, "%s%s", n > 0 ? ", " : "", p.name);
+  }
+  if (learnt && !pi->learns[FOPO_BLOCK_ITEMS]) return;
+  snprintf(text + n, FOPO_POLICY_NAMES - n, "%sitems", n > 0 ? ", " : "");
+}
+
+int fopo_policy_learn(fopo_policy *pi, const char *const *names, size_t n) {
+  char known[FOPO_POLICY_NAMES];
+  uint32_t all = all_of(pi), learnt = 0;
+  int items = 0;
+  fopo_policy_block_names(known, pi, 0);
+  for (size_t i = 0; i < n; i++) {
+    int at = fopo_policy_parameter(pi, names[i]);
+    if (at >= 0) {
+      learnt |= (uint32_t)1 << at;
+    } else if (strcmp(names[i], fopo_block_names[FOPO_BLOCK_THETA]) == 0) {
+      learnt = all;
+    } else if (strcmp(names[i], fopo_block_names[FOPO_BLOCK_ITEMS]) == 0) {
+      items = 1;
+    } else {
+      return fopo_fail(FOPO_ERR_ARGUMENT, "there is no block \"%s\" to learn; use some of %s",
+                       names[i], known);
+    }
+  }
+  if (learnt == 0 && !items) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "learn names no block; use some of %s", known);
+  }
+  pi->fixed = all & ~learnt;
+  pi->learns[FOPO_BLOCK_THETA] = learnt != 0;
+  pi->learns[FOPO_BLOCK_ITEMS] = items;
+  return FOPO_OK;
+}
+
+size_t fopo_policy_segments(fopo_segment segments[FOPO_POLICY_PARAMETERS], const fopo_policy *pi,
+                            const double *rate) {
+  fopo_parameter p;
+  size_t count = 0;
+  for (size_t i = 0; pi->kind->parameter(&p, pi, i); i++) {
+    fopo_segment *before = count > 0 ? &segments[count - 1] : NULL;
+    size_t first = (size_t)(p.view.x - pi->theta.x), n = p.view.rows * p.view.cols;
+    if (pi->fixed >> i & 1) continue;
+    if (before != NULL && before->first + before->n == first &&
+        (rate == NULL ||
+         !(rate[before->parameter] < rate[i] || rate[before->parameter] > rate[i]))) {
+      before->n += n;
+    } else {
+      segments[count++] = (fopo_segment){first, n, i};
+    }
+  }
+  return count;
 }
 
 int fopo_policy_halve(fopo_policy *pi, fopo_float type) {

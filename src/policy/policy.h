@@ -24,10 +24,11 @@ typedef enum { FOPO_THETA_IDENTITY, FOPO_THETA_RANDOM } fopo_theta_start;
 extern const char *const fopo_theta_starts[]; /* "identity", "random"; ended by NULL */
 
 enum {
-  FOPO_POLICY_OWN = 4,          /* numbers that only one kind reads */
-  FOPO_POLICY_PARAMETERS = 8,   /* named parameters of a policy, at most */
-  FOPO_POLICY_SHAPE = 8,        /* numbers of a shape in a checkpoint, at most */
-  FOPO_POLICY_DESCRIPTION = 128 /* bytes of the text of `describe` */
+  FOPO_POLICY_OWN = 4,           /* numbers that only one kind reads */
+  FOPO_POLICY_PARAMETERS = 8,    /* named parameters of a policy, at most */
+  FOPO_POLICY_SHAPE = 8,         /* numbers of a shape in a checkpoint, at most */
+  FOPO_POLICY_DESCRIPTION = 128, /* bytes of the text of `describe` */
+  FOPO_POLICY_NAMES = (FOPO_POLICY_PARAMETERS + 1) * (FOPO_PARAMETER_NAME + 2) /* of all blocks */
 };
 
 /* How a policy is made. The second half are the options of kinds; each reads those of its rows. */
@@ -57,6 +58,7 @@ struct fopo_policy {
   int masks_seen;    /* 1: the items of a context's X have s = -infinity, in all that the policy
                       * does; 0: they are like all others */
   int learns[FOPO_BLOCKS]; /* 1: trainers write to the block, whose rows lie one behind another */
+  uint32_t fixed;          /* bit i: parameter i of the kind is fixed; 0: all of theta is learnt */
   uint64_t
       version; /* incremented whenever items change: what was derived from them is then stale */
   fopo_matrix theta; /* all parameters: [D, L], or [1, n] if they are no matrix. Owned */
@@ -66,10 +68,16 @@ struct fopo_policy {
 
 /* One of the parameters, which together are theta. */
 typedef struct {
-  char name[8];     /* "theta", "W1": in pi:parameters() and in files */
-  int ndim;         /* 1: a vector, whose view has one row; 2: a matrix */
-  fopo_matrix view; /* into theta */
+  char name[FOPO_PARAMETER_NAME]; /* "theta", "W1": in pi:parameters() and in files */
+  int ndim;                       /* 1: a vector, whose view has one row; 2: a matrix */
+  fopo_matrix view;               /* into theta */
 } fopo_parameter;
+
+/* A stretch of theta that is learnt at one rate. */
+typedef struct {
+  size_t first, n;  /* of theta's numbers */
+  size_t parameter; /* the kind's parameter that it begins with */
+} fopo_segment;
 
 /* What `forward` and `backward` need beside the batch of B contexts. */
 typedef struct {
@@ -156,6 +164,22 @@ void fopo_affine_in_double(double *y, const double *x, const double *W, const do
 
 /* Copies a matrix of theta's shape, and finite numbers, into theta. */
 int fopo_policy_set_theta(fopo_policy *pi, fopo_matrix theta);
+
+/* Fixes all of theta and then lets the blocks of these names [n] learn: parameters of the kind,
+ * "theta" for all of them where none is called so, and "items". Refuses unknown names, and none. */
+int fopo_policy_learn(fopo_policy *pi, const char *const *names, size_t n);
+
+/* The number of the parameter of that name; -1: there is none. */
+int fopo_policy_parameter(const fopo_policy *pi, const char *name);
+
+/* The names of all blocks, "W1, b1, items", or of those that are learnt. */
+void fopo_policy_block_names(char text[FOPO_POLICY_NAMES], const fopo_policy *pi, int learnt);
+
+/* The segments of theta that are learnt, in order; returns how many. Neighbours of one rate are one
+ * segment, so that a theta that is learnt at one rate is exactly one. rate [parameters]; NULL: one
+ * rate. */
+size_t fopo_policy_segments(fopo_segment segments[FOPO_POLICY_PARAMETERS], const fopo_policy *pi,
+                            const double *rate);
 
 /* From now on steps read a copy of the items in float16 or bfloat16, which takes half their bytes
  * in addition. Refused for items that are learnt, and for items out of the type's range

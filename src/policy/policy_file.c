@@ -27,7 +27,7 @@ uint32_t fopo_items_crc(fopo_matrix items) {
 
 /* ---- saving ---- */
 
-enum { OPTIONS = 8, MEMBERS = 16 + OPTIONS + FOPO_POLICY_PARAMETERS };
+enum { OPTIONS = 8, MEMBERS = 17 + OPTIONS + FOPO_POLICY_PARAMETERS };
 
 /* The options that are members, then the parameters. Returns how many. */
 static size_t describe_kind(fopo_array *a, const fopo_policy *pi) {
@@ -87,6 +87,7 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
   fopo_names fresh = {0};
   uint64_t shape[2] = {items.rows, items.cols};
   uint32_t crc = 0;
+  char learn[FOPO_POLICY_NAMES];
   size_t n = 0, n_names;
   int status = fopo_matrix_finite(pi->theta, "theta");
   if (status == FOPO_OK && pi->learns[FOPO_BLOCK_ITEMS]) {
@@ -100,6 +101,8 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
   a[n++] = fopo_array_of("temperature", FOPO_F32, &pi->temperature, 0, 1, 1);
   a[n++] = fopo_array_text("contexts", s->encoder->name);
   if (pi->masks_seen) a[n++] = fopo_array_text("seen", fopo_seen_names[1]);
+  fopo_policy_block_names(learn, pi, 1);
+  if (pi->fixed != 0) a[n++] = fopo_array_text("learn", learn);
   a[n++] = fopo_array_text("rows", fopo_float_names[pi->rows.type]);
   if (s->items_file == NULL) {
     a[n++] = fopo_array_of("items", FOPO_F32, items.x, 2, items.rows, items.cols);
@@ -274,12 +277,22 @@ static int read_items(fopo_policy_loaded *p, const file *f) {
   return matrix_of(f, "learnt_items", 2, &p->P, &own);
 }
 
+static int read_learn(fopo_policy_loaded *p, const file *f) {
+  if (fopo_archive_find(f->archive, "learn") == NULL) return FOPO_OK;
+  const fopo_array *a = fopo_archive_need(f->archive, f->path, "learn", FOPO_BYTES, 0);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  snprintf(p->learn, sizeof p->learn, "%.*s", (int)strnlen(a->data, a->itemsize),
+           (const char *)a->data);
+  return FOPO_OK;
+}
+
 static int understand(fopo_policy_loaded *p, file *f) {
   int rows = 0, encoder = 0;
   int status = check_format(f);
   if (status == FOPO_OK) status = read_kind(p, f);
   if (status == FOPO_OK) status = read_items(p, f);
   if (status == FOPO_OK) status = read_temperature(p, f);
+  if (status == FOPO_OK) status = read_learn(p, f);
   if (status == FOPO_OK) status = choice(&encoder, f, "contexts", fopo_encoder_names, 0);
   if (status == FOPO_OK) status = choice(&p->masks_seen, f, "seen", fopo_seen_names, 0);
   if (status == FOPO_OK) status = choice(&rows, f, "rows", fopo_float_names, 0);

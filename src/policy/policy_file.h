@@ -12,10 +12,11 @@
  *   items_file    the path of a .npy that holds them, with items_shape [2] and items_crc (CRC-32
  *                 of the float32 values)
  *   learnt_items [P, L]   if it learns the items: those that it scores
+ *   learn         what it learns, "W2, b2, items", if a part of theta is fixed; else it is left out
  *   items_numbers, or items_text and items_offsets   the names of the items, as data/names.h says
  *
  * A file without contexts, seen, rows or names is read as one with "mean", "keep", "float32" and no
- * names. */
+ * names; one without learn learns all of theta. */
 #ifndef FOPO_POLICY_POLICY_FILE_H
 #define FOPO_POLICY_POLICY_FILE_H
 
@@ -41,9 +42,11 @@ typedef struct {
   const fopo_policy_kind *kind;
   fopo_policy_options options; /* D, the temperature, and those of the kind that are known */
   size_t P, L;
-  char parameters[FOPO_POLICY_PARAMETERS + 1][8]; /* names of members; "" after the last one */
+  char parameters[FOPO_POLICY_PARAMETERS + 1][FOPO_PARAMETER_NAME]; /* names of members; "" after
+                                                                     * the last one */
   const fopo_encoder *encoder;
   int train_items, masks_seen;
+  char learn[FOPO_POLICY_NAMES]; /* names of what it learns, not checked; "": the file has none */
   fopo_float rows;
   char items_file[4096]; /* "": the items are a member */
   uint32_t items_crc;    /* of the items in items_file */

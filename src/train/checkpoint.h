@@ -30,6 +30,13 @@ typedef struct {
 
 fopo_fixed fopo_checkpoint_fixed(fopo_trainer *t);
 
+/* The names of what is learnt, "W2, b2, items", in the member "learn" of a policy that fixes a part
+ * of theta; empty: it fixes none, and its file has no such member. */
+static inline void fopo_checkpoint_learn(char text[FOPO_POLICY_NAMES], const fopo_policy *pi) {
+  text[0] = '\0';
+  if (pi->fixed != 0) fopo_policy_block_names(text, pi, 1);
+}
+
 /* The record in hand is saved as FOPO_RECORD doubles, and their names, so that a program whose
  * statistics are others knows it: "reward ess .. seconds search .. update". */
 void fopo_checkpoint_record_names(char names[FOPO_RECORD_NAMES]);

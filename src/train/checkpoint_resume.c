@@ -1,5 +1,6 @@
 /* Resuming from a checkpoint: everything is checked before anything is changed. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/npz.h"
@@ -103,6 +104,20 @@ static int check_policy(fopo_archive *archive, const char *path, const fopo_poli
                    path);
 }
 
+/* The same parts of theta are learnt. */
+static int check_learn(const fopo_archive *archive, const char *path, const fopo_policy *pi) {
+  char ours[FOPO_POLICY_NAMES], text[2 * FOPO_POLICY_NAMES] = "all of theta";
+  const fopo_array *a = fopo_archive_find(archive, "learn");
+  fopo_checkpoint_learn(ours, pi);
+  if (a == NULL ? ours[0] == '\0' : a->type == FOPO_BYTES && is_text(a, ours)) return FOPO_OK;
+  if (a != NULL && a->type == FOPO_BYTES) {
+    size_t n = strnlen(a->data, a->itemsize);
+    snprintf(text, sizeof text, "%.*s", (int)(n < sizeof ours ? n : sizeof ours), (char *)a->data);
+  }
+  return fopo_fail(FOPO_ERR_ARGUMENT, "%s: it learns %s, here %s is learnt; use the same learn",
+                   path, text, ours[0] != '\0' ? ours : "all of theta");
+}
+
 /* One that was chosen for items that are dealt out is rounded in another way for each number of
  * ranks. */
 static int check_temperature(fopo_archive *archive, const char *path, const fopo_policy *pi) {
@@ -150,8 +165,10 @@ static int need_block(state *s, fopo_archive *archive, const char *path, const f
                      "%s: its items are %s, here they are %s; use the same train_items", path,
                      theirs ? "trained" : "fixed", theirs ? "fixed" : "trained");
   }
-  if (!ours) return FOPO_OK;
-  int status = need_matrix(&s->values[block], archive, path, name->values, shape.rows, shape.cols);
+  if (!ours && block != FOPO_BLOCK_THETA) return FOPO_OK;
+  fopo_matrix own = fopo_policy_values(t->o.policy, block);
+  int status = need_matrix(&s->values[block], archive, path, name->values, own.rows, own.cols);
+  if (!ours) return status;
   if (status == FOPO_OK) status = need_matrix(&m, archive, path, name->m, shape.rows, shape.cols);
   if (status == FOPO_OK && t->o.optim->options.kind == FOPO_OPTIM_ADAM) {
     status = need_matrix(&v, archive, path, name->v, shape.rows, shape.cols);
@@ -209,6 +226,7 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
                        "use the same estimator");
   }
   if (status == FOPO_OK) status = check_policy(archive, path, t->o.policy);
+  if (status == FOPO_OK) status = check_learn(archive, path, t->o.policy);
   if (status == FOPO_OK) {
     status = need_text(archive, path, "rows", fopo_float_names[t->o.policy->rows.type],
                        "use a policy of the same rows");

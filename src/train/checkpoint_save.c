@@ -11,12 +11,13 @@
 #include "train/checkpoint.h"
 
 /* The most arrays of the trainer itself. */
-enum { OWN = 17 + FOPO_FIXED + FOPO_CANDIDATE_CACHE_ARRAYS };
+enum { OWN = 18 + FOPO_FIXED + FOPO_CANDIDATE_CACHE_ARRAYS };
 
 /* Copies for the file; owned. */
 typedef struct {
   fopo_moments of[FOPO_BLOCKS];  /* on the host; zeros: the block is fixed */
   char names[FOPO_RECORD_NAMES]; /* of the record's numbers */
+  char learn[FOPO_POLICY_NAMES]; /* what is learnt; empty: all of theta */
 } moments;
 
 static int make_moments(fopo_moments *x, fopo_block_shape shape) {
@@ -40,6 +41,7 @@ static int moments_init(moments *x, const fopo_trainer *t) {
   int status = FOPO_OK;
   *x = (moments){0};
   fopo_checkpoint_record_names(x->names);
+  fopo_checkpoint_learn(x->learn, t->o.policy);
   for (int i = 0; i < FOPO_BLOCKS && status == FOPO_OK; i++) {
     fopo_block_shape shape = fopo_policy_shape(t->o.policy, (fopo_block)i);
     if (shape.rows == 0) continue;
@@ -57,14 +59,16 @@ static void moments_done(moments *x) {
   }
 }
 
-/* A block that learns, and its optimiser's state. Returns how many arrays. */
+/* A block that learns, and its optimiser's state; of a theta that is fixed its values alone.
+ * Returns how many arrays. */
 static size_t describe_block(fopo_array *a, const fopo_trainer *t, fopo_block block,
                              const fopo_moments *x) {
   const fopo_block_members *name = &fopo_checkpoint_blocks[block];
   size_t n = 0;
-  if (x->rows == 0) return 0;
+  if (x->rows == 0 && block != FOPO_BLOCK_THETA) return 0;
   fopo_matrix values = fopo_policy_values(t->o.policy, block);
-  a[n++] = fopo_array_of(name->values, FOPO_F32, values.x, 2, x->rows, x->cols);
+  a[n++] = fopo_array_of(name->values, FOPO_F32, values.x, 2, values.rows, values.cols);
+  if (x->rows == 0) return n;
   a[n++] = fopo_array_of(name->m, FOPO_F32, x->m, 2, x->rows, x->cols);
   if (t->o.optim->options.kind == FOPO_OPTIM_ADAM) {
     a[n++] = fopo_array_of(name->v, FOPO_F32, x->v, 2, x->rows, x->cols);
@@ -94,6 +98,7 @@ static size_t describe(fopo_array *a, fopo_trainer *t, const fopo_fixed *f,
   a[n++] = fopo_array_text("optim", fopo_checkpoint_optims[o->options.kind]);
   a[n++] = fopo_array_of("optim_t", FOPO_U64, &o->t, 0, 1, 1);
   for (int i = 0; i < FOPO_BLOCKS; i++) n += describe_block(a + n, t, (fopo_block)i, &x->of[i]);
+  if (x->learn[0] != '\0') a[n++] = fopo_array_text("learn", x->learn);
   a[n++] = fopo_array_text("record_names", x->names);
   a[n++] = fopo_array_of("record", FOPO_F64, &t->record, 1, FOPO_RECORD, 1);
   for (int i = 0; i < FOPO_FIXED; i++) {

@@ -20,6 +20,11 @@ static int check(const fopo_optim_options *o) {
                      "the %s' learning rate is %g; use >= 0, 0 for that of theta",
                      fopo_block_names[i], o->block_lr[i]);
   }
+  for (size_t i = 0; i < o->n_lr_of; i++) {
+    if (o->lr_of[i].lr > 0.0 && isfinite(o->lr_of[i].lr)) continue;
+    return fopo_fail(FOPO_ERR_ARGUMENT, "the learning rate of %s is %g; use > 0", o->lr_of[i].name,
+                     o->lr_of[i].lr);
+  }
   if (!(o->weight_decay >= 0.0) || !isfinite(o->weight_decay)) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "weight_decay is %g; use >= 0", o->weight_decay);
   }
@@ -135,14 +140,53 @@ int fopo_optim_prepare(fopo_optim *o, fopo_device *device,
 
 /* ---- a step ---- */
 
-double fopo_optim_lr(const fopo_optim *o, fopo_block block) {
+static double block_lr(const fopo_optim *o, fopo_block block) {
   double own = o->options.block_lr[block];
   return own > 0.0 ? own : o->options.lr;
 }
 
-static fopo_update update_of(const fopo_optim *o, fopo_block block, fopo_optim_norm norm) {
+/* rate [parameters of the policy] of the parts of theta. */
+static void find_rates(double rate[FOPO_POLICY_PARAMETERS], const fopo_optim *o,
+                       const fopo_policy *pi) {
   const fopo_optim_options *p = &o->options;
-  return (fopo_update){.lr = fopo_optim_lr(o, block) * fopo_schedule_factor(&p->schedule, o->t),
+  for (size_t i = 0; i < FOPO_POLICY_PARAMETERS; i++) rate[i] = block_lr(o, FOPO_BLOCK_THETA);
+  for (size_t i = 0; i < p->n_lr_of; i++) {
+    int at = fopo_policy_parameter(pi, p->lr_of[i].name);
+    if (at >= 0) rate[at] = p->lr_of[i].lr;
+  }
+}
+
+double fopo_optim_lr(const fopo_optim *o, const fopo_policy *pi, fopo_block block) {
+  fopo_segment learnt[FOPO_POLICY_PARAMETERS];
+  double rate[FOPO_POLICY_PARAMETERS], most = 0.0;
+  if (block != FOPO_BLOCK_THETA) return block_lr(o, block);
+  find_rates(rate, o, pi);
+  size_t n = fopo_policy_segments(learnt, pi, rate);
+  for (size_t i = 0; i < n; i++) most = fmax(most, rate[learnt[i].parameter]);
+  return most;
+}
+
+int fopo_optim_is_one(const fopo_optim *o, const fopo_policy *pi) {
+  return pi->fixed == 0 && o->options.n_lr_of == 0;
+}
+
+int fopo_optim_check_names(const fopo_optim *o, const fopo_policy *pi) {
+  char known[FOPO_POLICY_NAMES];
+  const fopo_optim_options *p = &o->options;
+  for (size_t i = 0; i < p->n_lr_of; i++) {
+    if (fopo_policy_parameter(pi, p->lr_of[i].name) >= 0) continue;
+    fopo_policy_block_names(known, pi, 0);
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "lr_of has a learning rate of \"%s\", which this policy does not have; use "
+                     "some of %s",
+                     p->lr_of[i].name, known);
+  }
+  return FOPO_OK;
+}
+
+static fopo_update update_of(const fopo_optim *o, double lr, fopo_optim_norm norm) {
+  const fopo_optim_options *p = &o->options;
+  return (fopo_update){.lr = lr * fopo_schedule_factor(&p->schedule, o->t),
                        .weight_decay = p->weight_decay,
                        .decoupled = p->decoupled,
                        .clip = p->clip,
@@ -156,7 +200,7 @@ static fopo_adam adam_of(const fopo_optim *o, fopo_update u) {
 }
 
 fopo_adam fopo_optim_adam(const fopo_optim *o) {
-  return adam_of(o, update_of(o, FOPO_BLOCK_THETA, (fopo_optim_norm){0}));
+  return adam_of(o, update_of(o, block_lr(o, FOPO_BLOCK_THETA), (fopo_optim_norm){0}));
 }
 
 double fopo_optim_rate(const fopo_optim *o) {
@@ -164,21 +208,45 @@ double fopo_optim_rate(const fopo_optim *o) {
   return o->options.lr * fopo_schedule_factor(&o->options.schedule, before);
 }
 
+static int step(const fopo_optim *o, const fopo_parameters *x, const fopo_item_gradient *G,
+                size_t cols, fopo_update u) {
+  fopo_device *d = o->device;
+  if (o->options.kind == FOPO_OPTIM_ADAM) {
+    fopo_adam adam = adam_of(o, u);
+    return x->updates != NULL ? d->ops->adam_rows(d, x, G, &adam, cols)
+                              : d->ops->adam(d, x, G->rows, &adam);
+  }
+  fopo_sgd sgd = {.u = u, .momentum = o->options.momentum};
+  return x->updates != NULL ? d->ops->sgd_rows(d, x, G, &sgd, cols)
+                            : d->ops->sgd(d, x, G->rows, &sgd);
+}
+
 int fopo_optim_step(fopo_optim *o, fopo_block block, float *values, const fopo_item_gradient *G,
                     fopo_optim_norm norm) {
-  fopo_device *d = o->device;
   const fopo_moments *m = &o->of[block];
   fopo_parameters x = {
       .theta = values, .m = m->m, .v = m->v, .updates = m->updates, .n = m->rows * m->cols};
-  fopo_update u = update_of(o, block, norm);
-  if (o->options.kind == FOPO_OPTIM_ADAM) {
-    fopo_adam adam = adam_of(o, u);
-    return m->updates != NULL ? d->ops->adam_rows(d, &x, G, &adam, m->cols)
-                              : d->ops->adam(d, &x, G->rows, &adam);
+  return step(o, &x, G, m->cols, update_of(o, block_lr(o, block), norm));
+}
+
+int fopo_optim_step_theta(fopo_optim *o, const fopo_policy *pi, float *theta,
+                          const fopo_item_gradient *G, fopo_optim_norm norm) {
+  const fopo_moments *m = &o->of[FOPO_BLOCK_THETA];
+  fopo_segment learnt[FOPO_POLICY_PARAMETERS];
+  double rate[FOPO_POLICY_PARAMETERS];
+  int status = FOPO_OK;
+  find_rates(rate, o, pi);
+  size_t n = fopo_policy_segments(learnt, pi, rate);
+  for (size_t i = 0; i < n && status == FOPO_OK; i++) {
+    size_t first = learnt[i].first;
+    fopo_parameters x = {.theta = theta + first,
+                         .m = m->m + first,
+                         .v = m->v != NULL ? m->v + first : NULL,
+                         .n = learnt[i].n};
+    fopo_item_gradient part = {.rows = G->rows + first};
+    status = step(o, &x, &part, m->cols, update_of(o, rate[learnt[i].parameter], norm));
   }
-  fopo_sgd sgd = {.u = u, .momentum = o->options.momentum};
-  return m->updates != NULL ? d->ops->sgd_rows(d, &x, G, &sgd, m->cols)
-                            : d->ops->sgd(d, &x, G->rows, &sgd);
+  return status;
 }
 
 /* ---- files ---- */

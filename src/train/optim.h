@@ -13,12 +13,17 @@ typedef struct {
   double beta1, beta2, eps;     /* adam; 0.9, 0.999, 1e-8 (Kingma and Ba 2014) */
   double momentum;              /* sgd, 0 <= momentum < 1 */
   double block_lr[FOPO_BLOCKS]; /* >= 0: of a block of its own; 0: lr */
-  double weight_decay;          /* >= 0: L2, added to the gradient as in the authors' code */
-  int decoupled;                /* 1: weights decay apart from the gradient instead, by lr
-                                 * weight_decay theta (Loshchilov and Hutter 2019) */
-  double clip;                  /* >= 0: the largest norm of a gradient, of all blocks together; 0:
-                                 * any */
-  fopo_schedule schedule;       /* of all learning rates */
+  struct {
+    char name[FOPO_PARAMETER_NAME];
+    double lr;                     /* > 0 */
+  } lr_of[FOPO_POLICY_PARAMETERS]; /* of parts of theta by name; the others have theta's */
+  size_t n_lr_of;
+  double weight_decay;    /* >= 0: L2, added to the gradient as in the authors' code */
+  int decoupled;          /* 1: weights decay apart from the gradient instead, by lr
+                           * weight_decay theta (Loshchilov and Hutter 2019) */
+  double clip;            /* >= 0: the largest norm of a gradient, of all blocks together; 0:
+                           * any */
+  fopo_schedule schedule; /* of all learning rates */
 } fopo_optim_options;
 
 /* The state of a block of parameters. */
@@ -51,6 +56,9 @@ typedef struct {
 int fopo_optim_prepare(fopo_optim *o, fopo_device *device,
                        const fopo_block_shape shapes[FOPO_BLOCKS]);
 
+/* Refuses learning rates of parts of theta that the policy does not have. */
+int fopo_optim_check_names(const fopo_optim *o, const fopo_policy *pi);
+
 /* The update of one block, whose values and gradient are device pointers. A block that moves by
  * rows is updated lazily: a row without a gradient stays as it is, moments and decay included, and
  * Adam's corrections for the start count each row's own updates. After all blocks the caller counts
@@ -58,11 +66,18 @@ int fopo_optim_prepare(fopo_optim *o, fopo_device *device,
 int fopo_optim_step(fopo_optim *o, fopo_block block, float *values, const fopo_item_gradient *G,
                     fopo_optim_norm norm);
 
+/* The same of the parts of theta that the policy learns, each at its own rate. */
+int fopo_optim_step_theta(fopo_optim *o, const fopo_policy *pi, float *theta,
+                          const fopo_item_gradient *G, fopo_optim_norm norm);
+
 /* What the next step takes: of adam, or of sgd as far as a replay needs it. */
 fopo_adam fopo_optim_adam(const fopo_optim *o);
 
-/* The learning rate of a block, before its schedule. */
-double fopo_optim_lr(const fopo_optim *o, fopo_block block);
+/* The learning rate of a block, before its schedule; of theta the largest of its learnt parts. */
+double fopo_optim_lr(const fopo_optim *o, const fopo_policy *pi, fopo_block block);
+
+/* Whether all of theta is learnt, by the update of fopo_optim_adam. */
+int fopo_optim_is_one(const fopo_optim *o, const fopo_policy *pi);
 
 /* lr at the last update: lr times the schedule's factor; before the first update, that of the
  * first.

@@ -16,6 +16,8 @@ int fopo_trainer_check_theta(const fopo_trainer *t) {
 
 int fopo_trainer_prepare_optim(fopo_trainer *t) {
   fopo_block_shape shapes[FOPO_BLOCKS];
+  int status = fopo_optim_check_names(t->o.optim, t->o.policy);
+  if (status != FOPO_OK) return status;
   for (int i = 0; i < FOPO_BLOCKS; i++) {
     shapes[i] = fopo_policy_shape(t->o.policy, (fopo_block)i);
   }
@@ -34,7 +36,9 @@ int fopo_trainer_move(fopo_trainer *t, fopo_optim_norm norm) {
     fopo_block block = (fopo_block)i;
     if (!pi->learns[i]) continue;
     fopo_item_gradient G = fopo_gradient_of(t->o.gradient, block);
-    status = fopo_optim_step(t->o.optim, block, values_of(t, block), &G, norm);
+    status = block == FOPO_BLOCK_THETA
+                 ? fopo_optim_step_theta(t->o.optim, pi, t->theta, &G, norm)
+                 : fopo_optim_step(t->o.optim, block, values_of(t, block), &G, norm);
     if (block == FOPO_BLOCK_ITEMS) pi->version++;
   }
   if (status == FOPO_OK) t->o.optim->t++;
@@ -64,7 +68,7 @@ int fopo_trainer_refresh(fopo_trainer *t) {
 /* What is too far is looked at once more, at the parameters themselves. */
 static int check_reach(fopo_trainer *t, fopo_block block, double norm) {
   fopo_reach *r = &t->reach[block];
-  double lr = fopo_optim_lr(t->o.optim, block);
+  double lr = fopo_optim_lr(t->o.optim, t->o.policy, block);
   double after = fopo_reach_after(r, t->o.optim, lr, norm);
   if (after > FOPO_REACH_MOST) {
     fopo_matrix x = fopo_policy_values(t->o.policy, block);

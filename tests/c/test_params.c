@@ -708,6 +708,27 @@ TEST(test_refresh) {
   }
 }
 
+/* The segments of theta that are learnt: one for all at one rate. */
+TEST(test_segments) {
+  DONE(fopo_policy_done) fopo_policy pi = {0};
+  float beta[4 * 2] = {1, 2, 3, 4, 5, 6, 7, 8};
+  fopo_policy_options o = {.context_dim = 3, .temperature = 1.0F, .hidden = {1, {5}}};
+  fopo_segment s[FOPO_POLICY_PARAMETERS];
+  double rate[FOPO_POLICY_PARAMETERS] = {1, 1, 2, 1}; /* W1 [3, 5], b1 [5], W2 [5, 2], b2 [2] */
+  ok(fopo_policy_init(&pi, &fopo_policy_mlp, fopo_matrix_view(beta, 4, 2), &o));
+  assert_int_equal(fopo_policy_segments(s, &pi, NULL), 1);
+  assert_true(s[0].first == 0 && s[0].n == 32);
+  assert_int_equal(fopo_policy_segments(s, &pi, rate), 3);
+  assert_true(s[0].n == 20 && s[1].first == 20 && s[1].n == 10 && s[2].first == 30 && s[2].n == 2);
+  assert_true(s[0].parameter == 0 && s[1].parameter == 2 && s[2].parameter == 3);
+  ok(fopo_policy_learn(&pi, (const char *[]){"b2", "b1"}, 2));
+  assert_int_equal(fopo_policy_segments(s, &pi, NULL), 2);
+  assert_true(s[0].first == 15 && s[0].n == 5 && s[1].first == 30 && s[1].n == 2);
+  ok(fopo_policy_learn(&pi, (const char *[]){"items"}, 1));
+  assert_int_equal(fopo_policy_segments(s, &pi, NULL), 0);
+  assert_true(!pi.learns[FOPO_BLOCK_THETA] && pi.learns[FOPO_BLOCK_ITEMS]);
+}
+
 int main(void) {
   fopo_threads_set(2);
   return run_all(NULL, NULL);

@@ -305,4 +305,130 @@ function TestBest:test_items()
   lu.assertEquals(t.policy:items():totable(), u.policy:items():totable())
 end
 
+TestBlocks = {}
+
+local function trainer_of(pi, optim)
+  return fopo.trainer{policy = pi, data = s.train, optim = fopo.optim.adam(optim), seed = 2,
+                      gradient = fopo.gradient.snis{samples = 30}}
+end
+
+local function network(learn)
+  return fopo.policy.mlp{items = items, hidden = {8}, learn = learn}
+end
+
+local function same(a, b) return pcall(lu.assertEquals, a:totable(), b:totable()) end
+
+local function steps(t) t:run{steps = 12, view = false, keep_best = false} end
+
+-- Trains some steps; names of the blocks that have changed.
+local function changed(pi, optim)
+  local before, names = pi:parameters(), {}
+  local t = trainer_of(pi, optim)
+  steps(t)
+  for name, a in pairs(pi:parameters()) do
+    if not same(a, before[name]) then names[#names + 1] = name end
+  end
+  if not same(pi:items(), items) then names[#names + 1] = "items" end
+  table.sort(names)
+  return names, t
+end
+
+-- What is fixed keeps its bits, with weight decay too.
+function TestBlocks:test_learn_alone()
+  local all = {"W1", "W2", "b1", "b2"}
+  for _, learn in ipairs{all, {"W2"}, {"W1", "b2"}, {"b1", "items"}, {"items"}} do
+    for _, decoupled in ipairs{false, true} do
+      local pi = network(learn)
+      lu.assertEquals(changed(pi, {lr = 0.1, weight_decay = 0.1, decoupled = decoupled}), learn)
+      lu.assertEquals(#pi.fixed, learn[#learn] == "items" and 5 - #learn or 4 - #learn)
+      lu.assertEquals(pi.train_items, learn[#learn] == "items")
+    end
+  end
+  lu.assertEquals(fopo.policy.linear{items = items}.learn, {"theta"})
+  lu.assertEquals(fopo.policy.linear{items = items, train_items = true}.learn, {"theta", "items"})
+  lu.assertEquals(fopo.policy.mlp{items = items, learn = {"theta"}}.fixed, {})
+  lu.assertStrContains(tostring(fopo.policy.mlp{items = items, learn = {"W2"}}), "W1, b1, b2 fixed")
+end
+
+function TestBlocks:test_refusals()
+  local mlp = fopo.policy.mlp
+  fails('no block "W9" to learn; use some of W1, b1, W2, b2, items', mlp,
+        {items = items, learn = {"W9"}})
+  fails("learn names no block", mlp, {items = items, learn = {}})
+  fails("a list of names", mlp, {items = items, learn = {1}})
+  fails("rows", mlp, {items = items, learn = {"items"}, rows = "float16"})
+  fails('"W9", which this policy does not have; use some of theta, items', trainer_of,
+        fopo.policy.linear{items = items}, {lr_of = {W9 = 1}})
+  fails("learning rate of W1 is -1", fopo.optim.adam, {lr_of = {W1 = -1}})
+  fails("give one of them", fopo.optim.sgd, {lr = 1, items_lr = 1, lr_of = {items = 1}})
+  fails("no name", fopo.optim.sgd, {lr = 1, lr_of = {1}})
+end
+
+-- Equal rates by name give the bits of one rate; another rate moves its block alone otherwise.
+function TestBlocks:test_rates()
+  local function after(optim, learn)
+    local pi = network(learn)
+    trainer_of(pi, optim):run{steps = 1, view = false, keep_best = false}
+    return pi:parameters()
+  end
+  local start = fopo.policy.mlp{items = items, hidden = {8}}:parameters()
+  local one = after{lr = 0.1}
+  local named = after{lr = 7, lr_of = {W1 = 0.1, b1 = 0.1, W2 = 0.1, b2 = 0.1}}
+  for name, a in pairs(one) do lu.assertEquals(a:totable(), named[name]:totable()) end
+  local slow = after{lr = 0.1, lr_of = {W1 = 0.001}}
+  lu.assertEquals(slow.W2:totable(), one.W2:totable())
+  local far, near = one.W1:add(start.W1, -1):norm(), slow.W1:add(start.W1, -1):norm()
+  lu.assertAlmostEquals(near / far, 0.01, 1e-3)
+  local o = fopo.optim.adam{lr = 0.1, lr_of = {W1 = 0.25, items = 0.5}}
+  lu.assertEquals(o.lr_of, {W1 = 0.25, items = 0.5})
+  lu.assertEquals(o.items_lr, 0.5)
+end
+
+-- The norm, by which a gradient is clipped, is that of what is learnt; o:step knows the same.
+function TestBlocks:test_norm()
+  local g, r, rows = fopo.gradient.exact{}, fopo.reward.hits(s.train), {1, 2, 3}
+  local function norm_of(learn)
+    local G, stats = g:compute(network(learn), x, rows, r, {})
+    return stats.norm, G:norm()
+  end
+  local all, G = norm_of()
+  local part, G_too = norm_of{"W2", "b2"}
+  local rest = norm_of{"W1", "b1"}
+  lu.assertAlmostEquals(all, G, 1e-6 * G)
+  lu.assertAlmostEquals(G_too, G, 1e-6 * G)
+  lu.assertAlmostEquals(math.sqrt(part ^ 2 + rest ^ 2), all, 1e-6 * all)
+  local pi = network{"b2"}
+  local before = pi:theta()
+  fopo.optim.sgd{lr = 1, clip = 1}:step(pi, fopo.array.randn(1, pi.n_params, 1))
+  lu.assertAlmostEquals(pi:theta():add(before, -1):norm(), 1, 1e-5)
+end
+
+function TestBlocks:test_files()
+  local path = os.tmpname() .. ".npz"
+  for _, learn in ipairs{{"W2"}, {"items"}, {"b1", "items"}} do
+    local optim = {lr = 0.1, lr_of = {b1 = 0.01}}
+    local a, b = network(learn), network(learn)
+    local _, t = changed(a, optim)
+    t:save(path)
+    local u = trainer_of(b, optim)
+    u:resume(path)
+    steps(t)
+    steps(u)
+    lu.assertEquals(a:theta():totable(), b:theta():totable())
+    lu.assertEquals(a:items():totable(), b:items():totable())
+    for _, other in ipairs{{"W1"}, {"theta"}} do
+      local v = trainer_of(network(other))
+      fails("use the same learn", v.resume, v, path)
+    end
+    a:save(path)
+    local loaded = fopo.policy.load(path)
+    lu.assertEquals(loaded.learn, a.learn)
+    lu.assertEquals(loaded:theta():totable(), a:theta():totable())
+  end
+  trainer_of(network()):save(path)
+  local v = trainer_of(network{"W1"})
+  fails("it learns all of theta, here W1 is learnt", v.resume, v, path)
+  os.remove(path)
+end
+
 os.exit(lu.LuaUnit.run())

@@ -77,6 +77,10 @@ end
 local function made_of(f, items)
   local o = {items = items, seed = 1}
   for name, value in pairs(f) do o[name] = o[name] or value end
+  if f.learn then
+    o.learn = {}
+    for name in f.learn:gmatch "[^, ]+" do table.insert(o.learn, name) end
+  end
   local pi = native["policy_" .. f.kind](o)
   pi:set_parameters(f.parameters)
   return pi
