@@ -23,6 +23,10 @@ def start(ranks, *arguments):
                             stderr=subprocess.PIPE)
 
 
+# what a slow machine is told of a long operation: no error
+PROGRESS = re.compile(r"^.*\[[#.]+\] +\d+ %.*\n", re.M)
+
+
 def run(ranks, *arguments, limit=120):
     process = start(ranks, *arguments)
     try:
@@ -31,7 +35,7 @@ def run(ranks, *arguments, limit=120):
         process.send_signal(signal.SIGTERM)
         process.communicate()
         return 124, "", "it does not end"
-    return process.returncode, out, err
+    return process.returncode, out, PROGRESS.sub("", err)
 
 
 WORLD = """
