@@ -208,12 +208,14 @@ const fopo_policy_kind fopo_policy_mlp = {
     .options = options,
     .seed = "of the initial weights",
     // clang-format off
-    .text = "f(a, x) = h(x) . beta_a / temperature with h(x) = W2^T act(W1^T x + b1) + b2, or one more\n"
-          "layer. Everything that works on a linear policy works on this one. G of gradient:compute is\n"
-          "[1, n_params] in the order W1, b1, W2, b2, .., each matrix row by row; pi:parameters() gives them by\n"
-          "name, and learn = {\"W2\", \"b2\"} leaves the others as they are. A context costs the products of the layers besides the rows of items. Source: back-propagation\n"
-          "(Rumelhart, Hinton and Williams 1986); hidden weights start as Glorot and Bengio (2010) for tanh, He\n"
-          "et al. (2015) for relu, the last ones as 0.005 times standard normal.",
+    .text = "f(a, x) = h(x) . beta_a / temperature with h(x) = W2^T act(W1^T x + b1) + b2, or one\n"
+          "more layer. Everything that works on a linear policy works on this one. G of\n"
+          "gradient:compute is [1, n_params] in the order W1, b1, W2, b2, .., each matrix row by\n"
+          "row; pi:parameters() gives them by name, and learn = {\"W2\", \"b2\"} leaves the\n"
+          "others as they are. A context costs the products of the layers besides the rows of\n"
+          "items. Source: back-propagation (Rumelhart, Hinton and Williams 1986); hidden weights\n"
+          "start as Glorot and Bengio (2010) for tanh, He et al. (2015) for relu, the last ones\n"
+          "as 0.005 times standard normal.",
     .example = "items = fopo.array.randn(100, 4, 1)\n"
                "pi = fopo.policy.mlp{items = items, hidden = {16, 8}, activation = \"relu\"}\n"
                "assert(pi.n_params == 4 * 16 + 16 + 16 * 8 + 8 + 8 * 4 + 4)\n"

@@ -259,12 +259,14 @@ const fopo_baseline_kind fopo_baseline_als = {
     .options = options,
     .has_seed = 1,
     // clang-format off
-    .text = "Matrix factorisation of implicit feedback by alternating least squares: factors x_u, y_a minimise\n"
-          "sum over all u, a of c_ua (m_ua - x_u . y_a)^2 + l2 (|X|^2 + |Y|^2), where m_ua is 1 for an item that was\n"
-          "taken and 0 for others, and c_ua = 1 + alpha m_ua. A session is folded in: its factors are those of a new\n"
-          "user who took X, and scores are x . y_a. nu scales the penalty of each row with its interactions. Items start as 0.1 times standard normal numbers of the seed.\n"
-          "Source: Hu, Koren and Volinsky 2008; nu: Rendle, Krichene, Zhang and Koren 2022. An iteration costs dim^2 multiply-adds for each interaction, twice,\n"
-          "and dim^3 for each user and item.",
+    .text = "Matrix factorisation of implicit feedback by alternating least squares: factors x_u,\n"
+          "y_a minimise sum over all u, a of c_ua (m_ua - x_u . y_a)^2 + l2 (|X|^2 + |Y|^2),\n"
+          "where m_ua is 1 for an item that was taken and 0 for others, and c_ua = 1 + alpha\n"
+          "m_ua. A session is folded in: its factors are those of a new user who took X, and\n"
+          "scores are x . y_a. nu scales the penalty of each row with its interactions. Items\n"
+          "start as 0.1 times standard normal numbers of the seed. Source: Hu, Koren and Volinsky\n"
+          "2008; nu: Rendle, Krichene, Zhang and Koren 2022. An iteration costs dim^2 multiply-adds\n"
+          "for each interaction, twice, and dim^3 for each user and item.",
     .example = "s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}\n"
              "als = fopo.baseline.als{data = s.train, dim = 8, iterations = 5}\n"
              "assert(fopo.evaluate(als, s.test, {exclude = \"seen\"}).reward > 0.05)",
