@@ -198,20 +198,26 @@ static void divide(fopo_matrix A, const float *by) {
   }
 }
 
-/* A = -(M^T M + l2 I)^-1 in its upper triangle, and by [M.cols]. */
-static int invert(fopo_matrix *A, float **by, const fopo_csr *M, double l2, const char *counting,
-                  const char *inverting) {
+/* A = -(M^T M + l2 I)^-1 in its upper triangle, and by [M.cols]; T: M transposed. */
+static int invert(fopo_matrix *A, float **by, const fopo_csr *M, const fopo_csr *T, double l2,
+                  const char *counting, const char *inverting) {
   int status = fopo_matrix_init(A, M->cols, M->cols);
   gram g = {.A = *A, .l2 = l2};
   *by = status == FOPO_OK ? fopo_alloc(M->cols, sizeof **by) : NULL;
   if (*by == NULL) return FOPO_ERR_MEMORY;
-  status = fopo_together(M, counting, fill_row, &g);
+  status = fopo_together(M, T, counting, fill_row, &g);
   return status == FOPO_OK ? sweep_all(*A, inverting) : status;
 }
 
 static int learn_items(model *m, const fopo_csr *M, double l2) {
   float *by = NULL;
-  int status = invert(&m->B, &by, M, l2, "counting pairs of items", "inverting items x items");
+  fopo_csr users;
+  int status = fopo_csr_transpose(&users, M);
+  if (status == FOPO_OK) {
+    status =
+        invert(&m->B, &by, M, &users, l2, "counting pairs of items", "inverting items x items");
+  }
+  fopo_csr_done(&users);
   if (status == FOPO_OK) {
     for (size_t a = 0; a < m->P; a++) by[a] = fopo_matrix_row(m->B, a)[a];
     divide(m->B, by); /* the sign of the inverse cancels */
@@ -265,7 +271,7 @@ static int learn_users(model *m, const fopo_csr *M, double l2) {
   int status = fopo_csr_transpose(&m->users, M);
   if (status == FOPO_OK) {
     status =
-        invert(&m->K, &by, &m->users, l2, "counting pairs of users", "inverting users x users");
+        invert(&m->K, &by, &m->users, M, l2, "counting pairs of users", "inverting users x users");
   }
   if (status == FOPO_OK) {
     for (size_t u = 0; u < M->rows; u++) {
@@ -438,6 +444,7 @@ static int keep_largest(model *m, size_t top) {
 }
 
 /* ---- all of it ---- */
+
 
 static int check(const fopo_csr *M, size_t top) {
   uint64_t N = M->rows, P = M->cols, n = N < P ? N : P, threads = (uint64_t)fopo_threads();

@@ -10,7 +10,6 @@
  * G_SS from the users of the items of S, of whom each adds the pairs of its own items of S. Where
  * these pairs, over all users, are more than P^2 the whole G is made first: it is then smaller than
  * the work that it saves. Counts are integers, so both ways give the same bits. */
-#include <math.h>
 #include <string.h>
 
 #include "core/memory.h"
@@ -90,26 +89,12 @@ static void pairs_of_users(double *A, const job *j, scratch *s, const uint64_t *
 
 /* ---- one item ---- */
 
-/* keys: S, in ascending order of the ids; returns its size. */
-static size_t most_similar(uint64_t *keys, const job *j, size_t a, const uint32_t *counts,
-                           const uint32_t *with, size_t n) {
-  size_t found = 0;
-  double na = (double)counts[a];
-  for (size_t i = 0; i < n; i++) {
-    if (with[i] == a) continue;
-    double nb = (double)fopo_csr_count(&j->users, with[i]);
-    float cosine = (float)((double)counts[with[i]] / sqrt(na * nb));
-    keys[found++] = fopo_topk_key(cosine, with[i]);
-  }
-  return fopo_weights_choose(keys, found, j->m);
-}
-
 static void solve_item(void *payload, size_t a, const uint32_t *counts, uint32_t *with, size_t n,
                        size_t thread) {
   job *j = payload;
   scratch *s = &j->of[thread];
   uint64_t *S = s->keys;
-  n = most_similar(S, j, a, counts, with, n);
+  n = fopo_together_nearest(S, &(fopo_similarity){0}, a, counts, with, n, &j->users, j->m);
   memset(s->A, 0, n * n * sizeof *s->A);
   if (j->G.x != NULL) {
     pairs_of_table(s->A, j, S, n);
@@ -207,18 +192,14 @@ static void end(job *j) {
   fopo_csr_done(&j->W);
 }
 
-static void free_model(void *of) {
-  if (of == NULL) return;
-  fopo_csr_done(of);
-  fopo_free(of);
-}
-
 /* The model is W transposed: row b has the items that b predicts. */
 static int fit(void **of, const fopo_csr *M, const fopo_baseline_options *o) {
   job j = {.m = o->m < M->cols ? o->m : M->cols, .l2 = o->l2};
   int status = begin(&j, M);
-  if (status == FOPO_OK && j.G.x) status = fopo_together(M, "counting pairs", fill_row, &j);
-  if (status == FOPO_OK) status = fopo_together(M, "solving items", solve_item, &j);
+  if (status == FOPO_OK && j.G.x != NULL) {
+    status = fopo_together(M, &j.users, "counting pairs", fill_row, &j);
+  }
+  if (status == FOPO_OK) status = fopo_together(M, &j.users, "solving items", solve_item, &j);
   if (status == FOPO_OK && j.failed) {
     status = fopo_fail(FOPO_ERR_NUMERIC, "the weights of slim have no solution; use a larger l2");
   }
@@ -257,7 +238,7 @@ static const fopo_option options[] = {{.name = "m",
 const fopo_baseline_kind fopo_baseline_slim = {
     .name = "slim",
     .fit = fit,
-    .free = free_model,
+    .free = fopo_weights_free,
     .score = score,
     .options = options,
     // clang-format off

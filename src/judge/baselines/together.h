@@ -1,4 +1,4 @@
-/* How often items were taken together: C = M^T M, one row at a time. */
+/* How often items were taken together, C = M^T M, one row at a time, and who is most similar. */
 #ifndef FOPO_JUDGE_TOGETHER_H
 #define FOPO_JUDGE_TOGETHER_H
 
@@ -10,8 +10,29 @@
 typedef void fopo_together_row(void *payload, size_t item, const uint32_t *counts, uint32_t *with,
                                size_t n, size_t thread);
 
-/* Calls `row` for all items of M [users, P], in parallel. `what` is the progress: "comparing
- * items". The time is the sum over users of the square of their items. */
-int fopo_together(const fopo_csr *M, const char *what, fopo_together_row *row, void *payload);
+/* Calls `row` for all items of M [users, P], in parallel; users [P, users] is M transposed. `what`
+ * is the progress: "comparing items". The time is the sum over users of the square of their items.
+ */
+int fopo_together(const fopo_csr *M, const fopo_csr *users, const char *what,
+                  fopo_together_row *row, void *payload);
+
+/* With n_a users who took item a and c_ab who took both:
+ *
+ *   cosine   s_ab = c_ab / (sqrt(n_a n_b) + shrink)
+ *   jaccard  s_ab = c_ab / (n_a + n_b - c_ab + shrink)
+ *
+ * where shrink lowers what rests on few users (Bell and Koren: "Improved neighborhood-based
+ * collaborative filtering", KDD Cup 2007). */
+typedef struct {
+  int jaccard;
+  double shrink;
+} fopo_similarity;
+
+/* In the callback of row a: keys [P] of fopo_topk_key become those of the `most` other items that
+ * are most similar to a, ties to the smaller id, in ascending order of the ids; returns how many.
+ */
+size_t fopo_together_nearest(uint64_t *keys, const fopo_similarity *how, size_t a,
+                             const uint32_t *counts, const uint32_t *with, size_t n,
+                             const fopo_csr *users, size_t most);
 
 #endif

@@ -50,6 +50,12 @@ int fopo_weights_pack(fopo_csr *W, size_t most) {
   return FOPO_OK;
 }
 
+void fopo_weights_free(void *model) {
+  if (model == NULL) return;
+  fopo_csr_done(model);
+  fopo_free(model);
+}
+
 void fopo_weights_score(float *scores, const fopo_csr *W, const fopo_csr *X, size_t first,
                         size_t n) {
   memset(scores, 0, n * W->cols * sizeof *scores);

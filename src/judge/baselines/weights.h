@@ -18,6 +18,8 @@ void fopo_weights_put(fopo_csr *W, size_t most, size_t a, const uint64_t *keys, 
 /* Once all rows are there: closes the gaps between them, in place. */
 int fopo_weights_pack(fopo_csr *W, size_t most);
 
+/* The hooks of a kind whose model is W alone (judge/baseline.h). */
+void fopo_weights_free(void *model);
 /* scores [n, P] of the contexts first .. first + n - 1 of X: the sum over a in X of W_a. */
 void fopo_weights_score(float *scores, const fopo_csr *W, const fopo_csr *X, size_t first,
                         size_t n);
