@@ -79,6 +79,21 @@ const fopo_baseline_options *fopo_baseline_get(const fopo_baseline *b) { return 
 size_t fopo_baseline_items(const fopo_baseline *b) { return b->P; }
 double fopo_baseline_seconds(const fopo_baseline *b) { return b->seconds; }
 
+int fopo_baseline_item_weights(const fopo_csr **W, const fopo_baseline *b) {
+  const fopo_baseline_kind *kind = b->o.kind;
+  *W = kind->item_weights != NULL ? kind->item_weights(b->model) : NULL;
+  if (*W != NULL) return FOPO_OK;
+  if (kind->item_weights != NULL) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                     "baseline %s keeps the weights of all pairs of items; make it with top = 100",
+                     kind->name);
+  }
+  return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                   "baseline %s has no weights from item to item; use slim, item_knn, or ease with "
+                   "top = 100",
+                   kind->name);
+}
+
 /* ---- recommending ---- */
 
 typedef struct {

@@ -43,6 +43,10 @@ struct fopo_baseline_kind {
                size_t first, size_t n, void *scratch);
   size_t (*scratch_bytes)(const void *model); /* NULL: no scratch */
 
+  /* W [P, P] with values if the score of item a is the sum over b in X of W_ba; columns ascend in a
+   * row. NULL: scores are made otherwise, or this model has not cut its weights to a few a row. */
+  const fopo_csr *(*item_weights)(const void *model);
+
   /* weights [P] if the baseline is also a distribution over the items, the same in each context;
    * NULL: it is none. */
   const float *(*weights)(const void *model);
@@ -65,6 +69,10 @@ void fopo_baseline_free(fopo_baseline *b); /* accepts NULL */
 const fopo_baseline_options *fopo_baseline_get(const fopo_baseline *b);
 size_t fopo_baseline_items(const fopo_baseline *b);   /* P */
 double fopo_baseline_seconds(const fopo_baseline *b); /* of learning */
+
+/* *W, the baseline's own: item_weights of its kind, which a policy may start from.
+ * FOPO_ERR_UNAVAILABLE if it has none. */
+int fopo_baseline_item_weights(const fopo_csr **W, const fopo_baseline *b);
 
 /* ids, scores [N, k], counts [N]: the k items of largest score for each session, best first, ties
  * to the smaller id; behind the last item FOPO_NO_ITEM and -inf. unseen: without the items of X. */

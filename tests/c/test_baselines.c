@@ -64,6 +64,14 @@ TEST(test_interactions) {
   }
 }
 
+static const fopo_baseline_kind *kind_of(const char *name) {
+  for (int i = 0; fopo_baseline_kinds[i] != NULL; i++) {
+    if (strcmp(fopo_baseline_kinds[i]->name, name) == 0) return fopo_baseline_kinds[i];
+  }
+  fail_msg("no kind %s", name);
+  return NULL;
+}
+
 static int learn_and_recommend(const fopo_baseline_kind *kind, const fopo_sessions *s, size_t top) {
   fopo_baseline *b = NULL;
   fopo_baseline_options o = options_of(kind, top);
@@ -142,16 +150,61 @@ TEST(test_ease_needs_l2) {
   for (uint32_t i = 0; i < 60; i++) row[i] = i, col[i] = 7;
   ok(fopo_csr_from_pairs(&s.X, row, col, NULL, 60, 60, 90, &repeats));
   ok(fopo_csr_from_pairs(&s.Y, row, col, NULL, 60, 60, 90, &repeats));
-  for (int i = 0; fopo_baseline_kinds[i] != NULL; i++) {
-    if (strcmp(fopo_baseline_kinds[i]->name, "ease") != 0) continue;
-    fopo_baseline *b;
-    fopo_baseline_options o = options_of(fopo_baseline_kinds[i], 0);
-    ok(fopo_baseline_new(&b, &s, &o));
-    fopo_baseline_free(b);
-    o.l2 = 1e-3;
-    refused(fopo_baseline_new(&b, &s, &o), FOPO_ERR_NUMERIC, "of item 8 with l2 = 0.001");
-  }
+  fopo_baseline *b;
+  fopo_baseline_options o = options_of(kind_of("ease"), 0);
+  ok(fopo_baseline_new(&b, &s, &o));
+  fopo_baseline_free(b);
+  o.l2 = 1e-3;
+  refused(fopo_baseline_new(&b, &s, &o), FOPO_ERR_NUMERIC, "of item 8 with l2 = 0.001");
   fopo_sessions_done(&s);
+}
+
+/* The scores of a session are the sums of the rows of its items: in double, from W alone. */
+static void sum_of_rows(const char *name, const fopo_sessions *s, size_t top) {
+  FREED(fopo_baseline_free) fopo_baseline *b = NULL;
+  fopo_baseline_options o = options_of(kind_of(name), top);
+  const fopo_csr *W;
+  size_t N = s->X.rows, P = s->X.cols;
+  static uint32_t ids[MOST * MOST], counts[MOST];
+  static float scores[MOST * MOST];
+  ok(fopo_baseline_new(&b, s, &o));
+  ok(fopo_baseline_item_weights(&W, b));
+  assert_true(is_sound(W, fopo_csr_nnz(W)) && W->rows == P && W->values != NULL);
+  ok(fopo_baseline_best(ids, scores, counts, b, s, P, 0));
+  for (size_t n = 0; n < N; n++) {
+    double sum[MOST] = {0};
+    for (size_t x = 0; x < fopo_csr_count(&s->X, n); x++) {
+      uint32_t from = fopo_csr_row(&s->X, n)[x];
+      for (uint64_t i = W->indptr[from]; i < W->indptr[from + 1]; i++) {
+        sum[W->ids[i]] += (double)W->values[i];
+      }
+    }
+    for (size_t i = 0; i < counts[n]; i++) {
+      assert_true(fabs(sum[ids[n * P + i]] - (double)scores[n * P + i]) < 1e-5);
+      sum[ids[n * P + i]] = 0.0;
+    }
+    for (size_t a = 0; a < P; a++) assert_true(counts[n] == P || sum[a] == 0.0);
+  }
+}
+
+TEST(test_item_weights) {
+  for (size_t i = 0; i < 2; i++) {
+    DONE(fopo_sessions_done) fopo_sessions s;
+    make_sessions(&s, sizes[i][0], sizes[i][1]);
+    sum_of_rows("slim", &s, 0);
+    sum_of_rows("item_knn", &s, 0);
+    sum_of_rows("ease", &s, 3);
+    const struct {
+      const char *name, *says;
+    } none[] = {{"ease", "make it with top = 100"}, {"als", "use slim, item_knn"}};
+    for (size_t k = 0; k < 2; k++) {
+      FREED(fopo_baseline_free) fopo_baseline *b = NULL;
+      fopo_baseline_options o = options_of(kind_of(none[k].name), 0);
+      const fopo_csr *W;
+      ok(fopo_baseline_new(&b, &s, &o));
+      refused(fopo_baseline_item_weights(&W, b), FOPO_ERR_UNAVAILABLE, none[k].says);
+    }
+  }
 }
 
 TEST(test_inverse) {

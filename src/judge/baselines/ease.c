@@ -445,6 +445,11 @@ static int keep_largest(model *m, size_t top) {
 
 /* ---- all of it ---- */
 
+/* W is {0} unless `top` was asked for. */
+static const fopo_csr *item_weights(const void *of) {
+  const fopo_csr *W = &((const model *)of)->W;
+  return W->indptr != NULL ? W : NULL;
+}
 
 static int check(const fopo_csr *M, size_t top) {
   uint64_t N = M->rows, P = M->cols, n = N < P ? N : P, threads = (uint64_t)fopo_threads();
@@ -494,6 +499,7 @@ const fopo_baseline_kind fopo_baseline_ease = {
     .free = free_model,
     .score = score,
     .scratch_bytes = scratch_bytes,
+    .item_weights = item_weights,
     .options = options,
     // clang-format off
     .text = "Each item is predicted from all others by a linear model without an intercept, in closed form:\n"

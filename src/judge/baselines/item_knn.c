@@ -83,6 +83,7 @@ const fopo_baseline_kind fopo_baseline_item_knn = {
     .fit = fit,
     .free = fopo_weights_free,
     .score = score,
+    .item_weights = fopo_weights_get,
     .options = options,
     // clang-format off
     .text = "Items that are similar to those of the session. The similarity of two items, taken by n_a and n_b\n"

@@ -240,6 +240,7 @@ const fopo_baseline_kind fopo_baseline_slim = {
     .fit = fit,
     .free = fopo_weights_free,
     .score = score,
+    .item_weights = fopo_weights_get,
     .options = options,
     // clang-format off
     .text = "EASE for catalogues of any size, which is SLIM with the items of a regression chosen beforehand and without\n"

@@ -56,6 +56,8 @@ void fopo_weights_free(void *model) {
   fopo_free(model);
 }
 
+const fopo_csr *fopo_weights_get(const void *model) { return model; }
+
 void fopo_weights_score(float *scores, const fopo_csr *W, const fopo_csr *X, size_t first,
                         size_t n) {
   memset(scores, 0, n * W->cols * sizeof *scores);

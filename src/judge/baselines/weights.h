@@ -20,6 +20,8 @@ int fopo_weights_pack(fopo_csr *W, size_t most);
 
 /* The hooks of a kind whose model is W alone (judge/baseline.h). */
 void fopo_weights_free(void *model);
+const fopo_csr *fopo_weights_get(const void *model);
+
 /* scores [n, P] of the contexts first .. first + n - 1 of X: the sum over a in X of W_a. */
 void fopo_weights_score(float *scores, const fopo_csr *W, const fopo_csr *X, size_t first,
                         size_t n);
