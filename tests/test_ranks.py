@@ -183,7 +183,9 @@ local whole = embed.svd(s.train, {dim = 8})
 local items = ALL and whole or fopo.shard(whole)
 local x, rows = s.train:contexts(items), {}
 for r = 1, 33 do rows[r] = r end
-local ix, ex, hits = index.norm(items), index.exact(items), fopo.reward.hits(s.train)
+local ix, ex, worth = index.norm(items), index.exact(items), {}
+for a = 1, 401 do worth[a] = a % 6 / 2 end
+local hits = fopo.reward.hits(s.train, {value = worth})
 local function mixture(ix, draws)
   return gradient.snis{samples = 40, proposal = proposal.mixture{index = ix, k = 20, draws = draws}}
 end
@@ -194,7 +196,7 @@ for _, g in ipairs{gradient.snis{samples = 40}, gradient.exact{}, mixture(ix, "i
   local G, st = g:compute(pi, x, rows, hits, {seed = 3, step = 2})
   print("G", G:norm(), G:get(1, 1), G:get(5, 3), st.reward, st.ess, st.head_mass or 0)
   local t = fopo.trainer{policy = pi, data = s.train, contexts = x, batch = 13, gradient = g,
-                         seed = 7, valid = s.valid, optim = optim.adam{lr = 1e-2}}
+                         reward = hits, seed = 7, valid = s.valid, optim = optim.adam{lr = 1e-2}}
   t:run{steps = 12, view = false, every = 6}
   local e = fopo.evaluate(pi, s.test)
   print("T", pi:theta():norm(), t.history.ess[2], e.reward, e.expected, e.effective)
@@ -214,8 +216,10 @@ end
 for _, g in ipairs{gradient.head_tail{head = 64, tail = 16}, mixture(ix, "iid"),
     gradient.exact{}} do
   local pi = policy.linear{items = items, theta = "identity", temperature = 0.3}
-  local t = fopo.trainer{policy = pi, data = ALL and s.train or s.train:share(pi), batch = 13,
-                         gradient = g, seed = 7, valid = false, optim = optim.adam{lr = 1e-2}}
+  local part = ALL and s.train or s.train:share(pi)
+  local t = fopo.trainer{policy = pi, data = part, batch = 13, gradient = g, seed = 7,
+                         reward = fopo.reward.hits(part, {value = worth}), valid = false,
+                         optim = optim.adam{lr = 1e-2}}
   t:run{steps = 12, view = false}
   print("T", pi:theta():norm(), t.history.ess[1], t.history.reward[1])
 end

@@ -4,9 +4,13 @@ local native = require "fopo.native"
 local define = require "fopo.base.define"
 local rows = require "fopo.base.rows"
 local term = require "fopo.term"
+local values = require "fopo.base.values"
 local reward, methods = {}, native.types.reward
 
-local sessions = {"sessions", "sessions", nil, "whose Y holds the hits"}
+local sessions = {"sessions", "sessions|shared_sessions", nil, "whose Y holds the hits"}
+local value = {"value", "array|table", nil, "what a hit on each of the P items earns: margin, "
+               .. "price, minutes, each finite and 0 or more, as an array or a list of P numbers; "
+               .. "1 if left out"}
 local fill = {"f", "function", nil, "f(ids, rows) -> values: ids an array [B, S] of items, rows "
               .. "the ids [1, B] of their contexts; values an array [B, S] or a table of B rows"}
 local the_log = {"logs", "logs", nil, "the log to learn from; train with data = the same log",
@@ -68,7 +72,9 @@ end
 
 local function call_of(row, name)
   local make = native["reward_" .. row.name]
-  if row.sessions then return make end
+  if row.sessions then
+    return function(s, o) return make(s, values.of(name, o.value)) end
+  end
   if row.fills then return function(f) return make(term.divisible(f)) end end
   if row.is_model then return function(o) return direct(name, o) end end
   if row.model then return function(o) return make(o.logs, model_of(name, o), o) end end
@@ -80,12 +86,13 @@ for _, row in ipairs(native.rewards()) do
   reward[row.name] = define.fn{
     name = name, returns = "reward", text = row.text, example = row.example,
     args = row.sessions and {sessions} or row.fills and {fill} or nil,
-    options = row.logs and log_options(row) or nil, call = call_of(row, name),
+    options = row.logs and log_options(row) or row.sessions and {value} or nil,
+    call = call_of(row, name),
   }
 end
 
 function methods.describe(r)
-  local parts = {"reward " .. r.kind}
+  local parts = {"reward " .. r.kind .. (r.valued and " by value" or "")}
   if r.translate and r.translate ~= 0 then
     parts[#parts + 1] = ("rewards less %.4g"):format(r.translate)
   end

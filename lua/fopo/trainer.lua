@@ -107,10 +107,9 @@ assert(t.step == 20 and #t.history.step > 0)]],
   call = function(o)
     local kind = define.kind(o.data)
     local from_logs, shared = kind == "logs", kind == "shared_sessions"
-    if shared and (o.contexts or o.reward) then
-      define.fail("fopo.trainer: sessions that are shared out have contexts of their own, and are "
-                  .. "trained on for their hits; leave out %s",
-                  o.contexts and "contexts" or "reward")
+    if shared and o.contexts then
+      define.fail("fopo.trainer: sessions that are shared out have contexts of their own; leave "
+                  .. "out contexts")
     end
     validation.check(o)
     local valid, automatic = validation.of(o)

@@ -138,23 +138,33 @@ static fopo_low_rank model_for_log(lua_State *L) {
 /* ---- one constructor a row ---- */
 
 /* The same of sessions that are shared out. */
-static int make_of_shared(lua_State *L, const fopo_reward_kind *kind) {
-  bind_reward *r = bind_new(L, &bind_reward_type, 1);
+static void keep_shared(lua_State *L, bind_reward *r, fopo_reward_source *source) {
   bind_shared *s = bind_get(L, 1, &bind_shared_type);
-  bind_keep(&r->object, 0, &s->object);
-  fopo_reward_source source = {.Y = &s->shared.Y, .shared = &s->shared};
-  bind_check(L, fopo_reward_init(&r->reward, kind, &source));
-  return 1;
+  bind_keep(&r->object, DATA, &s->object);
+  source->Y = &s->shared.Y;
+  source->shared = &s->shared;
 }
 
-/* (sessions): rewards of Y. */
-static int make_of_sessions(lua_State *L, const fopo_reward_kind *kind) {
-  if (bind_is(L, 1, &bind_shared_type)) return make_of_shared(L, kind);
-  bind_get_sessions(L, 1);
-  bind_reward *r = bind_new(L, &bind_reward_type, 1);
+static void keep_sessions(lua_State *L, bind_reward *r, fopo_reward_source *source) {
   bind_sessions *s = bind_get(L, 1, &bind_sessions_type);
-  bind_keep(&r->object, 0, &s->object);
-  fopo_reward_source source = {.Y = &s->sessions.Y};
+  bind_keep(&r->object, DATA, &s->object);
+  source->Y = &s->sessions.Y;
+}
+
+/* (sessions, value): rewards of Y. value: an array with a number for each item; nil: all are 1. */
+static int make_of_sessions(lua_State *L, const fopo_reward_kind *kind) {
+  fopo_reward_source source = {0};
+  int shared = bind_is(L, 1, &bind_shared_type);
+  lua_settop(L, 2);
+  if (!shared) bind_get_sessions(L, 1);
+  if (!lua_isnil(L, 2)) bind_array_numbers(L, 2, "value");
+  bind_reward *r = bind_new(L, &bind_reward_type, 1);
+  if (!lua_isnil(L, 2)) {
+    const bind_array *value = bind_array_numbers(L, 2, "value");
+    source.value = value->data;
+    source.n_values = value->rows * value->cols;
+  }
+  (shared ? keep_shared : keep_sessions)(L, r, &source);
   bind_check(L, fopo_reward_init(&r->reward, kind, &source));
   return 1;
 }
@@ -251,6 +261,10 @@ static int field_kind(lua_State *L, bind_object *o) {
 
 static int field_n(lua_State *L, bind_object *o) {
   return reward_of(o)->contexts ? bind_return_count(L, reward_of(o)->contexts) : bind_return_nil(L);
+}
+
+static int field_valued(lua_State *L, bind_object *o) {
+  return bind_return_boolean(L, reward_of(o)->value != NULL);
 }
 
 static int field_translate(lua_State *L, bind_object *o) {
@@ -407,6 +421,7 @@ static const luaL_Reg methods[] = {{"value", value}, {NULL, NULL}};
 
 static const bind_field fields[] = {{"kind", field_kind, NULL},
                                     {"n", field_n, NULL},
+                                    {"valued", field_valued, NULL},
                                     {"translate", field_translate, set_translate},
                                     {"parameters", field_parameters, NULL},
                                     {"loss", field_loss, NULL},

@@ -181,10 +181,17 @@ typedef struct {
   int logistic; /* link: 0 identity, 1 t -> 1 / (1 + exp(-t)) */
 } fopo_low_rank;
 
-/* A reward that is 0 but for a few items of each context: the items of its row of Y, which earn 1,
- * or the action of a log with its credit. A part that is absent is all zeros. */
+/* What a hit on an item earns, by `value` [P] (of a part of a catalogue [rows]), in which no number
+ * is below 0; NULL: 1. */
+FOPO_ON_BOTH static inline float fopo_hit_value(const float *value, uint32_t id) {
+  return value != NULL ? value[id] : 1.0f;
+}
+
+/* A reward that is 0 but for a few items of each context: the items of its row of Y, each of which
+ * earns its value, or the action of a log with its credit. A part that is absent is all zeros. */
 typedef struct {
-  fopo_csr Y; /* its arrays are device pointers */
+  fopo_csr Y;         /* its arrays are device pointers */
+  const float *value; /* device [P], as fopo_hit_value takes it */
   fopo_credit credit;
 } fopo_sparse_reward;
 
@@ -192,6 +199,7 @@ typedef struct {
  */
 typedef struct {
   fopo_csr Y;          /* [N, P] the items that are hits */
+  const float *value;  /* [P] what a hit on each earns; NULL: 1 */
   fopo_credit credit;  /* [N] the logged action of each context and what it earned */
   fopo_low_rank model; /* r_M, a model of the reward of rank r: [N, r], [P, r] */
 } fopo_reward_arrays;

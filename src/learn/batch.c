@@ -273,7 +273,8 @@ static int combine(fopo_batch *b) {
   fopo_estimate estimate = fopo_batch_estimate(b);
   double log_n = e->needs & FOPO_WEIGHTS_ARE_Z ? 0.0 : log((double)b->S);
   fopo_rows items = {b->data->device_items.x, b->data->device_items.ld, FOPO_FLOAT32};
-  return d->ops->add_targets(d, &estimate, &Y, rows, &items, log_n, &b->piece.device);
+  return d->ops->add_targets(d, &estimate, &Y, b->data->credited.value, rows, &items, log_n,
+                             &b->piece.device);
 }
 
 /* Draws and rewards of the piece become v, and of a whole part its share of G. */

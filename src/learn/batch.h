@@ -100,7 +100,8 @@ static inline fopo_estimate fopo_batch_estimate(const fopo_batch *b) {
 /* The reward, for an estimator that looks at few items of a context. */
 static inline fopo_sparse_reward fopo_batch_sparse(const fopo_batch *b) {
   const fopo_binding *data = b->data;
-  fopo_sparse_reward reward = {.Y = data->credited.Y, .credit = data->credited.credit};
+  fopo_sparse_reward reward = {
+      .Y = data->credited.Y, .value = data->credited.value, .credit = data->credited.credit};
   reward.credit.shift = b->reward->credit.shift; /* it may change between two steps */
   return reward;
 }

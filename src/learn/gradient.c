@@ -150,7 +150,8 @@ static int check_data(const fopo_policy *pi, const fopo_contexts *contexts,
   if (reward->shared != contexts->shared) {
     return contexts->shared != NULL
                ? fopo_fail(FOPO_ERR_ARGUMENT, "sessions that are shared out are trained on for "
-                                              "their own hits; leave out reward")
+                                              "their own hits; give fopo.reward.hits of them, or "
+                                              "leave out reward")
                : fopo_fail(FOPO_ERR_UNAVAILABLE,
                            "these rewards are of sessions that are shared out to the ranks; use "
                            "them with a trainer whose data are those sessions");

@@ -20,7 +20,7 @@ void fopo_reward_done(fopo_reward *r) {
 fopo_reward_arrays fopo_reward_arrays_of(const fopo_reward *r) {
   static const fopo_csr none = {0};
   return (fopo_reward_arrays){
-      .Y = r->Y != NULL ? *r->Y : none, .credit = r->credit, .model = r->model};
+      .Y = r->Y != NULL ? *r->Y : none, .value = r->value, .credit = r->credit, .model = r->model};
 }
 
 int fopo_reward_check(const fopo_reward *r, size_t N, size_t P) {

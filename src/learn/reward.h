@@ -17,18 +17,21 @@ typedef struct fopo_reward_kind fopo_reward_kind;
 typedef struct {
   const fopo_reward_kind *kind;
   const fopo_csr *Y;         /* hits: [N, P]; not owned */
+  const float *value;        /* hits: [P] what one on each item earns, >= 0; NULL: 1 */
   const fopo_shared *shared; /* hits: Y is this rank's part of these, and `contexts` counts those of
                               * all ranks; NULL: Y is whole. Not owned */
   size_t contexts;           /* N it covers; 0: any */
   size_t actions;            /* P it covers; 0: the columns of Y, or any */
   fopo_credit credit;        /* on the host; action NULL: none. action is the log's, not owned */
   fopo_low_rank model;       /* on the host; users NULL: none. Not owned */
-  float *owned;              /* [2 N] credit.weight, then credit.gain */
+  float *owned;              /* hits: [P] value; of logs: [2 N] credit.weight, then credit.gain */
 } fopo_reward;
 
 /* What a reward is made of. It must outlive the reward. */
 typedef struct {
-  const fopo_csr *Y;         /* of sessions: [N, P] */
+  const fopo_csr *Y;  /* of sessions: [N, P] */
+  const float *value; /* of sessions: [n_values] what each item is worth; NULL: 1 each */
+  size_t n_values;
   const fopo_shared *shared; /* the sessions are shared out, and Y is theirs; NULL: they are not */
   const fopo_logs *logs;
   const fopo_low_rank *model;            /* of the log's contexts and actions */

@@ -13,7 +13,7 @@ static int same_rows(fopo_rows a, fopo_rows b) {
 /* A credit's shift is no array: it is read at every step. */
 static int same_rewards(const fopo_reward_arrays *a, const fopo_reward_arrays *b) {
   return a->Y.ids == b->Y.ids && a->Y.indptr == b->Y.indptr && a->Y.rows == b->Y.rows &&
-         a->Y.cols == b->Y.cols && a->credit.action == b->credit.action &&
+         a->Y.cols == b->Y.cols && a->value == b->value && a->credit.action == b->credit.action &&
          a->credit.weight == b->credit.weight && a->credit.gain == b->credit.gain &&
          a->model.users == b->model.users && a->model.items == b->model.items &&
          a->model.rank == b->model.rank;
@@ -70,6 +70,22 @@ static int copy_model(fopo_low_rank *to, fopo_device *d, const fopo_low_rank *m,
   return to->items == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
 }
 
+/* What hits earn, on the device: of all items, or of those of the part. */
+static int copy_value(fopo_binding *b) {
+  const fopo_part *part = b->parts->part;
+  const float *value = b->rewarded.value;
+  size_t n = part != NULL ? part->rows : b->P;
+  if (value == NULL) return FOPO_OK;
+  if (part != NULL) {
+    b->own_value = fopo_alloc(n, sizeof *b->own_value);
+    if (b->own_value == NULL) return FOPO_ERR_MEMORY;
+    for (size_t i = 0; i < n; i++) b->own_value[i] = value[part->id[i]];
+    value = b->own_value;
+  }
+  b->credited.value = resident(b->device, value, n * sizeof *value);
+  return b->credited.value == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
+}
+
 /* The hits and the logged actions that the part of the catalogue holds. */
 static int find_own(fopo_binding *b) {
   const fopo_shard *s = b->parts->shard;
@@ -99,8 +115,9 @@ static int copy_reward(fopo_binding *b) {
   int dealt = b->parts->part != NULL;
   const fopo_csr *Y = dealt ? &b->own_hits : &host->Y;
   size_t N = b->N;
-  if (b->parts->shared != NULL) return FOPO_OK; /* hits, which come with the contexts of a batch */
-  int status = dealt ? find_own(b) : FOPO_OK;
+  int status = copy_value(b);
+  if (status != FOPO_OK || b->parts->shared != NULL) return status; /* hits come with a batch */
+  if (dealt) status = find_own(b);
   const uint32_t *action = dealt ? b->own_actions : host->credit.action;
   if (status == FOPO_OK && host->Y.indptr != NULL) status = copy_hits(&to->Y, b->device, Y);
   if (status == FOPO_OK && host->credit.action != NULL) {
@@ -173,6 +190,7 @@ uint64_t fopo_binding_bytes(const fopo_binding_source *s) {
   if (r->Y.indptr != NULL) {
     bytes += (N + 1) * sizeof *r->Y.indptr + fopo_csr_nnz(&r->Y) * sizeof *r->Y.ids;
   }
+  if (r->value != NULL) bytes += P * sizeof *r->value;
   if (pi->masks_seen && s->contexts.X.indptr != NULL) {
     bytes += (N + 1) * sizeof(uint64_t) + fopo_csr_nnz(&s->contexts.X) * sizeof(uint32_t);
   }
@@ -191,6 +209,7 @@ void fopo_binding_done(fopo_binding *b) {
                           b->theta,
                           r->Y.indptr,
                           r->Y.ids,
+                          (void *)r->value,
                           b->device_X.indptr,
                           b->device_X.ids,
                           (void *)r->credit.action,
@@ -203,6 +222,7 @@ void fopo_binding_done(fopo_binding *b) {
   fopo_csr_done(&b->own_X);
   if (b->parts != NULL) fopo_parts_done(b->parts, b->device);
   fopo_free(b->parts);
+  fopo_free(b->own_value);
   fopo_free(b->own_actions);
   *b = (fopo_binding){0};
 }

@@ -42,6 +42,7 @@ typedef struct {
 
   /* If items are a part of the catalogue, what a reward earns there, on the host. Owned. */
   fopo_csr own_hits, own_X; /* and what is masked there */
+  float *own_value;         /* [rows of the part] what hits earn; NULL: 1 */
   uint32_t *own_actions;    /* [N] rows of the part; UINT32_MAX: another has the item */
   float *theta;             /* [n_theta] for callers whose theta is on the host */
 } fopo_binding;

@@ -45,6 +45,7 @@ static uLong add_reward(uLong crc, const fopo_reward *r, size_t P) {
   const fopo_csr *Y = r->shared == NULL ? r->Y : NULL;
   size_t N = r->contexts;
   if (Y != NULL) crc = add_lists(crc, Y);
+  if (r->value != NULL) crc = crc32_z(crc, (const Bytef *)r->value, r->Y->cols * sizeof *r->value);
   if (r->credit.action != NULL) {
     crc = crc32_z(crc, (const Bytef *)r->credit.action, N * sizeof *r->credit.action);
     crc = crc32_z(crc, (const Bytef *)r->credit.weight, N * sizeof *r->credit.weight);

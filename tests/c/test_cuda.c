@@ -571,8 +571,13 @@ TEST(test_rewards) {
   fopo_csr Y = {N, P, room(N + 1, 8), y, NULL},
            Y_ = {N, P, up(indptr, sizeof indptr), up(y, 4000), NULL};
   memcpy(Y.indptr, indptr, sizeof indptr);
-  ok(cpu->ops->reward_hits(cpu, &samples, &Y, &host));
-  ok(gpu->ops->reward_hits(gpu, &samples_, &Y_, &card));
+  FREED(free) float *value = room(P, 4);
+  for (size_t a = 0; a < P; a++) value[a] = (float)(a % 7) * 0.3f;
+  ok(cpu->ops->reward_hits(cpu, &samples, &Y, value, &host));
+  ok(gpu->ops->reward_hits(gpu, &samples_, &Y_, up(value, P * 4), &card));
+  assert_same(r_, r, sizeof r, "values of hits");
+  ok(cpu->ops->reward_hits(cpu, &samples, &Y, NULL, &host));
+  ok(gpu->ops->reward_hits(gpu, &samples_, &Y_, NULL, &card));
   assert_same(r_, r, sizeof r, "hits");
 
   float *users = normals(N * R, 1, 5), *items = normals(P * R, 1, 6);
@@ -1435,7 +1440,8 @@ static void sums_of(float *V, float *stats, fopo_statistics *sums, shared *s, fl
   down(x->ids, x->ids_, n * 4);
   down(x->logq, x->logq_, n * 4);
   memset(x->r, 0, n * 4);
-  if (s->reward.Y.indptr != NULL) ok(cpu->ops->reward_hits(cpu, &samples, &s->reward.Y, &host));
+  if (s->reward.Y.indptr != NULL)
+    ok(cpu->ops->reward_hits(cpu, &samples, &s->reward.Y, s->reward.value, &host));
   if (s->reward.credit.action != NULL) {
     ok(cpu->ops->reward_credit(cpu, &samples, &s->reward.credit, 1, &host));
   }
@@ -1537,7 +1543,7 @@ TEST(test_head_drawn) {
     fopo_samples others = {s.x.ids_, s.x.logq_, s.x.r_};
     card.key = (fopo_draw_key){3, (uint32_t)k};
     ok(gpu->ops->draw_others(gpu, &others, &s.card, 0, &card));
-    ok(gpu->ops->reward_hits(gpu, &others, &s.reward_.Y, &card));
+    ok(gpu->ops->reward_hits(gpu, &others, &s.reward_.Y, s.reward_.value, &card));
     if (k % 2 == 0) ok(gpu->ops->reward_credit(gpu, &others, &s.reward_.credit, 1, &card));
     ok(gpu_head(V_, stats_, &s));
     down(V, V_, B * L * 4);

@@ -389,14 +389,20 @@ TEST(test_reward_hits) {
   for (size_t i = 0; i < 4 * S; i++) {
     ids[i] = i % 3 == 0 ? (uint32_t)(i / 3 % 60) : (uint32_t)(i * 7919 % P);
   }
-  ok(d->ops->reward_hits(d, &(fopo_samples){ids, NULL, r}, &Y,
-                         &(fopo_device_batch){.B = 4, .S = S, .rows = rows}));
-  for (size_t b = 0; b < 4; b++) {
+  FREED(free) float *value = room(P, sizeof *value);
+  for (size_t a = 0; a < P; a++) value[a] = (float)(a % 7) * 0.25f;
+  for (size_t k = 0; k < 8; k++) { /* without values, and with them */
+    size_t b = k % 4;
+    const float *worth = k < 4 ? NULL : value;
+    if (b == 0) {
+      ok(d->ops->reward_hits(d, &(fopo_samples){ids, NULL, r}, &Y, worth,
+                             &(fopo_device_batch){.B = 4, .S = S, .rows = rows}));
+    }
     size_t hits = 0;
     for (size_t s = 0; s < S; s++) {
       uint32_t id = ids[b * S + s];
       int in = id % 5 == rows[b] && id / 5 < sizes[rows[b]];
-      assert_true(r[b * S + s] == (in ? 1.0f : 0.0f));
+      assert_true(r[b * S + s] == (in ? worth != NULL ? value[id] : 1.0f : 0.0f));
       hits += (size_t)in;
     }
     assert_true((hits > 0) == (sizes[rows[b]] > 0));
@@ -966,7 +972,7 @@ static void whole_step(step_result *out, const batch *x, const mixture_case *mix
   s |= ops->draw_tail(d, &tail, &m.sets, &shape);
   s |= ops->draw_policy(d, &policy, &sums, items, &shape);
   s |= ops->scores(d, &all, &x->beta, &shape);
-  s |= ops->reward_hits(d, &mixed, &Y, &shape);
+  s |= ops->reward_hits(d, &mixed, &Y, NULL, &shape);
   s |= ops->snis(d, &e, &rewarded, &x->beta, INFINITY, &shape);
   s |= ops->outer(d, out->G, Q, V, 1.0f, 0);
   s |= ops->reinforce(d, &e, &policy, out->mean, items, &shape);

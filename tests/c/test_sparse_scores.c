@@ -45,6 +45,7 @@ typedef struct {
   double *f; /* [B, P] */
   uint64_t y_indptr[3 * B + 1];
   uint32_t *y;
+  float *worth; /* [P] of hits; NULL: 1 */
 } world;
 
 /* A number in 0 .. n - 1. */
@@ -70,6 +71,15 @@ static int is_hit(const world *w, size_t b, uint32_t a) {
   return 0;
 }
 
+/* What showing item a in context b earns. */
+static float earned(const world *w, size_t b, uint32_t a) {
+  return is_hit(w, b, a) ? fopo_hit_value(w->worth, a) : 0.0f;
+}
+
+static float *worth_of(const world *w) {
+  return w->worth == NULL ? NULL : on(w->worth, P * sizeof *w->worth);
+}
+
 /* Whether row b of s has item a: of context ALL every one, of ALL_BUT_ONE all but item 5, of every
  * fifth none, else about 3 %, those of small norm order included. */
 static int listed(size_t b, uint32_t a, uint64_t *state) {
@@ -86,7 +96,12 @@ static world world_new(size_t L, int valued) {
   for (size_t i = 0; i < P * L; i++) w.items[i] = rounded_to_bfloat16(w.items[i]);
   w.ids = room((size_t)B * P, sizeof *w.ids);
   w.f = room((size_t)B * P, sizeof *w.f);
-  if (valued) w.values = normals((size_t)B * P, 1.5, 3);
+  if (valued) {
+    w.values = normals((size_t)B * P, 1.5, 3);
+  } else {
+    w.worth = room(P, sizeof *w.worth); /* of every third item 0 */
+    for (uint32_t a = 0; a < P; a++) w.worth[a] = a % 3 == 0 ? 0.0f : 0.25f + (float)(a % 5);
+  }
   for (size_t b = 0; b < B; b++) {
     w.rows[b] = (uint32_t)(3 * ((7 * b) % B) + 1);
     w.own[b] = (uint32_t)b;
@@ -119,6 +134,7 @@ static world world_new(size_t L, int valued) {
 
 static void world_free(world *w) {
   free(w->items), free(w->Q), free(w->ids), free(w->values), free(w->f), free(w->y);
+  free(w->worth);
 }
 
 /* The batch on the device at hand. by_id: rows of s by the contexts' ids, else given. */
@@ -256,7 +272,7 @@ static void draw(const world *w, uint32_t *ids, float *logq, float *r, size_t S)
       while (b == 4 && s_of(w, b, a) != MASKED) a = some(&state, P);
       ids[b * S + s] = a;
       logq[b * S + s] = (float)(-3 + 2 * sin((double)a));
-      r[b * S + s] = is_hit(w, b, a) ? 1.0f : (float)(s % 3 == 0) * 0.25f;
+      r[b * S + s] = is_hit(w, b, a) ? earned(w, b, a) : (float)(s % 3 == 0) * 0.25f;
     }
   }
 }
@@ -427,8 +443,7 @@ static void check_head(const world *w, size_t H, fopo_products products, int dra
       uint32_t a = order[H + u];
       tail_ids[b * U + u] = a;
       logq[b * U + u] = FOPO_TAIL_LEAST;
-      tail_r[b * U + u] =
-          (float)is_hit(w, b, a) + (action[w->rows[b]] == a ? 0.5f * gain[w->rows[b]] : 0);
+      tail_r[b * U + u] = earned(w, b, a) + (action[w->rows[b]] == a ? 0.5f * gain[w->rows[b]] : 0);
     }
   }
   fopo_device_batch batch = batch_of(w, U, products == FOPO_PRODUCTS_BFLOAT16);
@@ -439,6 +454,7 @@ static void check_head(const world *w, size_t H, fopo_products products, int dra
   ok(d->ops->pack_head(d, &head, &items, L, products));
   fopo_sparse_reward reward = {
       .Y = Y_of(w),
+      .value = worth_of(w),
       .credit = {on(action, sizeof action), on(weight, sizeof weight), on(gain, sizeof gain), 0}};
   fopo_samples tail = {on(tail_ids, B * U * 4), on(logq, B * U * 4), on(tail_r, B * U * 4)};
   fopo_estimate e = {.V = on(NULL, B * L * 4), .stats = on(NULL, sizeof stats)};
@@ -449,7 +465,7 @@ static void check_head(const world *w, size_t H, fopo_products products, int dra
     get(V, e.V, B * L * 4), get(stats, e.stats, sizeof stats);
     for (size_t b = 0; b < B; b++) {
       for (uint32_t a = 0; a < P; a++) {
-        r[a] = (float)is_hit(w, b, a) + (action[w->rows[b]] == a ? 0.5f * gain[w->rows[b]] : 0);
+        r[a] = earned(w, b, a) + (action[w->rows[b]] == a ? 0.5f * gain[w->rows[b]] : 0);
       }
       estimate x = expected(w, b, e.objective, all, zeros, r, P);
       compare(w, b, &x, V, stats);
@@ -566,18 +582,18 @@ TEST(test_join) { everywhere(join_here); }
 /* The value of an objective for context b if its query is moved by h along number i. */
 static double value_at(const world *w, size_t b, fopo_objective_kind objective, size_t i,
                        double h) {
-  double z = 0, wr = 0, score = 0;
-  size_t targets = 0;
+  double z = 0, wr = 0, score = 0, worth = 0;
   for (uint32_t a = 0; a < P; a++) {
     double f = w->f[b * P + a] + h * (double)w->items[a * w->L + i];
     if (f == MASKED) continue;
     z += exp(f);
     if (!is_hit(w, b, a)) continue;
-    wr += exp(f), score += f, targets++;
+    double value = (double)earned(w, b, a);
+    wr += value * exp(f), score += value * f, worth += value;
   }
   switch (objective) {
   case FOPO_OBJECTIVE_REWARD: return z > 0 ? wr / z : 0;
-  case FOPO_OBJECTIVE_LIKELIHOOD: return targets > 0 ? score / (double)targets - log(z) : 0;
+  case FOPO_OBJECTIVE_LIKELIHOOD: return worth > 0 ? score / worth - log(z) : 0;
   default: return z == 0 ? 0 : log(fmax(wr / z, 1e-6));
   }
 }
@@ -596,19 +612,20 @@ static void objectives_here(void) {
       order[i % P] = (uint32_t)(i % P);
     }
     fopo_csr Y = Y_of(&w);
+    const float *worth = worth_of(&w);
     fopo_rows items = items_of(&w, FOPO_FLOAT32);
     fopo_device_batch batch = batch_of(&w, P, valued), of_tail = batch;
     of_tail.S = U;
     fopo_samples samples = {on(ids, B * P * 4), on(logq, B * P * 4), on(NULL, B * P * 4)};
-    ok(d->ops->reward_hits(d, &samples, &Y, &batch));
+    ok(d->ops->reward_hits(d, &samples, &Y, worth, &batch));
     fopo_shared_head head = {
         .H = H, .order = on(order, sizeof order), .place = on(order, sizeof order)};
     head.rows.x = on(NULL, H * fopo_rows_ld(L) * 4);
     ok(d->ops->pack_head(d, &head, &items, L, FOPO_PRODUCTS_FLOAT32));
     fopo_samples tail = {on(NULL, B * U * 4), on(NULL, B * U * 4), on(NULL, B * U * 4)};
     ok(d->ops->draw_others(d, &tail, &head, 0, &of_tail));
-    ok(d->ops->reward_hits(d, &tail, &Y, &of_tail));
-    fopo_sparse_reward reward = {.Y = Y};
+    ok(d->ops->reward_hits(d, &tail, &Y, worth, &of_tail));
+    fopo_sparse_reward reward = {.Y = Y, .value = worth};
     fopo_estimate e = {.V = on(NULL, sizeof V), .stats = on(NULL, sizeof stats)};
     for (int o = 0; o < FOPO_OBJECTIVE_ROWS; o++) {
       for (int by_head = 0; by_head < 2; by_head++) {
@@ -620,7 +637,7 @@ static void objectives_here(void) {
           ok(d->ops->snis(d, &e, &samples, &items, INFINITY, &batch));
         }
         if (fopo_objective_rows[o].targets) {
-          ok(d->ops->add_targets(d, &e, &Y, batch.rows, &items, by_head ? 0 : log((double)P),
+          ok(d->ops->add_targets(d, &e, &Y, worth, batch.rows, &items, by_head ? 0 : log((double)P),
                                  &batch));
         }
         get(V, e.V, sizeof V), get(stats, e.stats, sizeof stats);
@@ -651,24 +668,25 @@ TEST(test_objectives) { everywhere(objectives_here); }
 static void targets_here(void) {
   static const fopo_float types[] = {FOPO_FLOAT32, FOPO_FLOAT16, FOPO_BFLOAT16};
   enum { L = 33 };
-  world w = world_new(L, 1);
-  for (size_t t = 0; t < 3; t++) {
+  for (size_t t = 0; t < 6; t++) {
+    DONE(world_free) world w = world_new(L, t < 3);
     float V[B * L], stats[B * FOPO_STATS];
     fopo_csr Y = Y_of(&w);
-    fopo_rows items = items_of(&w, types[t]);
+    fopo_rows items = items_of(&w, types[t % 3]);
     fopo_device_batch batch = batch_of(&w, 1, 0);
     for (size_t i = 0; i < B * L; i++) V[i] = 1;
     for (size_t i = 0; i < B * FOPO_STATS; i++) stats[i] = 2;
     stats[8 * FOPO_STATS + FOPO_STAT_ESS] = 0; /* all draws were masked */
     fopo_estimate e = {.V = on(V, sizeof V), .stats = on(stats, sizeof stats)};
-    ok(d->ops->add_targets(d, &e, &Y, batch.rows, &items, 0.5, &batch));
+    ok(d->ops->add_targets(d, &e, &Y, worth_of(&w), batch.rows, &items, 0.5, &batch));
     get(V, e.V, sizeof V), get(stats, e.stats, sizeof stats);
     for (size_t b = 0; b < B; b++) {
       double n = 0, score = 0, mean[L] = {0};
       for (uint32_t a = 0; a < P; a++) {
         if (!is_hit(&w, b, a) || w.f[b * P + a] == MASKED) continue;
-        n += 1, score += w.f[b * P + a];
-        for (size_t i = 0; i < L; i++) mean[i] += (double)w.items[a * L + i];
+        double value = (double)earned(&w, b, a);
+        n += value, score += value * w.f[b * P + a];
+        for (size_t i = 0; i < L; i++) mean[i] += value * (double)w.items[a * L + i];
       }
       int none = n == 0 || b == 8;
       near((double)stats[b * FOPO_STATS], none ? 0 : score / n - 1.5, 1e-5, "the value", b);
@@ -678,7 +696,6 @@ static void targets_here(void) {
     }
     release_all();
   }
-  world_free(&w);
 }
 
 TEST(test_targets) { everywhere(targets_here); }
@@ -697,6 +714,7 @@ static void check_drawn(const world *w, fopo_draw_kind kind) {
   fopo_device_batch batch = batch_of(w, S, 0);
   fopo_rows items = items_of(w, FOPO_FLOAT32);
   fopo_csr Y = Y_of(w);
+  const float *worth = worth_of(w);
   fopo_candidate_sets sets = {K, on(ids, sizeof ids), on(NULL, B * K * 4),
                               on(counts, sizeof counts)};
   ok(d->ops->scores(d, &sets, &items, &batch));
@@ -708,12 +726,12 @@ static void check_drawn(const world *w, fopo_draw_kind kind) {
   case FOPO_DRAW_MIXTURE: ok(d->ops->draw_mixture(d, &samples, &mixture, &batch)); break;
   case FOPO_DRAW_TAIL: ok(d->ops->draw_tail(d, &samples, &sets, &batch)); break;
   }
-  ok(d->ops->reward_hits(d, &samples, &Y, &batch));
+  ok(d->ops->reward_hits(d, &samples, &Y, worth, &batch));
   uint32_t drawn[B * S];
   float logq[B * S], r[B * S];
   get(drawn, samples.ids, sizeof drawn), get(logq, samples.logq, sizeof logq);
   get(r, samples.r, sizeof r);
-  fopo_sparse_reward reward = {.Y = Y};
+  fopo_sparse_reward reward = {.Y = Y, .value = worth};
   fopo_estimate e = {.V = on(NULL, B * L * 4), .stats = on(NULL, sizeof stats)};
   for (int o = 0; o < FOPO_OBJECTIVE_ROWS; o++) {
     e.objective = (fopo_objective_kind)o;

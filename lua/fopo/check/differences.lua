@@ -75,21 +75,23 @@ function slopes_of.log_reward(c, i, r, h)
 end
 
 function slopes_of.likelihood(c, i, r, h)
-  local sum, value, targets, log_z, masked = {}, 0, 0, nil, c.masked(i)
+  local sum, value, worth, log_z, masked = {}, 0, 0, nil, c.masked(i)
   for k = 1, c.directions.rows do sum[k] = 0 end
   for a = 1, r.cols do
-    if r:get(1, a) > 0 and not masked[a] then
+    local weight = r:get(1, a)
+    if weight > 0 and not masked[a] then
       local one = array.zeros(1, r.cols)
       one:set(1, a, 1)
       local slope, log_pi
       slope, log_pi, log_z = slopes_of.log_reward(c, i, one, h)
-      for k = 1, #slope do sum[k] = sum[k] + slope[k] end
-      value, targets = value + log_pi, targets + 1
+      for k = 1, #slope do sum[k] = sum[k] + weight * slope[k] end
+      value, worth = value + weight * log_pi, worth + weight
     end
   end
-  for k = 1, #sum do sum[k] = sum[k] / math.max(1, targets) end
+  if worth == 0 then worth = 1 end
+  for k = 1, #sum do sum[k] = sum[k] / worth end
   if not log_z then log_z = select(3, slopes_by_value(c, i, r, h)) end
-  return sum, value / math.max(1, targets), log_z
+  return sum, value / worth, log_z
 end
 
 -- Adds the reference values to c: c.exact (the gradient along c.directions), c.value (the expected

@@ -252,11 +252,11 @@ static void take_rewarded(rewarded *x, uint32_t id, float r) {
   x->n += x->places[x->n] < x->head->H;
 }
 
-static void add_hits(fopo_running *sums, rewarded *x, const fopo_csr *Y, uint32_t row,
-                     const fopo_cpu_sparse *sparse) {
-  const uint32_t *hits = fopo_csr_row(Y, row);
-  for (size_t i = 0; i < fopo_csr_count(Y, row); i++) {
-    take_rewarded(x, hits[i], 1.0f);
+static void add_hits(fopo_running *sums, rewarded *x, const fopo_sparse_reward *reward,
+                     uint32_t row, const fopo_cpu_sparse *sparse) {
+  const uint32_t *hits = fopo_csr_row(&reward->Y, row);
+  for (size_t i = 0; i < fopo_csr_count(&reward->Y, row); i++) {
+    take_rewarded(x, hits[i], fopo_hit_value(reward->value, hits[i]));
     if (x->n == REWARDED) add_rewarded(sums, x, sparse);
   }
   add_rewarded(sums, x, sparse);
@@ -292,7 +292,7 @@ static void sum_tail(const work *k, size_t b, size_t n_next, const fopo_shared_h
                                                   .floor = INFINITY});
   rewarded x;
   x.head = head, x.q = q, x.L = L, x.n = 0;
-  if (reward->Y.indptr != NULL) add_hits(sums, &x, &reward->Y, batch->rows[b], &sparse);
+  if (reward->Y.indptr != NULL) add_hits(sums, &x, reward, batch->rows[b], &sparse);
   if (reward->credit.action != NULL) {
     add_credit(sums, &x, &reward->credit, batch->rows[b], &sparse);
   }

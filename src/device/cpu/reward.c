@@ -34,7 +34,7 @@ enum {
 };
 
 int fopo_cpu_reward_hits(fopo_device *d, const fopo_samples *samples, const fopo_csr *Y,
-                         const fopo_device_batch *batch) {
+                         const float *value, const fopo_device_batch *batch) {
   (void)d;
   const fopo_kernels *k = fopo_kernels_get();
   size_t S = batch->S;
@@ -53,7 +53,7 @@ int fopo_cpu_reward_hits(fopo_device *d, const fopo_samples *samples, const fopo
       size_t found = k->select_in_bloom(maybe, id + s, n, bloom, REWARD_BITS);
       for (size_t i = 0; i < found; i++) {
         size_t at = s + maybe[i];
-        if (fopo_csr_contains(Y, row, id[at])) r[at] = 1.0f;
+        if (fopo_csr_contains(Y, row, id[at])) r[at] = fopo_hit_value(value, id[at]);
       }
     }
   }

@@ -223,7 +223,8 @@ __device__ inline rewarded find_rewarded(const sparse &x, uint32_t row, size_t j
   const sparse_reward &s = x.of;
   size_t first = s.indptr != nullptr ? s.indptr[row] : 0;
   if (s.indptr != nullptr && j < s.indptr[row + 1] - first) {
-    return {x.place[s.y[first + j]], 1.0f};
+    uint32_t id = s.y[first + j];
+    return {x.place[id], fopo_hit_value(s.value, id)};
   }
   return {x.place[s.credit.action[row]], credit_of(s.credit, row)};
 }

@@ -92,18 +92,20 @@ int reward_model(fopo_device *d, const fopo_samples *samples, const fopo_low_ran
 /* ---- rewards that are looked up: a thread a sample ---- */
 
 __global__ void hits_kernel(float *r, const uint32_t *ids, const uint32_t *rows,
-                            const uint64_t *indptr, const uint32_t *y, size_t n, size_t S) {
+                            const uint64_t *indptr, const uint32_t *y, const float *value, size_t n,
+                            size_t S) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   uint32_t row = rows[i / S];
-  r[i] = contains(y, indptr[row], indptr[row + 1], ids[i]) ? 1.0f : 0.0f;
+  bool hit = contains(y, indptr[row], indptr[row + 1], ids[i]);
+  r[i] = hit ? fopo_hit_value(value, ids[i]) : 0.0f;
 }
 
-int reward_hits(fopo_device *d, const fopo_samples *samples, const fopo_csr *Y,
+int reward_hits(fopo_device *d, const fopo_samples *samples, const fopo_csr *Y, const float *value,
                 const fopo_device_batch *batch) {
   size_t n = batch->B * batch->S;
   return launch(d, "hits", ceil_div(n, THREADS), THREADS, 0, hits_kernel, samples->r, samples->ids,
-                batch->rows, Y->indptr, Y->ids, n, batch->S);
+                batch->rows, Y->indptr, Y->ids, value, n, batch->S);
 }
 
 __global__ void credit_kernel(float *r, const uint32_t *ids, const uint32_t *rows, fopo_credit c,

@@ -1,4 +1,5 @@
-/* Rewards that are looked up: 1 for the hits of a context, or the credit of its logged action. */
+/* Rewards that are looked up: the values of the hits of a context, or the credit of its logged
+ * action. */
 #ifndef FOPO_DEVICE_CUDA_REWARD_CUH
 #define FOPO_DEVICE_CUDA_REWARD_CUH
 
@@ -28,17 +29,18 @@ __device__ inline float credit_of(const fopo_credit &c, uint32_t row) {
 struct sparse_reward {
   const uint64_t *indptr; /* of Y */
   const uint32_t *y;
+  const float *value; /* [P]; NULL: every hit earns 1 */
   fopo_credit credit;
 };
 
 inline sparse_reward sparse_of(const fopo_sparse_reward &r) {
-  return {r.Y.indptr, r.Y.ids, r.credit};
+  return {r.Y.indptr, r.Y.ids, r.value, r.credit};
 }
 
 __device__ inline float reward_of(const sparse_reward &r, uint32_t row, uint32_t id) {
   bool hit = r.indptr != nullptr && contains(r.y, r.indptr[row], r.indptr[row + 1], id);
   bool logged = r.credit.action != nullptr && r.credit.action[row] == id;
-  return (hit ? 1.0f : 0.0f) + (logged ? credit_of(r.credit, row) : 0.0f);
+  return (hit ? fopo_hit_value(r.value, id) : 0.0f) + (logged ? credit_of(r.credit, row) : 0.0f);
 }
 
 /* No item of the context earns less, but one that is hit and logged. */

@@ -9,6 +9,7 @@ struct targets {
   fopo_estimate e;
   const uint64_t *indptr; /* of Y */
   const uint32_t *y;
+  const float *value;   /* [P]; NULL: all targets weigh the same */
   const uint32_t *rows; /* [B] rows of Y */
   const float *Q;       /* [B, L] */
   fopo_sparse_scores sparse;
@@ -26,8 +27,9 @@ __global__ void targets_kernel(const __grid_constant__ targets a, const T *items
   const float *q = a.Q + b * L;
   float *V = a.e.V + b * L, *stats = a.e.stats + b * FOPO_STATS;
 
-  /* how many targets are not masked, and the sum of their scores: a warp takes one at a time */
-  double score = 0, found = 0;
+  /* the sums of the values of the targets that are not masked, and of their scores times these: a
+   * warp takes one target at a time */
+  double score = 0, total = 0;
   for (size_t j = threadIdx.x / WARP; j < count; j += blockDim.x / WARP) {
     float s = fopo_score_of(&row, y[j]);
     if (s == -INFINITY) continue;
@@ -35,18 +37,20 @@ __global__ void targets_kernel(const __grid_constant__ targets a, const T *items
     for (size_t i = threadIdx.x % WARP; i < L; i += WARP) {
       f += (double)to_float(items[y[j] * ld + i]) * (double)q[i];
     }
-    score += f;
-    if (threadIdx.x % WARP == 0) score += (double)s, found += 1;
+    double weight = (double)fopo_hit_value(a.value, y[j]);
+    score += weight * f;
+    if (threadIdx.x % WARP == 0) score += weight * (double)s, total += weight;
   }
-  double both[] = {score, found};
+  double both[] = {score, total};
   block_sums(both);
 
-  /* V [L] += the mean of their rows: a thread takes a number of all targets at a time */
+  /* V [L] += the weighted mean of their rows: a thread takes a number of all targets at a time */
   bool none = both[1] == 0 || stats[FOPO_STAT_ESS] == 0.0f;
   for (size_t i = threadIdx.x; i < L; i += blockDim.x) {
     double sum = 0;
     for (size_t j = 0; j < count && !none; j++) {
-      if (fopo_score_of(&row, y[j]) != -INFINITY) sum += (double)to_float(items[y[j] * ld + i]);
+      if (fopo_score_of(&row, y[j]) == -INFINITY) continue;
+      sum += (double)fopo_hit_value(a.value, y[j]) * (double)to_float(items[y[j] * ld + i]);
     }
     V[i] = none ? 0.0f : (float)((double)V[i] + sum / both[1]);
   }
@@ -64,9 +68,10 @@ static int add_targets_as(fopo_device *d, const targets &a, const fopo_rows *ite
                 static_cast<const T *>(items->x), items->ld);
 }
 
-int add_targets(fopo_device *d, const fopo_estimate *e, const fopo_csr *Y, const uint32_t *rows,
-                const fopo_rows *items, double log_n, const fopo_device_batch *batch) {
-  targets a = {*e,    Y->indptr, Y->ids,  rows, batch->Q, fopo_batch_scores(batch),
+int add_targets(fopo_device *d, const fopo_estimate *e, const fopo_csr *Y, const float *value,
+                const uint32_t *rows, const fopo_rows *items, double log_n,
+                const fopo_device_batch *batch) {
+  targets a = {*e,    Y->indptr, Y->ids,  value, rows, batch->Q, fopo_batch_scores(batch),
                log_n, batch->S,  batch->L};
   switch (items->type) {
   case FOPO_FLOAT16: return add_targets_as<fp16>(d, a, items, batch->B);

@@ -1,4 +1,5 @@
-/* The log-likelihood of the target items T of a context, its mean over them:
+/* The log-likelihood of the target items T of a context, its mean over them, which is weighted by
+ * their values where a reward gives values:
  *
  *     mean over T of log pi_a = mean over T of f_a - log Z,
  *

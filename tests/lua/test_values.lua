@@ -1,0 +1,143 @@
+-- Rewards that differ by item: reward.hits{value}. Gradients and judgements are compared with NumPy
+-- in tests/test_values.py.
+local fopo = require "fopo"
+local lu = require "luaunit"
+
+local function world(seed)
+  local d = fopo.data.synthetic{users = 300, items = 250, clusters = 8, seed = seed}
+  local s = d:sessions{min_items = 10, valid = 0.2, test = 0.2, seed = seed}
+  return s, fopo.embed.svd(s.train, {dim = 6})
+end
+
+-- Values of P items, some of them 0.
+local function made(P)
+  local value = {}
+  for a = 1, P do value[a] = a % 5 == 0 and 0 or a * a % 17 / 4 end
+  return value
+end
+
+local function refused(part, f, ...)
+  local ok, why = pcall(f, ...)
+  lu.assertFalse(ok)
+  lu.assertStrContains(tostring(why), part)
+end
+
+local function bytes(a)
+  local path = os.tmpname()
+  a:save(path)
+  local f <close> = io.open(path, "rb")
+  local text = f:read("a")
+  os.remove(path)
+  return text
+end
+
+TestValues = {}
+
+function TestValues:test_refusals()
+  local s = world(1)
+  local P, hits = s.train.n_items, fopo.reward.hits
+  local function with(i, x)
+    local value = made(P)
+    value[i] = x
+    return {value = value}
+  end
+  refused("the value of item 7 is -1; values must be finite and 0 or more", hits, s.train,
+          with(7, -1))
+  refused("the value of item 2 is", hits, s.train, with(2, 0 / 0))
+  refused("the value of item 250 is inf", hits, s.train, with(250, math.huge))
+  refused("value has 249 numbers but the sessions have 250 items", hits, s.train,
+          {value = fopo.array.zeros(1, P - 1)})
+  refused('value 3 of the list is "x"; give one number', hits, s.train, with(3, "x"))
+  refused("empty list", hits, s.train, {value = {}})
+  refused("value must be an array or table", hits, s.train, {value = 1})
+  lu.assertTrue(hits(s.train, {value = fopo.array.zeros(P, 1)}).valued)
+  lu.assertFalse(hits(s.train).valued)
+end
+
+function TestValues:test_what_draws_earn()
+  local s = world(2)
+  local value = made(s.train.n_items)
+  local rw = fopo.reward.hits(s.train, {value = value})
+  local ids, rows = fopo.array.ids(s.train:y(3):totable()[1]), {3}
+  local r = rw:value(ids, rows)
+  for i = 1, ids.cols do lu.assertEquals(r:get(1, i), value[ids:get(1, i)]) end
+end
+
+-- A copy of the values is used: what becomes of the array later changes nothing.
+function TestValues:test_values_are_kept()
+  local s = world(2)
+  local value = fopo.array.from(made(s.train.n_items))
+  local rw, y = fopo.reward.hits(s.train, {value = value}), s.train:y(1)
+  local before = rw:value(y, {1}):totable()
+  for a = 1, value.cols do value:set(1, a, 99) end
+  lu.assertEquals(rw:value(y, {1}):totable(), before)
+end
+
+local gradients = {
+  {fopo.gradient.snis, {samples = 40}}, {fopo.gradient.head_tail, {head = 60, tail = 20}},
+  {fopo.gradient.head_tail, {k = 20, tail = 20}}, {fopo.gradient.exact, {}},
+  {fopo.gradient.reinforce, {samples = 20, baseline = "mean"}},
+}
+
+local function trained(s, items, reward, kind, o, more)
+  local pi = fopo.policy.linear{items = items, seed = 1}
+  local t = fopo.trainer{policy = pi, data = s.train, reward = reward, batch = 16,
+                         gradient = kind(o), valid = false, seed = 3}
+  t:run{steps = more or 15, view = false}
+  return pi, t
+end
+
+-- Values of 1 are the hits without values, to the bit, by every estimator and objective.
+function TestValues:test_values_of_one()
+  local s, items = world(3)
+  local ones = {}
+  for a = 1, s.train.n_items do ones[a] = 1 end
+  for _, g in ipairs(gradients) do
+    for _, objective in ipairs{"reward", "likelihood", "log_reward"} do
+      if objective == "reward" or g[1] ~= fopo.gradient.reinforce then
+        g[2].objective = objective
+        local plain = trained(s, items, nil, g[1], g[2])
+        local by_value = trained(s, items, fopo.reward.hits(s.train, {value = ones}), g[1], g[2])
+        lu.assertTrue(bytes(plain:theta()) == bytes(by_value:theta()))
+      end
+    end
+  end
+end
+
+-- The estimators and objectives with values against differences in double.
+function TestValues:test_check()
+  local s, items = world(4)
+  local reward = fopo.reward.hits(s.train, {value = made(s.train.n_items)})
+  for _, objective in ipairs{"reward", "likelihood", "log_reward"} do
+    local with = {objective = objective}
+    local list = {fopo.gradient.exact(with), fopo.gradient.snis(with),
+                  fopo.gradient.head_tail{head = 60, tail = 60, objective = objective}}
+    if objective == "reward" then list[#list + 1] = fopo.gradient.reinforce{} end
+    local r = fopo.check{policy = fopo.policy.linear{items = items}, data = s.train, contexts = 2,
+                         reward = reward, gradient = list, repetitions = 40, print = false}
+    lu.assertTrue(r.ok, ("%s: %s"):format(objective, r.first))
+  end
+end
+
+-- A checkpoint knows the values that it was trained with.
+function TestValues:test_checkpoints()
+  local s, items = world(5)
+  local value, path = made(s.train.n_items), os.tmpname()
+  local function with(list) return fopo.reward.hits(s.train, {value = list}) end
+  local _, t = trained(s, items, with(value), table.unpack(gradients[1]))
+  t:save(path)
+  local pi, again = trained(s, items, with(value), gradients[1][1], gradients[1][2], 1)
+  again:resume(path)
+  again:run{steps = 5, view = false}
+  t:run{steps = 5, view = false}
+  lu.assertTrue(bytes(pi:theta()) == bytes(t.policy:theta()))
+  local other = made(s.train.n_items)
+  other[9] = other[9] + 1
+  for _, reward in ipairs{with(other), fopo.reward.hits(s.train)} do
+    local _, different = trained(s, items, reward, gradients[1][1], gradients[1][2], 1)
+    refused("data", different.resume, different, path)
+  end
+  os.remove(path)
+end
+
+os.exit(lu.LuaUnit.run("-o", "text"), true)
