@@ -360,7 +360,7 @@ local some = s.train:gather(9)
 for i = 1, 9 do print("I", some:user(i), some:x(i):get(1, 1), some:y(i).cols) end
 local items, singular = embed.svd(s.train, {dim = 8, shard = not ALL})
 print("S", singular[1], singular[8], some:contexts(items):norm())
-for _, scale in ipairs{"mean", "unit"} do
+for _, scale in ipairs{"mean", "unit", "idf"} do
   local pi = policy.linear{items = items, contexts = scale}
   local t = fopo.trainer{policy = pi, data = ALL and s.train or s.train:share(pi), batch = 13,
                          seed = 7, valid = s.valid:gather(20), gradient = gradient.snis{}}
@@ -402,7 +402,7 @@ refused("dim", "36 contexts x 500 items", embed.svd, made{users = 36, items = 50
   min_items = 2, valid = 0, test = 0}.train, {dim = 40, shard = true})
 """
 code, truth, err = run(1, "-e", "ALL = true\n" + WHOLE_RUN)
-check("a whole run of one", code == 0 and truth.count("\n") == 20, truth, err)
+check("a whole run of one", code == 0 and truth.count("\n") == 22, truth, err)
 for n in (1, 2, 3, 4) if ALL else (1, 2, 4):
     code, out, err = run(n, "-e", WHOLE_RUN)
     check(f"a whole run of {n}", code == 0 and err == "", out, err)

@@ -35,6 +35,8 @@ pis = {
   relu = policy.mlp{items = beta, hidden = {6, 5}, activation = "relu", contexts = "unit",
                     temperature = 0.002, seed = 5},
   learnt = policy.linear{items = beta, theta = "identity", train_items = true},
+  degree = policy.linear{items = beta, contexts = "degree", temperature = 0.2},
+  idf = policy.mlp{items = beta, hidden = {6}, contexts = "idf", temperature = 0.002},
 }
 pis.learnt:set_items(array.randn(beta.rows, 8, 3))
 beta:save("items.npy")
@@ -113,9 +115,9 @@ def hnswlib_in_cpp():
 try:
     made = run([FOPO, "-e", MAKE])
     check("policies and their recommendations", made.returncode == 0, made.stderr)
-    recipe("policy.py", "numpy", names=("linear", "mlp", "relu", "learnt"), with_probability=True)
-    recipe("torch_policy.py", "torch", names=("linear", "mlp", "relu", "learnt"),
-           with_probability=True)
+    names = ("linear", "mlp", "relu", "learnt", "degree", "idf")
+    recipe("policy.py", "numpy", names=names, with_probability=True)
+    recipe("torch_policy.py", "torch", names=names, with_probability=True)
     recipe("faiss_index.py", "faiss", "flat")
     recipe("faiss_index.py", "faiss")
     recipe("hnswlib_index.py", "hnswlib")

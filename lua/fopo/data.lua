@@ -1,6 +1,7 @@
 -- fopo.data: interactions, sessions, and the synthetic world they can come from.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
+local cache = require "fopo.base.cache"
 local moment = require "fopo.base.moment"
 local reading = require "fopo.base.reading"
 local rows = require "fopo.base.rows"
@@ -164,20 +165,45 @@ local encoders, about_encoders = rows.names(native.encoders())
 
 sessions.contexts = fn{
   name = "sessions:contexts", returns = "array",
-  args = {{"s", "sessions", nil, "the sessions"}, {"items", "array", nil, "[P, L] embeddings"}},
+  args = {{"s", "sessions", nil, "the sessions"},
+          {"items", "array|policy", nil, "[P, L] embeddings; or a policy, for the contexts that it "
+           .. "makes"}},
   options = {
     {"scale", "string", encoders[1], about_encoders, one_of = encoders},
+    {"weights", "array", nil, "[1, P], of those that weigh items; if left out, s:item_weights of "
+     .. "the sessions that the items were embedded from"},
   },
   text = [[[N, L], a context for each session. The mean of many items is short and that of a few
 is long, so the softmax over means is sharp for short sessions and flat for long ones; with contexts
-of unit length one temperature fits all. A policy says in pi.contexts which of them it learns
-with.]],
+of unit length one temperature fits all. A policy says in pi.contexts which of them it learns with,
+and in pi:weights() what each item weighs.]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
 x = s.test:contexts(items, {scale = "unit"})
 assert(math.abs(x:rows_of{1}:norm() - 1) < 1e-6)]],
-  call = sessions.contexts,
+  call = function(s, items, o)
+    if define.kind(items) == "policy" then
+      return native.contexts(s, items:initial_items(), items.contexts, items:weights())
+    end
+    local w = o.weights or cache.weights_for("sessions:contexts", items, o.scale)
+    return native.contexts(s, items, o.scale, w)
+  end,
+}
+
+sessions.item_weights = fn{
+  name = "sessions:item_weights", returns = "array",
+  args = {{"s", "sessions", nil, "training sessions"},
+          {"contexts", "string", nil, "the kind of contexts, as degree or idf", one_of = encoders}},
+  text = [[
+What each item weighs in contexts of this kind, [1, P], from n_b, the sessions that have item b in X
+or in Y; 1 for an item that is in none. nil if contexts of the kind weigh no items. Of sessions that
+are shared out all ranks make this call together, and each gets all weights.]],
+  example = [[
+s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+w = s.train:item_weights("degree")
+assert(w.cols == 400 and w:get(1, 1) <= 1 and s.train:item_weights("unit") == nil)]],
+  call = cache.weights,
 }
 
 function dataset.describe(d)

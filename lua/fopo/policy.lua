@@ -14,9 +14,11 @@ local items = {"items", "array", nil, "beta [P, L]", required = true}
 local context_dim = {"context_dim", "integer", nil, "D, features of a context; the columns of "
                      .. "items if left out", min = 1}
 local contexts = {"contexts", "string", nil, "how contexts are made of sessions: as their mean "
-                  .. "embedding, or that at unit length (s:contexts); the default is unit where "
-                  .. "the sessions are known, else mean",
+                  .. "embedding, that at unit length, or a weighted one (s:contexts); the default "
+                  .. "is unit where the sessions are known, else mean",
                   one_of = (table_rows.names(native.encoders()))}
+local weights = {"weights", "array", nil, "[1, P], of weighted contexts: what each item weighs; "
+                 .. "those of the sessions if left out (s:item_weights)"}
 local temperature = {"temperature", "number|string", nil, "divides every score; auto, the default "
                      .. "where the sessions are known: see below; else 1", above = 0,
                      one_of = {"auto"}}
@@ -47,6 +49,7 @@ local function with_defaults(name, make)
     o.contexts = o.contexts or known and "unit" or "mean"
     o.theta = o.theta or known and "identity" or "random"
     o.temperature = o.temperature or known and "auto" or 1.0
+    o.weights = o.weights or cache.weights_for(name, o.items, o.contexts, o.data)
     if o.temperature == "auto" then
       if not known then
         define.fail("%s: temperature = \"auto\" is chosen for contexts made of sessions, %s", name,
@@ -57,10 +60,10 @@ local function with_defaults(name, make)
       -- at which theta = identity chooses from so many of the items in effect
       if o.seen == "mask" then
         local some = sessions:gather(CONTEXTS)
-        o.temperature = native.policy_temperature(some:contexts(o.items, {scale = o.contexts}),
-                                                  o.items, in_effect, some)
+        o.temperature = native.policy_temperature(
+          native.contexts(some, o.items, o.contexts, o.weights), o.items, in_effect, some)
       else
-        local x = cache.contexts(sessions, o.items, o.contexts, CONTEXTS)
+        local x = cache.contexts(sessions, o.items, o.contexts, o.weights, CONTEXTS)
         o.temperature = cache.number(x, in_effect, native.policy_temperature, o.items, in_effect)
       end
     end
@@ -72,8 +75,8 @@ end
 local function options_of(row)
   local options = {items}
   for _, spec in ipairs(table_rows.specs(row.options)) do options[#options + 1] = spec end
-  for _, spec in ipairs{context_dim, contexts, temperature, effective, data, seen, train_items,
-                       learn, rows} do
+  for _, spec in ipairs{context_dim, contexts, weights, temperature, effective, data, seen,
+                       train_items, learn, rows} do
     options[#options + 1] = spec
   end
   options[#options + 1] = {"seed", "integer", 1, row.seed}
@@ -156,6 +159,9 @@ policy's own copy as it is learnt, always the same array: ix:update() brings an 
 to date. pi.version grows with every change.]]}
 define.doc{name = "policy:initial_items", signature = "pi:initial_items()", returns = "array",
   text = "The item embeddings that the policy was made with: contexts are made of them."}
+define.doc{name = "policy:weights", signature = "pi:weights()", returns = "array",
+  text = [[
+What each item weighs in a context, [1, P]; nil if pi.contexts weighs none (s:contexts).]]}
 define.doc{name = "policy:set_items", signature = "pi:set_items(array)",
   text = "Replaces items that are learnt by a copy of the array [P, L]."}
 

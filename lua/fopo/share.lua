@@ -70,7 +70,8 @@ pi = fopo.policy.linear{items = fopo.embed.svd(s.train, {dim = 8})}
 t = fopo.trainer{policy = pi, data = s.train:share(pi), valid = s.valid}
 t:run{steps = 10, view = false}]],
   call = function(s, pi)
-    return native.share_sessions(s, pi:initial_items(), pi.contexts, pi.seen == "mask")
+    return native.share_sessions(s, pi:initial_items(), pi.contexts, pi.seen == "mask",
+                                 pi:weights())
   end,
 }
 

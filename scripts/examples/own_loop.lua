@@ -25,7 +25,7 @@ t:run{steps = steps, view = false}
 -- By hand: contexts, a gradient, a step up the reward.
 local by_hand = fopo.policy.linear{items = items, seed = 1}
 local optim = fopo.optim.adam{lr = 1e-2}
-local x = s.train:contexts(items, {scale = by_hand.contexts})
+local x = s.train:contexts(by_hand)
 for step = 0, steps - 1 do
   local rows = s.train:batch{size = batch, seed = seed, step = step}
   local G, stats = gradient:compute(by_hand, x, rows, reward, {seed = seed, step = step})

@@ -8,8 +8,9 @@
 
 enum {
   ITEMS,
-  INITIAL
-}; /* slots; user value slot + 1 of the handle is a handle on the same array */
+  INITIAL,
+  WEIGHTS /* of the encoding; empty if it weighs no items */
+};        /* slots; user value slot + 1 of the handle is a handle on the same array */
 
 static void done(bind_object *o) { fopo_policy_done(&((bind_policy *)o)->policy); }
 
@@ -54,7 +55,7 @@ static void push_own_items(lua_State *L, const fopo_policy_kind *kind, const fop
 /* Pushes a policy without parameters that scores the items at `own_at` and was made with those at
  * `items_at`. */
 static bind_policy *begin(lua_State *L, int own_at, int items_at) {
-  bind_policy *pi = bind_new(L, &bind_policy_type, 2);
+  bind_policy *pi = bind_new(L, &bind_policy_type, 3);
   lua_pushvalue(L, own_at);
   lua_setiuservalue(L, -2, 1 + ITEMS);
   lua_pushvalue(L, items_at);
@@ -62,6 +63,17 @@ static bind_policy *begin(lua_State *L, int own_at, int items_at) {
   bind_keep(&pi->object, ITEMS, &bind_array_items(L, own_at, "items")->object);
   bind_keep(&pi->object, INITIAL, &bind_array_items(L, items_at, "items")->object);
   return pi;
+}
+
+/* Contexts by this encoder, with the weights at stack index `at`, if they are not nil. */
+static void set_encoding(lua_State *L, bind_policy *pi, const fopo_encoder *encoder, int at) {
+  const bind_array *items = (const bind_array *)pi->object.keeps[ITEMS];
+  size_t P = items->shard != NULL ? items->shard->part.P : items->rows;
+  pi->encoding = bind_encoding(L, encoder, at, P);
+  if (pi->encoding.weights == NULL) return;
+  bind_keep(&pi->object, WEIGHTS, &bind_array_numbers(L, at, "weights")->object);
+  lua_pushvalue(L, at);
+  lua_setiuservalue(L, -2, 1 + WEIGHTS);
 }
 
 /* After the init, which forgets what was there. */
@@ -112,8 +124,8 @@ static size_t read_learn(lua_State *L, const char **names, int at) {
   return n;
 }
 
-/* native.policy_NAME{items, context_dim, contexts, temperature, seed, seen, train_items, learn,
- * rows, and those of the kind}. */
+/* native.policy_NAME{items, context_dim, contexts, weights, temperature, seed, seen, train_items,
+ * learn, rows, and those of the kind}. */
 static int make(lua_State *L, const fopo_policy_kind *kind) {
   int items_at = bind_option(L, 1, "items"), train = bind_option_boolean(L, 1, "train_items");
   const char *names[NAMES + 1], *items_name = fopo_block_names[FOPO_BLOCK_ITEMS];
@@ -125,14 +137,15 @@ static int make(lua_State *L, const fopo_policy_kind *kind) {
                            .seed = bind_option_seed(L, 1)};
   o.context_dim = context_dim(L, bind_array_items(L, items_at, "items")->cols);
   int array_at = read_options(L, kind, &o), own_at = items_at;
+  int weights_at = bind_option(L, 1, "weights");
   if (train || kind->fill_items != NULL) {
     push_own_items(L, kind, &o, items_at, train);
     own_at = lua_gettop(L);
   }
   bind_policy *pi = begin(L, own_at, items_at);
-  pi->encoder = fopo_encoders[bind_has(L, 1, "contexts")
-                                  ? bind_option_choice(L, 1, "contexts", fopo_encoder_names)
-                                  : 0];
+  int encoder =
+      bind_has(L, 1, "contexts") ? bind_option_choice(L, 1, "contexts", fopo_encoder_names) : 0;
+  set_encoding(L, pi, fopo_encoders[encoder], weights_at);
   if (array_at > 0) o.given = bind_matrix(bind_array_numbers(L, array_at, "theta"));
   bind_check(L, fopo_policy_init(&pi->policy, kind, items_of(pi), &o));
   pi->policy.learns[FOPO_BLOCK_ITEMS] = train;
@@ -156,7 +169,8 @@ static int policy_over(lua_State *L) {
   const bind_policy *from = get_policy(L, 1);
   fopo_matrix items = items_of(pi);
   bind_check(L, fopo_policy_copy(&pi->policy, &from->policy));
-  pi->encoder = from->encoder;
+  pi->encoding = from->encoding;
+  bind_keep(&pi->object, WEIGHTS, from->object.keeps[WEIGHTS]);
   pi->policy.items = items;
   pi->policy.rows = fopo_rows_float32(items.x, items.ld);
   pi->policy.learns[FOPO_BLOCK_ITEMS] = 0;
@@ -292,6 +306,12 @@ static int initial_items(lua_State *L) {
   return 1;
 }
 
+/* pi:weights(): the weights of the items in its contexts; nil if it weighs none. */
+static int weights(lua_State *L) {
+  bind_push_held(L, 1, &bind_policy_type, WEIGHTS);
+  return 1;
+}
+
 /* pi:set_items(array): copies [P, L] finite numbers into items that the policy learns. */
 static int set_items(lua_State *L) {
   bind_policy *pi = get_policy(L, 1);
@@ -372,7 +392,7 @@ static int field_temperature(lua_State *L, bind_object *o) {
 }
 
 static int field_contexts(lua_State *L, bind_object *o) {
-  return bind_return_string(L, ((bind_policy *)o)->encoder->name);
+  return bind_return_string(L, ((bind_policy *)o)->encoding.encoder->name);
 }
 
 static int field_seen(lua_State *L, bind_object *o) {
@@ -436,11 +456,17 @@ const luaL_Reg bind_policy_functions[] = {{"policies", policies},
                                           {"policy_temperature", policy_temperature},
                                           {NULL, NULL}};
 
-static const luaL_Reg methods[] = {{"queries", queries},       {"best", best},
-                                   {"theta", theta},           {"set_theta", set_theta},
-                                   {"parameters", parameters}, {"set_parameters", set_parameters},
-                                   {"items", items},           {"initial_items", initial_items},
-                                   {"set_items", set_items},   {NULL, NULL}};
+static const luaL_Reg methods[] = {{"queries", queries},
+                                   {"best", best},
+                                   {"theta", theta},
+                                   {"set_theta", set_theta},
+                                   {"parameters", parameters},
+                                   {"set_parameters", set_parameters},
+                                   {"items", items},
+                                   {"initial_items", initial_items},
+                                   {"weights", weights},
+                                   {"set_items", set_items},
+                                   {NULL, NULL}};
 
 static const bind_field fields[] = {{"kind", field_kind, NULL},
                                     {"shape", field_shape, NULL},

@@ -32,7 +32,7 @@ static int policy_save(lua_State *L) {
   bind_array *initial = bind_array_numbers(L, 3, "initial");
   fopo_policy_saving s = {.policy = &pi->policy,
                           .initial = bind_matrix(initial),
-                          .encoder = pi->encoder,
+                          .encoding = pi->encoding,
                           .items_file = lua_isnil(L, 5) ? NULL : bind_string(L, 5, "items")};
   if (!lua_isnil(L, 4)) {
     s.names = &bind_any_dataset(L, 4)->items;
@@ -47,21 +47,21 @@ static int policy_save(lua_State *L) {
   return 0;
 }
 
-/* Moves a member of the archive into t[name], an array, for the table t on the top. */
-static void set_array(lua_State *L, bind_policy_file *f, const char *name) {
+/* Moves a member of the archive into t[key], an array, for the table t on the top. */
+static void set_array(lua_State *L, bind_policy_file *f, const char *name, const char *key) {
   bind_array *a = bind_new(L, &bind_array_type, 0);
   fopo_array *member = fopo_archive_find(&f->archive, name);
   a->rows = member->ndim == 2 ? member->shape[0] : 1;
   a->cols = member->ndim == 2 ? member->shape[1] : member->shape[0];
   a->data = fopo_array_release(member);
   bind_pressure(L, a->rows * a->cols * sizeof(float));
-  lua_setfield(L, -2, name);
+  lua_setfield(L, -2, key);
 }
 
 static void set_parameters(lua_State *L, bind_policy_file *f) {
   lua_newtable(L);
   for (size_t i = 0; f->facts.parameters[i][0] != '\0'; i++) {
-    set_array(L, f, f->facts.parameters[i]);
+    set_array(L, f, f->facts.parameters[i], f->facts.parameters[i]);
   }
   lua_setfield(L, -2, "parameters");
 }
@@ -88,8 +88,8 @@ static void set_names(lua_State *L, fopo_policy_loaded *facts) {
 }
 
 /* native.policy_load(path): {kind, context_dim, temperature, contexts, seen, rows, train_items,
- * learn = "W2, b2"; parameters = {theta} or {W1, b1, ..}; options of the kind, as hidden and
- * activation; items, or items_file, n_items, dim and items_crc; learnt_items; names}. */
+ * learn = "W2, b2"; weights; parameters = {theta} or {W1, b1, ..}; options of the kind, as hidden
+ * and activation; items, or items_file, n_items, dim and items_crc; learnt_items; names}. */
 static int policy_load(lua_State *L) {
   const char *path = bind_path(L, 1);
   bind_policy_file *f = bind_new(L, &bind_policy_file_type, 0);
@@ -109,12 +109,13 @@ static int policy_load(lua_State *L) {
   if (facts->learn[0] != '\0') bind_set_string(L, "learn", facts->learn);
   set_parameters(L, f);
   if (facts->items_file[0] == '\0') {
-    set_array(L, f, "items");
+    set_array(L, f, "items", "items");
   } else {
     bind_set_string(L, "items_file", facts->items_file);
     bind_set_count(L, "items_crc", facts->items_crc);
   }
-  if (facts->train_items) set_array(L, f, "learnt_items");
+  if (facts->train_items) set_array(L, f, "learnt_items", "learnt_items");
+  if (facts->encoder->weight != NULL) set_array(L, f, "item_weights", "weights");
   if (facts->names.n > 0) set_names(L, facts);
   return 1;
 }

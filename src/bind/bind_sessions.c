@@ -4,6 +4,7 @@
 #include "contexts/contexts.h"
 #include "data/embed.h"
 #include "ranks/shared.h"
+#include "ranks/weights.h"
 
 static void sessions_done(bind_object *o) { fopo_sessions_done(&((bind_sessions *)o)->sessions); }
 
@@ -27,21 +28,53 @@ bind_object *bind_sessions_or_none(lua_State *L, int index) {
   return bind_get(L, index, &bind_sessions_type);
 }
 
-/* s:contexts(items, {scale = NAME}): [N, L], X of each session as the encoder of that name makes
- * it. */
-static int sessions_contexts(lua_State *L) {
+fopo_encoding bind_encoding(lua_State *L, const fopo_encoder *encoder, int at, size_t P) {
+  fopo_encoding how = {.encoder = encoder};
+  int is_given = !lua_isnoneornil(L, at);
+  if (is_given != (encoder->weight != NULL)) {
+    bind_refuse(L,
+                is_given ? "contexts = \"%s\" weigh no items; leave out weights"
+                         : "contexts = \"%s\" weigh the items; give weights, as "
+                           "s.train:item_weights makes them",
+                encoder->name);
+  }
+  if (!is_given) return how;
+  bind_array *w = bind_array_numbers(L, at, "weights");
+  if (w->rows * w->cols != P) {
+    bind_refuse(L, "weights of %zu x %zu are not one for each of %zu items", w->rows, w->cols, P);
+  }
+  bind_check(L, fopo_matrix_finite(bind_matrix(w), "weights"));
+  how.weights = w->data;
+  return how;
+}
+
+/* native.contexts(s, items, scale[, weights]): [N, L], X of each session as the encoder of the name
+ * `scale` makes it. */
+static int contexts(lua_State *L) {
+  lua_settop(L, 4);
   fopo_sessions *s = bind_get_sessions(L, 1);
   bind_array *items = bind_array_items(L, 2, "items");
-  int at = lua_isnoneornil(L, 3) ? 0 : bind_option_choice(L, 3, "scale", fopo_encoder_names);
-  const fopo_encoder *encoder = fopo_encoders[at];
+  const fopo_encoder *encoder = fopo_encoders[bind_choice(L, 3, "scale", fopo_encoder_names)];
   bind_array *x = bind_array_new(L, 0, s->X.rows, items->cols);
   s = bind_get_sessions(L, 1);
   items = bind_array_items(L, 2, "items");
+  fopo_encoding how = bind_encoding(L, encoder, 4, s->X.cols);
   if (items->shard != NULL) {
-    bind_check(L, fopo_shard_contexts(bind_matrix(x), s, items->shard, encoder));
+    bind_check(L, fopo_shard_contexts(bind_matrix(x), s, items->shard, how));
   } else {
-    bind_check(L, fopo_encode(bind_matrix(x), encoder, &s->X, bind_matrix(items)));
+    bind_check(L, fopo_encode(bind_matrix(x), how, &s->X, bind_matrix(items)));
   }
+  return 1;
+}
+
+/* native.item_weights(s, scale): [1, P] of the encoder of that name, whose training sessions s are;
+ * nil if it weighs no items. */
+static int item_weights(lua_State *L) {
+  size_t P = bind_any_sessions(L, 1)->X.cols;
+  const fopo_encoder *encoder = fopo_encoders[bind_choice(L, 2, "contexts", fopo_encoder_names)];
+  if (encoder->weight == NULL) return bind_return_nil(L);
+  bind_array *w = bind_array_new(L, 0, 1, P);
+  bind_check(L, fopo_item_weights(w->data, encoder, bind_any_sessions(L, 1)));
   return 1;
 }
 
@@ -139,30 +172,33 @@ fopo_contexts bind_contexts(const bind_object *o, const bind_object *sessions) {
   return contexts;
 }
 
-/* native.share_sessions(sessions, items, scale, keep_seen): this rank's range of the sessions, with
- * contexts made of items, which may be dealt out, and with their X if keep_seen. */
+/* native.share_sessions(sessions, items, scale, keep_seen[, weights]): this rank's range of the
+ * sessions, with contexts made of items, which may be dealt out, and with their X if keep_seen. */
 static int share_sessions(lua_State *L) {
   const fopo_encoder *encoder = fopo_encoders[bind_choice(L, 3, "scale", fopo_encoder_names)];
   int keep_seen = bind_boolean(L, 4, "keep_seen");
+  lua_settop(L, 5);
   bind_any_sessions(L, 1);
   bind_array_items(L, 2, "items");
   bind_shared *shared = bind_new(L, &bind_shared_type, 0);
   const fopo_sessions *s = bind_any_sessions(L, 1);
   bind_array *items = bind_array_items(L, 2, "items");
-  bind_check(L, fopo_shared_init(&shared->shared, s, bind_matrix(items), items->shard, encoder,
-                                 keep_seen));
+  fopo_encoding how = bind_encoding(L, encoder, 5, s->X.cols);
+  bind_check(
+      L, fopo_shared_init(&shared->shared, s, bind_matrix(items), items->shard, how, keep_seen));
   bind_pressure(L, shared->shared.x.rows * shared->shared.x.cols * sizeof(float) +
                        fopo_csr_nnz(&shared->shared.Y) * sizeof(uint32_t));
   return 1;
 }
 
-/* native.encoders(): the rows of contexts/encoders.def, a list of {name, text}. */
+/* native.encoders(): the rows of contexts/encoders.def, a list of {name, text, weighs}. */
 static int encoders(lua_State *L) {
   lua_newtable(L);
   for (int i = 0; fopo_encoders[i] != NULL; i++) {
-    lua_createtable(L, 0, 2);
+    lua_createtable(L, 0, 3);
     bind_set_string(L, "name", fopo_encoders[i]->name);
     bind_set_string(L, "text", fopo_encoders[i]->text);
+    bind_set_boolean(L, "weighs", fopo_encoders[i]->weight != NULL);
     lua_rawseti(L, -2, i + 1);
   }
   return 1;
@@ -180,14 +216,18 @@ static int gather_sessions(lua_State *L) {
 }
 
 const luaL_Reg bind_sessions_functions[] = {{"embed_svd", embed_svd},
+                                            {"contexts", contexts},
+                                            {"item_weights", item_weights},
                                             {"encoders", encoders},
                                             {"share_sessions", share_sessions},
                                             {"gather_sessions", gather_sessions},
                                             {NULL, NULL}};
 
-static const luaL_Reg sessions_methods[] = {
-    {"contexts", sessions_contexts}, {"x", sessions_x},       {"y", sessions_y},
-    {"user", sessions_user},         {"hits", sessions_hits}, {NULL, NULL}};
+static const luaL_Reg sessions_methods[] = {{"x", sessions_x},
+                                            {"y", sessions_y},
+                                            {"user", sessions_user},
+                                            {"hits", sessions_hits},
+                                            {NULL, NULL}};
 
 static const bind_field sessions_fields[] = {{"n", sessions_n, NULL},
                                              {"here", sessions_here, NULL},

@@ -85,6 +85,10 @@ typedef struct {
  * of sessions that are shared out. */
 fopo_contexts bind_contexts(const bind_object *o, const bind_object *sessions);
 
+/* The encoder with the weights of P items, the array at stack index `at`, which must be nil if the
+ * encoder weighs no items; they are not owned. Raises if they do not fit. */
+fopo_encoding bind_encoding(lua_State *L, const fopo_encoder *encoder, int at, size_t P);
+
 typedef struct {
   bind_object object; /* keeps: the arrays of contexts and of items, which own the matrices of the
                        * log. User values 1, 2 of the handle: handles on them */
@@ -97,10 +101,11 @@ typedef struct {
 } bind_index;
 
 typedef struct {
-  bind_object object; /* keeps: items, and, if it learns a copy of its own, the items it was made
-                       * with. User values 1 and 2 of the handle: handles on them */
+  bind_object object; /* keeps: items; the items it was made with, which are others if it learns a
+                       * copy; the weights of its encoding. User values 1 to 3 of the handle:
+                       * handles on them */
   fopo_policy policy;
-  const fopo_encoder *encoder; /* makes its contexts of sessions */
+  fopo_encoding encoding; /* makes its contexts of sessions */
 } bind_policy;
 
 typedef struct {

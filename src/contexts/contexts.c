@@ -2,6 +2,8 @@
  * number of threads. */
 #include "contexts/contexts.h"
 
+#include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "core/progress.h"
@@ -24,16 +26,26 @@ const char *const fopo_encoder_names[] = {
     NULL};
 #undef X
 
-/* x = the sum over the ids of beta_id. */
-static void sum_of_rows(float *x, const uint32_t *ids, size_t n, fopo_matrix items) {
+/* x = the sum over the ids of w_id beta_id; weights NULL: w = 1. */
+static void sum_of_rows(float *x, const uint32_t *ids, size_t n, const float *weights,
+                        fopo_matrix items) {
   memset(x, 0, items.cols * sizeof *x);
   for (size_t k = 0; k < n; k++) {
     const float *beta = fopo_matrix_row(items, ids[k]);
-    for (size_t j = 0; j < items.cols; j++) x[j] += beta[j];
+    float w = weights != NULL ? weights[ids[k]] : 1.0F;
+    for (size_t j = 0; j < items.cols; j++) x[j] += w * beta[j];
   }
 }
 
-int fopo_encode(fopo_matrix x, const fopo_encoder *encoder, const fopo_csr *X, fopo_matrix items) {
+void fopo_unit_length(float *x, size_t L) {
+  double squares = 0;
+  for (size_t j = 0; j < L; j++) squares += (double)x[j] * (double)x[j];
+  float share = squares > 0 ? (float)(1 / sqrt(squares)) : 0.0F;
+  for (size_t j = 0; j < L; j++) x[j] *= share;
+}
+
+int fopo_encode(fopo_matrix x, fopo_encoding how, const fopo_csr *X, fopo_matrix items) {
+  assert((how.encoder->weight != NULL) == (how.weights != NULL));
   if (items.rows != X->cols) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "embeddings of %zu items do not fit sessions over %zu items; compute them "
@@ -50,8 +62,8 @@ int fopo_encode(fopo_matrix x, const fopo_encoder *encoder, const fopo_csr *X, f
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 64)
     for (size_t row = first; row < last; row++) {
       size_t n = fopo_csr_count(X, row);
-      sum_of_rows(fopo_matrix_row(x, row), fopo_csr_row(X, row), n, items);
-      encoder->finish(fopo_matrix_row(x, row), x.cols, n);
+      sum_of_rows(fopo_matrix_row(x, row), fopo_csr_row(X, row), n, how.weights, items);
+      how.encoder->finish(fopo_matrix_row(x, row), x.cols, n);
     }
     int status = fopo_progress("contexts", (double)last, (double)X->rows);
     if (status != FOPO_OK) return status;

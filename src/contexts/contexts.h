@@ -1,6 +1,7 @@
 /* Contexts: what a policy is asked about. A context is a list X of items, those that a session has
  * seen, or a dense row x of numbers, or both. An encoder makes the dense row of the list: x is a
- * function of the sum of the embeddings beta of the items in X. */
+ * function of the sum of w_b beta_b over the items b in X, beta their embeddings and w the weights
+ * of all items, 1 for most encoders. */
 #ifndef FOPO_CONTEXTS_CONTEXTS_H
 #define FOPO_CONTEXTS_CONTEXTS_H
 
@@ -11,9 +12,21 @@ typedef struct {
   const char *name; /* of pi.contexts, of the option scale of s:contexts, and in files */
   const char *text; /* for Lua's help: "the mean of the embeddings" */
 
-  /* x [L], the sum of the embeddings of n items, becomes the context; of no item it is zero. */
+  /* w of an item that n of N training users took; of one that none took, that of n = 1. NULL: every
+   * item weighs 1. */
+  double (*weight)(double n, double N);
+
+  /* x [L], the weighted sum of the embeddings of n items, becomes the context; of no item it is
+   * zero. */
   void (*finish)(float *x, size_t L, size_t n);
 } fopo_encoder;
+
+/* How contexts are made of lists: what a policy keeps. */
+typedef struct {
+  const fopo_encoder *encoder;
+  const float *weights; /* [P] of an encoder that has `weight` (ranks/weights.h); else NULL. Not
+                         * owned */
+} fopo_encoding;
 
 /* Every encoder, ended by NULL, and their names. The first one is the default. */
 extern const fopo_encoder *const fopo_encoders[];
@@ -40,6 +53,9 @@ static inline fopo_contexts fopo_contexts_of(fopo_matrix x) {
 }
 
 /* x [N, L] of the lists X [N, P], from items [P, L]. Reports progress, can be interrupted. */
-int fopo_encode(fopo_matrix x, const fopo_encoder *encoder, const fopo_csr *X, fopo_matrix items);
+int fopo_encode(fopo_matrix x, fopo_encoding how, const fopo_csr *X, fopo_matrix items);
+
+/* For encoders: x [L] at length 1; one of zeros stays. */
+void fopo_unit_length(float *x, size_t L);
 
 #endif

@@ -27,7 +27,7 @@ uint32_t fopo_items_crc(fopo_matrix items) {
 
 /* ---- saving ---- */
 
-enum { OPTIONS = 8, MEMBERS = 17 + OPTIONS + FOPO_POLICY_PARAMETERS };
+enum { OPTIONS = 8, MEMBERS = 18 + OPTIONS + FOPO_POLICY_PARAMETERS };
 
 /* The options that are members, then the parameters. Returns how many. */
 static size_t describe_kind(fopo_array *a, const fopo_policy *pi) {
@@ -99,7 +99,10 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
   a[n++] = fopo_array_text("kind", pi->kind->name);
   n += describe_kind(a + n, pi);
   a[n++] = fopo_array_of("temperature", FOPO_F32, &pi->temperature, 0, 1, 1);
-  a[n++] = fopo_array_text("contexts", s->encoder->name);
+  a[n++] = fopo_array_text("contexts", s->encoding.encoder->name);
+  if (s->encoding.weights != NULL) {
+    a[n++] = fopo_array_of("item_weights", FOPO_F32, s->encoding.weights, 1, items.rows, 1);
+  }
   if (pi->masks_seen) a[n++] = fopo_array_text("seen", fopo_seen_names[1]);
   fopo_policy_block_names(learn, pi, 1);
   if (pi->fixed != 0) a[n++] = fopo_array_text("learn", learn);
@@ -286,17 +289,26 @@ static int read_learn(fopo_policy_loaded *p, const file *f) {
   return FOPO_OK;
 }
 
+/* The weights of the items, if the contexts need them: P finite numbers. */
+static int read_encoding(fopo_policy_loaded *p, const file *f) {
+  int encoder;
+  size_t one = 1;
+  int status = choice(&encoder, f, "contexts", fopo_encoder_names, 0);
+  if (status != FOPO_OK) return status;
+  p->encoder = fopo_encoders[encoder];
+  return p->encoder->weight != NULL ? matrix_of(f, "item_weights", 1, &p->P, &one) : FOPO_OK;
+}
+
 static int understand(fopo_policy_loaded *p, file *f) {
-  int rows = 0, encoder = 0;
+  int rows = 0;
   int status = check_format(f);
   if (status == FOPO_OK) status = read_kind(p, f);
   if (status == FOPO_OK) status = read_items(p, f);
   if (status == FOPO_OK) status = read_temperature(p, f);
   if (status == FOPO_OK) status = read_learn(p, f);
-  if (status == FOPO_OK) status = choice(&encoder, f, "contexts", fopo_encoder_names, 0);
+  if (status == FOPO_OK) status = read_encoding(p, f);
   if (status == FOPO_OK) status = choice(&p->masks_seen, f, "seen", fopo_seen_names, 0);
   if (status == FOPO_OK) status = choice(&rows, f, "rows", fopo_float_names, 0);
-  p->encoder = fopo_encoders[encoder];
   p->rows = (fopo_float)rows;
   if (status == FOPO_OK) status = fopo_names_load(&p->names, f->archive, f->path, "items", p->P);
   return status;

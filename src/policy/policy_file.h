@@ -6,6 +6,7 @@
  *   activation    and other options of the kind that have FOPO_OPTION_SAVED: words, or float64
  *   temperature   float32
  *   contexts      "mean", "unit", ..: the encoder that makes contexts (contexts/encoders.def)
+ *   item_weights [P]   if that encoder weighs the items: their weights
  *   seen          "mask" if the items of X are masked; else it is left out
  *   rows          "float32", ..: what training steps read
  *   items [P, L]  the embeddings that the policy was made with, of which contexts are made; or
@@ -28,11 +29,11 @@
 /* What to save; nothing is owned. */
 typedef struct {
   const fopo_policy *policy;
-  fopo_matrix initial;         /* [P, L] the items that it was made with */
-  const fopo_encoder *encoder; /* makes its contexts */
-  const fopo_names *names;     /* of the P items; NULL: not known */
-  const char *items_file; /* NULL: the items are saved in the policy's file. Else a .npy that must
-                           * hold them */
+  fopo_matrix initial;     /* [P, L] the items that it was made with */
+  fopo_encoding encoding;  /* makes its contexts */
+  const fopo_names *names; /* of the P items; NULL: not known */
+  const char *items_file;  /* NULL: the items are saved in the policy's file. Else a .npy that must
+                            * hold them */
 } fopo_policy_saving;
 
 int fopo_policy_save(const fopo_policy_saving *s, const char *path);
@@ -54,8 +55,8 @@ typedef struct {
 } fopo_policy_loaded;
 
 /* Reads the file and checks all of it: members, shapes that fit each other, finite numbers. The
- * arrays stay in the archive, as float32: the parameters, items, learnt_items. On failure
- * nothing is left to free. */
+ * arrays stay in the archive, as float32: the parameters, items, learnt_items, item_weights. On
+ * failure nothing is left to free. */
 int fopo_policy_load(fopo_policy_loaded *p, fopo_archive *archive, const char *path);
 void fopo_policy_loaded_done(fopo_policy_loaded *p); /* accepts {0} */
 

@@ -189,19 +189,21 @@ int fopo_shard_log_sums(double *log_z, double *squares, size_t n, int status) {
 
 /* ---- contexts and rows ---- */
 
-/* x = the sum over the items of X that the part holds. */
-static void sum_own(float *x, const fopo_shard *s, const uint32_t *ids, size_t n) {
+/* x = the sum over the items of X that the part holds, each times its weight; NULL: 1. */
+static void sum_own(float *x, const fopo_shard *s, const uint32_t *ids, size_t n,
+                    const float *weights) {
   memset(x, 0, s->items.cols * sizeof *x);
   for (size_t i = 0; i < n; i++) {
     uint32_t row = fopo_part_row(&s->part, ids[i]);
     if (row == UINT32_MAX) continue;
     const float *beta = fopo_matrix_row(s->items, row);
-    for (size_t j = 0; j < s->items.cols; j++) x[j] += beta[j];
+    float w = weights != NULL ? weights[ids[i]] : 1.0F;
+    for (size_t j = 0; j < s->items.cols; j++) x[j] += w * beta[j];
   }
 }
 
 int fopo_shard_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_shard *s,
-                        const fopo_encoder *encoder) {
+                        fopo_encoding how) {
   enum { BLOCK = 8192 };
   const fopo_csr *X = &sessions->X;
   int status = FOPO_OK;
@@ -218,12 +220,13 @@ int fopo_shard_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_shard
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 64)
     for (size_t i = 0; i < n; i++) {
       size_t row = first + i;
-      sum_own(fopo_matrix_row(x, row), s, fopo_csr_row(X, row), fopo_csr_count(X, row));
+      sum_own(fopo_matrix_row(x, row), s, fopo_csr_row(X, row), fopo_csr_count(X, row),
+              how.weights);
     }
     status = fopo_comm_sum(fopo_matrix_row(x, first), n * x.cols);
     for (size_t i = 0; i < n && status == FOPO_OK; i++) {
       size_t count = fopo_csr_count(X, first + i);
-      encoder->finish(fopo_matrix_row(x, first + i), x.cols, count);
+      how.encoder->finish(fopo_matrix_row(x, first + i), x.cols, count);
     }
     if (status == FOPO_OK) {
       status = fopo_progress("contexts", (double)(first + n), (double)X->rows);

@@ -81,6 +81,6 @@ int fopo_shard_log_sums(double *log_z, double *squares, size_t n, int status);
 /* x [N, L] as fopo_encode makes them, on every rank, from items that are dealt out. Sums are
  * rounded in another order. */
 int fopo_shard_contexts(fopo_matrix x, const fopo_sessions *sessions, fopo_shard *s,
-                        const fopo_encoder *encoder);
+                        fopo_encoding how);
 
 #endif

@@ -146,7 +146,7 @@ static int take_block(fopo_csr *X, fopo_csr *owned, const fopo_sessions *session
 /* Contexts of items that are dealt out: the ranks make all of them together, a block at a time, and
  * each keeps its own. */
 static int make_dealt(fopo_shared *s, const fopo_sessions *sessions, fopo_shard *shard,
-                      const fopo_encoder *encoder) {
+                      fopo_encoding how) {
   enum { BLOCK = 4096 };
   fopo_matrix some = {0};
   int status = fopo_comm_agree(fopo_matrix_init(&some, BLOCK, s->x.cols));
@@ -156,7 +156,7 @@ static int make_dealt(fopo_shared *s, const fopo_sessions *sessions, fopo_shard 
     fopo_sessions block = {0};
     status = take_block(&block.X, &owned, sessions, first, n);
     if (status == FOPO_OK) {
-      status = fopo_shard_contexts(fopo_matrix_rows(some, 0, n), &block, shard, encoder);
+      status = fopo_shard_contexts(fopo_matrix_rows(some, 0, n), &block, shard, how);
     }
     fopo_csr_done(&owned);
     for (size_t i = 0; i < n && status == FOPO_OK; i++) {
@@ -181,7 +181,7 @@ static int check_sessions(const fopo_sessions *sessions, size_t P) {
 
 /* x and Y of this rank's range; x only if every rank has all items. */
 static int make_own(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix items, int is_dealt,
-                    const fopo_encoder *encoder) {
+                    fopo_encoding how) {
   size_t n = s->x.rows;
   fopo_csr Y = own_rows(s, sessions, &sessions->Y);
   uint64_t hits = Y.indptr[n] - Y.indptr[0];
@@ -192,22 +192,22 @@ static int make_own(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix i
   if (status == FOPO_OK) status = fopo_csr_copy(&s->Y, &Y);
   if (status != FOPO_OK || is_dealt) return status;
   fopo_csr X = own_rows(s, sessions, &sessions->X);
-  return fopo_encode(s->x, encoder, &X, items);
+  return fopo_encode(s->x, how, &X, items);
 }
 
 int fopo_shared_init(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix items,
-                     fopo_shard *shard, const fopo_encoder *encoder, int keep_seen) {
+                     fopo_shard *shard, fopo_encoding how, int keep_seen) {
   size_t all[FOPO_COMM_RANKS], most = 1;
   *s = (fopo_shared){.N = fopo_sessions_count(sessions)};
   s->x.rows = fopo_comm_own_share(&s->first, s->N);
   int status = check_sessions(sessions, shard != NULL ? shard->part.P : items.rows);
-  if (status == FOPO_OK) status = make_own(s, sessions, items, shard != NULL, encoder);
+  if (status == FOPO_OK) status = make_own(s, sessions, items, shard != NULL, how);
   if (status == FOPO_OK && keep_seen) {
     fopo_csr X = own_rows(s, sessions, &sessions->X);
     status = fopo_csr_copy(&s->seen, &X);
   }
   status = fopo_comm_agree(status);
-  if (status == FOPO_OK && shard != NULL) status = make_dealt(s, sessions, shard, encoder);
+  if (status == FOPO_OK && shard != NULL) status = make_dealt(s, sessions, shard, how);
   for (size_t i = 0; i < s->x.rows && status == FOPO_OK; i++) {
     size_t n = fopo_csr_count(&s->Y, i) + (keep_seen ? fopo_csr_count(&s->seen, i) : 0);
     most = n > most ? n : most;

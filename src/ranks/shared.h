@@ -22,7 +22,7 @@ typedef struct fopo_shared {
  * contexts as fopo_encode makes them from items, or fopo_shard_contexts from those of `shard`
  * (NULL: every rank has all items); with X of them if keep_seen. */
 int fopo_shared_init(fopo_shared *s, const fopo_sessions *sessions, fopo_matrix items,
-                     fopo_shard *shard, const fopo_encoder *encoder, int keep_seen);
+                     fopo_shard *shard, fopo_encoding how, int keep_seen);
 void fopo_shared_done(fopo_shared *s); /* accepts {0} */
 
 /* The contexts that were fetched last. {0} is empty; grown as needed, then nothing is allocated. */

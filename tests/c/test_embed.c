@@ -8,6 +8,9 @@
 #include "data/embed.h"
 #include "data/world/synthetic.h"
 
+static const fopo_encoding by_mean = {&fopo_encoder_mean, NULL};
+static const fopo_encoding by_unit = {&fopo_encoder_unit, NULL};
+
 enum { P = 600, L = 6 };
 
 static fopo_split split;
@@ -105,7 +108,7 @@ TEST(contexts_are_means) {
   DONE(fopo_matrix_done) fopo_matrix items = embed(FOPO_SCALE_SQRT, NULL), x;
   const fopo_csr *X = &split.train.X;
   ok(fopo_matrix_init(&x, X->rows, L));
-  ok(fopo_encode(x, &fopo_encoder_mean, &split.train.X, items));
+  ok(fopo_encode(x, by_mean, &split.train.X, items));
   for (size_t row = 0; row < X->rows; row++) {
     for (size_t j = 0; j < L; j++) {
       double sum = 0, n = (double)fopo_csr_count(X, row);
@@ -118,7 +121,7 @@ TEST(contexts_are_means) {
   /* the same direction, of length 1 */
   DONE(fopo_matrix_done) fopo_matrix unit;
   ok(fopo_matrix_init(&unit, X->rows, L));
-  ok(fopo_encode(unit, &fopo_encoder_unit, &split.train.X, items));
+  ok(fopo_encode(unit, by_unit, &split.train.X, items));
   for (size_t row = 0; row < X->rows; row++) {
     const float *a = fopo_matrix_row(x, row), *b = fopo_matrix_row(unit, row);
     double aa = 0, ab = 0, bb = 0;
@@ -139,7 +142,7 @@ TEST(empty_context_is_zero) {
   s.X.ids[0] = 5;
   ok(fopo_matrix_init(&x, 2, L));
   for (size_t k = 0; k < 2 * L; k++) x.x[k] = 9;
-  ok(fopo_encode(x, &fopo_encoder_mean, &s.X, items));
+  ok(fopo_encode(x, by_mean, &s.X, items));
   for (size_t j = 0; j < L; j++) assert_true(x.x[j] == 0);
   assert_memory_equal(x.x + L, items.x + 5 * L, L * sizeof *x.x);
 }
@@ -151,12 +154,12 @@ TEST(same_for_any_threads) {
   DONE(fopo_matrix_done) fopo_matrix items = embed(FOPO_SCALE_SQRT, NULL), x, y;
   ok(fopo_matrix_init(&x, n, L));
   ok(fopo_matrix_init(&y, n, L));
-  ok(fopo_encode(x, &fopo_encoder_mean, &split.train.X, items));
+  ok(fopo_encode(x, by_mean, &split.train.X, items));
   for (int threads = 2; threads <= 4; threads += 2) {
     fopo_threads_set(threads);
     DONE(fopo_matrix_done) fopo_matrix again = embed(FOPO_SCALE_SQRT, NULL);
     assert_memory_equal(items.x, again.x, (size_t)P * L * sizeof *items.x);
-    ok(fopo_encode(y, &fopo_encoder_mean, &split.train.X, again));
+    ok(fopo_encode(y, by_mean, &split.train.X, again));
     assert_memory_equal(x.x, y.x, n * L * sizeof *x.x);
   }
   fopo_threads_set(before);
@@ -170,16 +173,15 @@ TEST(refusals) {
   refused(fopo_embed_svd(fewer, NULL, &split.train, FOPO_SCALE_NONE, &svd), FOPO_ERR_ARGUMENT,
           "599 x 6");
   assert_int_equal(fopo_embed_svd(items, NULL, &none, FOPO_SCALE_NONE, &svd), FOPO_ERR_ARGUMENT);
-  refused(fopo_encode(x, &fopo_encoder_mean, &split.train.X, fewer), FOPO_ERR_ARGUMENT,
-          "599 items");
-  assert_int_equal(fopo_encode(x, &fopo_encoder_mean, &split.test.X, items), FOPO_ERR_ARGUMENT);
+  refused(fopo_encode(x, by_mean, &split.train.X, fewer), FOPO_ERR_ARGUMENT, "599 items");
+  assert_int_equal(fopo_encode(x, by_mean, &split.test.X, items), FOPO_ERR_ARGUMENT);
 
   fopo_interrupt_request();
-  assert_int_equal(fopo_encode(x, &fopo_encoder_mean, &split.train.X, items), FOPO_ERR_INTERRUPTED);
+  assert_int_equal(fopo_encode(x, by_mean, &split.train.X, items), FOPO_ERR_INTERRUPTED);
   assert_int_equal(fopo_embed_svd(items, NULL, &split.train, FOPO_SCALE_NONE, &svd),
                    FOPO_ERR_INTERRUPTED);
   fopo_interrupt_clear();
-  ok(fopo_encode(x, &fopo_encoder_mean, &split.train.X, items));
+  ok(fopo_encode(x, by_mean, &split.train.X, items));
 }
 
 TEST(survives_lack_of_memory) {

@@ -7,6 +7,8 @@
 #include "small_world.h"
 #include "train/trainer.h"
 
+static const fopo_encoding by_mean = {&fopo_encoder_mean, NULL};
+
 enum { ITEMS = 2000, DIM = 24, BATCH = 32 };
 
 typedef struct {
@@ -31,8 +33,8 @@ static void set_up(scene *s) {
   ok(fopo_embed_svd(s->items, NULL, &s->split.train, FOPO_SCALE_SQRT, &svd));
   ok(fopo_matrix_init(&s->train, s->split.train.X.rows, DIM));
   ok(fopo_matrix_init(&s->test, s->split.test.X.rows, DIM));
-  ok(fopo_encode(s->train, &fopo_encoder_mean, &s->split.train.X, s->items));
-  ok(fopo_encode(s->test, &fopo_encoder_mean, &s->split.test.X, s->items));
+  ok(fopo_encode(s->train, by_mean, &s->split.train.X, s->items));
+  ok(fopo_encode(s->test, by_mean, &s->split.test.X, s->items));
   ok(fopo_index_norm(&s->ix, s->items, 0));
   ok(fopo_device_cpu_open(&s->device));
   s->reward = (fopo_reward){

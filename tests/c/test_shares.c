@@ -16,6 +16,10 @@
 #include "ranks/read.h"
 #include "ranks/shared.h"
 #include "ranks/split.h"
+#include "ranks/weights.h"
+
+static const fopo_encoding by_mean = {&fopo_encoder_mean, NULL};
+static const fopo_encoding by_unit = {&fopo_encoder_unit, NULL};
 
 FREED_BY(fopo_dataset_free, fopo_dataset)
 FREED_BY(fopo_index_free, fopo_index)
@@ -242,16 +246,23 @@ TEST(contexts_to_train_on) {
   DONE(fopo_split_done) fopo_split whole, split;
   DONE(fopo_matrix_done) fopo_matrix items;
   DONE(fopo_shard_done) fopo_shard shard;
+  DONE(fopo_free_at) float *w = fopo_alloc(ITEMS, sizeof *w), *of_shared;
+  fopo_encoding by_degree = {&fopo_encoder_degree, w}, how[] = {by_unit, by_degree};
   make_train(&whole, &split);
+  of_shared = fopo_alloc(ITEMS, sizeof *of_shared);
+  ok(fopo_item_weights(w, &fopo_encoder_degree, &whole.train));
+  ok(fopo_item_weights(of_shared, &fopo_encoder_degree, &split.train));
+  assert_memory_equal(w, of_shared, ITEMS * sizeof *w);
   ok(fopo_matrix_init(&items, ITEMS, DIM));
   fopo_fill_normal(items.x, ITEMS * DIM, 1.0, 3, FOPO_STREAM_INIT);
   deal_items(&shard, items);
-  for (int dealt = 0; dealt < 2; dealt++) {
+  for (int i = 0; i < 4; i++) {
     DONE(fopo_shared_done) fopo_shared all, own;
+    int dealt = i % 2;
     fopo_shard *from = dealt ? &shard : NULL;
     fopo_matrix given = dealt ? fopo_matrix_view(NULL, 0, DIM) : items;
-    ok(fopo_shared_init(&all, &whole.train, given, from, &fopo_encoder_unit, 0));
-    ok(fopo_shared_init(&own, &split.train, given, from, &fopo_encoder_unit, 0));
+    ok(fopo_shared_init(&all, &whole.train, given, from, how[i / 2], 0));
+    ok(fopo_shared_init(&own, &split.train, given, from, how[i / 2], 0));
     assert_true(own.N == all.N && own.first == all.first && own.most == all.most);
     assert_int_equal(own.x.rows, all.x.rows);
     same_rows(&own.Y, &all.Y, 0);
@@ -476,7 +487,7 @@ static int all_work(const fopo_dataset *d, const fopo_split_plan *plan) {
   }
   fopo_matrix items = fopo_matrix_view(NULL, 0, DIM);
   if (status == FOPO_OK) {
-    status = fopo_shared_init(&shared, &split.train, items, &shard, &fopo_encoder_mean, 0);
+    status = fopo_shared_init(&shared, &split.train, items, &shard, by_mean, 0);
   }
   fopo_shared_done(&shared);
   fopo_shard_done(&shard);

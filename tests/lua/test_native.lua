@@ -39,7 +39,7 @@ local d, w = n.data_synthetic(world_options)
 local train, valid, test, kept, dropped = n.data_split(d, split_options)
 local svd_options = {dim = 6, scale = "sqrt", seed = 1, power_iterations = 3, oversample = 6}
 local items, singular = n.embed_svd(train, svd_options)
-local x = train:contexts(items)
+local x = n.contexts(train, items, "mean")
 local function policy(theta)
   return n.policy_linear{items = items, theta = theta or "random", temperature = 1.0, seed = 1}
 end
@@ -338,7 +338,7 @@ function TestData:test_sessions()
     return sums
   end)()}
   lu.assertAlmostEquals(mean:add(x:rows_of{2}, -1):norm(), 0, 1e-5)
-  fails("", train.contexts, train, n.array_zeros(3, 2))
+  fails("", n.contexts, train, n.array_zeros(3, 2), "mean")
 end
 
 function TestData:test_svd()
@@ -713,7 +713,7 @@ function TestTrainer:test_learns()
   lu.assertEquals({t.step, t.steps_per_epoch}, {0, math.ceil(train.n / 32)})
   lu.assertStrContains(t.device_name, "CPU")
   lu.assertEquals(type(t.device_note), "string")
-  local before = n.evaluate(pi, valid:contexts(items), valid, n.index_exact(items))
+  local before = n.evaluate(pi, n.contexts(valid, items, "mean"), valid, n.index_exact(items))
   local slice = t:advance(60)
   lu.assertEquals({slice.steps, slice.step, t.step}, {60, 60, 60})
   lu.assertNil(slice.interrupted)
@@ -723,7 +723,7 @@ function TestTrainer:test_learns()
   end
   lu.assertEquals(type(slice.time.search), "number")
   for _ = 1, 4 do t:advance(60) end
-  local after = n.evaluate(pi, valid:contexts(items), valid, n.index_exact(items))
+  local after = n.evaluate(pi, n.contexts(valid, items, "mean"), valid, n.index_exact(items))
   lu.assertTrue(after.reward >= before.reward and after.low <= after.reward
                 and after.reward <= after.high)
   lu.assertEquals({after.contexts, after.unanswered}, {valid.n, 0})

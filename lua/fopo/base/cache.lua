@@ -1,9 +1,12 @@
 -- Objects derived from other objects, kept as long as those live (weak keys).
 local native = require "fopo.native"
+local define = require "fopo.base.define"
+local origin = require "fopo.base.origin"
 local cache = {}
 
 local exact_of = setmetatable({}, {__mode = "k"})    -- items -> exact (norm-sorted) index
-local contexts_of = setmetatable({}, {__mode = "k"}) -- sessions -> items -> scale -> contexts
+local contexts_of = setmetatable({}, {__mode = "k"}) -- sessions -> items -> scale -> {x, weights}
+local weights_of = setmetatable({}, {__mode = "k"})  -- training sessions -> scale -> weights
 local numbers_of = setmetatable({}, {__mode = "k"})  -- object -> key -> number
 local version_of = setmetatable({}, {__mode = "k"})  -- index -> version of the items in it
 
@@ -23,21 +26,46 @@ function cache.exact_of(pi)
   return ix
 end
 
--- The contexts [N, L] of these sessions: means of the items' rows, as they are or of unit length;
--- with `n` of at most so many sessions, evenly spread. For a policy, cache.contexts(sessions, pi):
--- of its first items, as pi.contexts says.
-function cache.contexts(sessions, items, scale, n)
-  if not scale then items, scale = items:initial_items(), items.contexts end
+-- The weights [1, P] of the items in contexts of this kind, whose training sessions these are; nil
+-- if it weighs no items.
+function cache.weights(sessions, scale)
+  local known = weights_of[sessions] or {}
+  weights_of[sessions] = known
+  if known[scale] == nil then known[scale] = native.item_weights(sessions, scale) or false end
+  return known[scale] or nil
+end
+
+local weighs = {}
+for _, row in ipairs(native.encoders()) do weighs[row.name] = row.weighs end
+
+-- The same for the sessions that these items were embedded from, or those that are given.
+function cache.weights_for(name, items, scale, sessions)
+  if not weighs[scale] then return nil end
+  sessions = sessions or origin.sessions(items)
+  if sessions then return cache.weights(sessions, scale) end
+  define.fail('%s: "%s" weighs items by the training users of each, who are not known of these '
+              .. 'items; give weights = s.train:item_weights("%s")', name, scale, scale)
+end
+
+-- The contexts [N, L] of these sessions from the items' rows, as the encoder `scale` makes them
+-- with these weights, if it weighs items; with `n` of at most so many sessions, evenly spread. For
+-- a policy, cache.contexts(sessions, pi): as it makes them, of its first items.
+function cache.contexts(sessions, items, scale, weights, n)
+  if not scale then
+    items, scale, weights = items:initial_items(), items.contexts, items:weights()
+  end
   local by_items = contexts_of[sessions] or setmetatable({}, {__mode = "k"})
   contexts_of[sessions] = by_items
   local by_scale = by_items[items] or {}
   by_items[items] = by_scale
   local key = n and ("%s %d"):format(scale, n) or scale
-  if not by_scale[key] then
+  local known = by_scale[key]
+  if not (known and rawequal(known.weights, weights)) then
     local some = n and sessions:gather(n) or sessions
-    by_scale[key] = some:contexts(items, {scale = scale})
+    known = {x = native.contexts(some, items, scale, weights), weights = weights}
+    by_scale[key] = known
   end
-  return by_scale[key]
+  return known.x
 end
 
 -- f(object, ...), a number that is kept by `key` as long as the object lives.

@@ -1,5 +1,6 @@
 -- policy:explain: the items of a history that pulled an item up.
 local native = require "fopo.native"
+local array = require "fopo.array"
 local define = require "fopo.base.define"
 local text = require "fopo.base.text"
 local who = require "fopo.serve.who"
@@ -37,16 +38,14 @@ local function scores(pi, x, a)
   return list
 end
 
--- The score is linear in x, which is the mean of the rows beta_i of the history, or that divided by
--- its length: item i adds the score of beta_i / n, or of beta_i / (n |mean|).
-local function shares_of_score(pi, w, ids, a)
-  local items, share = pi:initial_items(), 1 / #ids
-  if pi.contexts == "unit" then
-    local length = w.seen:contexts(items, {scale = "mean"}):norm()
-    share = length > 0 and share / length or 0
-  end
-  local list = scores(pi, items:rows_of(ids), a)
-  for i, score in ipairs(list) do list[i] = score * share end
+-- The score is linear in x = c sum of w_i beta_i over the history: item i adds the score of
+-- c w_i beta_i, where c is the length of x over that of the sum.
+local function shares_of_score(pi, x, ids, a)
+  local beta, weights, given = pi:initial_items():rows_of(ids), {}, pi:weights()
+  for i, id in ipairs(ids) do weights[i] = given and given:get(1, id) or 1 end
+  local length = array.from{weights}:matmul(beta):norm()
+  local c, list = length > 0 and x:norm() / length or 0, scores(pi, beta, a)
+  for i, score in ipairs(list) do list[i] = score * c * weights[i] end
   return list
 end
 
@@ -60,8 +59,7 @@ local function losses(pi, ids, a, score)
       table.move(ids, i + 1, #ids, i, rest)
       others[#others + 1] = rest
     end
-    local x = native.histories_from(others, pi.n_items)
-              :contexts(pi:initial_items(), {scale = pi.contexts})
+    local x = native.histories_from(others, pi.n_items):contexts(pi)
     for i, without in ipairs(scores(pi, x, a)) do list[first + i - 1] = score - without end
   end
   return list
@@ -82,8 +80,8 @@ return define.fn{
   text = [[Which items of the user's history pulled an item up: e[1].item, e[1].name,
 e[1].contribution and e[1].share, the largest contribution first; e.score is the item's score.
 Of a linear policy the contributions sum to the score, because f(a, x) = x^T theta beta_a /
-temperature is linear in x, the mean of the history (divided by its length if pi.contexts is
-"unit"). Of a network a contribution is what the score loses if the item is left out of the history,
+temperature is linear in x, a sum over the history, weighted and of unit length as pi.contexts says.
+Of a network a contribution is what the score loses if the item is left out of the history,
 and they need not sum to it; that takes a context for each item of the history. share is the
 contribution divided by the sum of the sizes of all; a negative one pushed the item down.]],
   example = [[d = fopo.data.synthetic{users = 300, items = 400, clusters = 8}
@@ -100,7 +98,7 @@ assert(math.abs(sum - e.score) < 1e-4 * math.abs(e.score))]],
     local w = who.contexts(NAME, given, pi, o.data)
     local a = who.item(NAME, item, pi, w.catalogue)
     local ids, score = w.seen:x(1):totable()[1], scores(pi, w.x, a)[1]
-    local list = pi.kind == "linear" and shares_of_score(pi, w, ids, a)
+    local list = pi.kind == "linear" and shares_of_score(pi, w.x, ids, a)
                  or losses(pi, ids, a, score)
     local e, sum = {}, 0
     for i, id in ipairs(ids) do

@@ -157,7 +157,7 @@ sealed.kind(report, {
 
 -- The lines for the users of one batch, how many they are, and how many users have none.
 local function batch(pi, sessions, names, o, fixed)
-  local x, rows, without = sessions:contexts(pi:initial_items(), {scale = pi.contexts}), 0, 0
+  local x, rows, without = sessions:contexts(pi), 0, 0
   local ids, scores, log_z = native.recommend(pi, x, fixed.index, o.n,
     (o.exclude == "seen" or pi.seen == "mask") and sessions or nil, nil, o.probability, true)
   ids, scores = ids:totable(), scores:totable()

@@ -184,8 +184,7 @@ function who.contexts(name, given, pi, data)
       catalogue = catalogue, data = data or known and known.n_users > 0 and known or nil})
   end
   check_histories(name, users, seen)
-  local x = seen:contexts(items, {scale = pi.contexts})
-  return {x = x, seen = seen, users = users, single = single, catalogue = catalogue}
+  return {x = seen:contexts(pi), seen = seen, users = users, single = single, catalogue = catalogue}
 end
 
 return who

@@ -4,7 +4,7 @@
 //   ./hnswlib_index ITEMS.npy QUERIES.npy K
 //
 // fopo writes the two arrays: pi:items():save("items.npy") and
-// pi:queries(s.test:contexts(pi:initial_items(), {scale = pi.contexts})):save("queries.npy").
+// pi:queries(s.test:contexts(pi)):save("queries.npy").
 // Prints a line for each query: the ids of its K best items, counted from 0, best first.
 #include <cstdio>
 #include <cstdlib>

@@ -13,7 +13,7 @@ import numpy as np
 
 
 class Policy:
-    """items [P, L] are scored; contexts are means of rows of first_items [P, L]."""
+    """items [P, L] are scored; contexts are sums of weights [P] times rows of first_items."""
 
     def __init__(self, path):
         z = np.load(path)
@@ -21,9 +21,11 @@ class Policy:
         if kind != "fopo policy 1":
             raise ValueError("%s holds %r, not a policy of version 1" % (path, kind))
         self.temperature = float(z["temperature"])
-        self.unit = z["contexts"].item() == b"unit"
+        self.unit = z["contexts"].item() != b"mean"
         self.first_items = z["items"] if "items" in z else self._elsewhere(z, path)
         self.items = z["learnt_items"] if "learnt_items" in z else self.first_items
+        P = len(self.first_items)
+        self.weights = z["item_weights"] if "item_weights" in z else np.ones(P, np.float32)
         self.layers = self._layers(z)
         self.activation = z["activation"].item().decode() if "activation" in z else None
         self.names = self._names(z)
@@ -53,10 +55,11 @@ class Policy:
         return [text[a:b - 1].decode() for a, b in zip(at, at[1:])]  # each ends in a zero byte
 
     def context(self, ids):
-        """x [D]: the mean of the items that a user took, of unit length if the policy says so."""
-        x = self.first_items[sorted(set(ids))].mean(axis=0)
-        length = np.linalg.norm(x)
-        return x / length if self.unit and length > 0 else x
+        """x [D]: the mean of the items that a user took; or their weighted sum at unit length."""
+        ids = sorted(set(ids))
+        x = self.weights[ids] @ self.first_items[ids]
+        length = np.linalg.norm(x) if self.unit else len(ids)
+        return x / length if length > 0 else x
 
     def queries(self, x):
         """q [N, L] of contexts x [N, D]: the score of item a is q . items[a]."""

@@ -10,4 +10,4 @@
   t:run{steps = 5, view = false}
   pi:save(os.getenv "TOP" .. "/root.npz")
   assert(fopo.policy.load(os.getenv "TOP" .. "/root.npz").contexts == "root")'
-"$NEW" -e 'help "sessions:contexts"' | grep -q 'divided by the root'
+"$NEW" -e 'help "sessions:contexts"' | tr -s ' \n' ' ' | grep -q 'divided by the root'

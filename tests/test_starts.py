@@ -1,0 +1,92 @@
+"""Item embeddings and weighted contexts against NumPy and SciPy. Skipped without them."""
+import os
+import subprocess
+import sys
+
+try:
+    import numpy as np
+except ImportError:
+    print("skip: numpy is not here")
+    sys.exit(77)
+
+from checks import check, finish, folder, FOPO
+
+L = 8
+KINDS = ("degree", "sqrt_degree", "idf")
+
+MAKE = """
+fopo = require "fopo"
+local d = fopo.data.synthetic{users = 260, items = 150, clusters = 6, mean_items = 12, seed = 5}
+local s = d:sessions{min_items = 6, seed = 2}
+for _, part in ipairs{"train", "test"} do
+  local f = io.open(part .. ".txt", "w")
+  for n = 1, s[part].n do
+    for _, side in ipairs{"x", "y"} do
+      f:write(table.concat(s[part][side](s[part], n):totable()[1], " "), "\\n")
+    end
+  end
+  f:close()
+end
+local items = fopo.embed.svd(s.train, {dim = %d, power_iterations = 12})
+items:save("items.npy")
+for _, kind in ipairs{"degree", "sqrt_degree", "idf"} do
+  s.train:item_weights(kind):save(kind .. ".weights.npy")
+  s.test:contexts(items, {scale = kind}):save(kind .. ".contexts.npy")
+  local pi = fopo.policy.linear{items = items, contexts = kind, seen = "mask"}
+  pi:save(kind .. ".npz")
+  local again = fopo.policy.load(kind .. ".npz")
+  for name, one in pairs{made = pi, loaded = again} do
+    local ids, scores = one:best(s.test, {k = 5})
+    ids:save(("%%s.%%s.ids.npy"):format(kind, name))
+    scores:save(("%%s.%%s.scores.npy"):format(kind, name))
+  end
+end
+""" % L
+
+
+def read_part(name, n_items):
+    """X and Y [N, P] of a part, 0 and 1."""
+    lines = [[int(a) - 1 for a in line.split()] for line in open(name)]
+    X, Y = (np.zeros((len(lines) // 2, n_items), np.float64) for _ in range(2))
+    for n, (x, y) in enumerate(zip(lines[::2], lines[1::2])):
+        X[n, x] = 1
+        Y[n, y] = 1
+    return X, Y
+
+
+def close(a, b, tolerance):
+    return a.shape == b.shape and np.abs(a - b).max() <= tolerance * max(1e-30, np.abs(b).max())
+
+
+def check_contexts(kind, items, train, X):
+    users = np.maximum(train.sum(0), 1)
+    N = len(train)
+    truth = {"degree": 1 / users, "sqrt_degree": users ** -0.5, "idf": np.log(N / users)}[kind]
+    weights = np.load(kind + ".weights.npy")
+    check(kind + ": weights", close(weights[0], truth, 1e-6), weights[0][:5], truth[:5])
+    x = X @ (truth[:, None] * items)
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    check(kind + ": contexts", close(np.load(kind + ".contexts.npy"), x, 1e-5))
+    z = np.load(kind + ".npz")
+    check(kind + ": weights in the file", z["contexts"].item().decode() == kind and
+          np.array_equal(z["item_weights"], weights[0]))
+    scores = x @ z["theta"] @ items.T / z["temperature"]
+    scores[X > 0] = -np.inf
+    best = -np.sort(-scores, axis=1)[:, :5]
+    for name in ("made", "loaded"):
+        ids, found = (np.load("%s.%s.%s.npy" % (kind, name, what)) for what in ("ids", "scores"))
+        check("%s: the scores of the policy that is %s" % (kind, name), close(found, best, 1e-4))
+        own = np.take_along_axis(scores, ids.astype(int), 1)
+        check("%s: the items of the policy that is %s" % (kind, name), close(own, best, 1e-4))
+
+
+os.chdir(folder)
+made = subprocess.run([FOPO, "-e", MAKE], capture_output=True, text=True, timeout=300)
+check("the program runs", made.returncode == 0, made.stderr)
+if made.returncode == 0:
+    items = np.load("items.npy").astype(np.float64)
+    X, Y = read_part("train.txt", len(items))
+    test, _ = read_part("test.txt", len(items))
+    for kind in KINDS:
+        check_contexts(kind, items, X + Y, test)
+finish()
