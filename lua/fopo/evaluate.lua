@@ -13,9 +13,10 @@ local STANDARD = {1, 5, 20} -- k, if left out
 local MULTIPLY_ADDS = 1e10  -- that an expected reward may cost if expected_contexts is left out
 local FEWEST = 100          -- contexts of an expected reward all the same
 
-local measures = {"hit", "precision", "recall", "ndcg", "seen"} -- means with an interval
+-- Means with an interval; value: of evaluations by value.
+local measures = {"hit", "precision", "recall", "ndcg", "value", "seen"}
 local titles = {hit = "hit", precision = "precision", recall = "recall", ndcg = "NDCG",
-                seen = "seen before"}
+                value = "value", seen = "seen before"}
 
 -- ---- printing
 
@@ -23,9 +24,13 @@ local function interval(value, low, high)
   return ("%.4f (%.4f - %.4f)"):format(value, low, high)
 end
 
+-- What the rewards are called: values where items differ in what a hit on them is worth.
+local function title(e) return e.valued and "value" or "reward" end
+
 local function head_line(e)
-  local expected = e.expected and (", expected reward %.4f"):format(e.expected) or ""
-  return ("evaluation: reward %.4f%s, %s contexts%s"):format(e.reward, expected,
+  local what = title(e)
+  local expected = e.expected and (", expected %s %.4f"):format(what, e.expected) or ""
+  return ("evaluation: %s %.4f%s, %s contexts%s"):format(what, e.reward, expected,
     text.count(e.contexts), e.exclude == "seen" and ", without items seen before" or "")
 end
 
@@ -34,12 +39,12 @@ local function measure_table(e)
   local rows = {{""}}
   for _, k in ipairs(e.k) do rows[1][#rows[1] + 1] = "k = " .. k end
   for _, name in ipairs(measures) do
-    local row = {titles[name]}
-    for _, k in ipairs(e.k) do
-      row[#row + 1] = ("%.4f (%.3f-%.3f)"):format(e[name][k], e.interval[name][k][1],
+    local row, found = {titles[name]}, e[name]
+    for _, k in ipairs(found and e.k or {}) do
+      row[#row + 1] = ("%.4f (%.3f-%.3f)"):format(found[k], e.interval[name][k][1],
                                                   e.interval[name][k][2])
     end
-    if name ~= "seen" or not e.exclude then rows[#rows + 1] = row end
+    if found and (name ~= "seen" or not e.exclude) then rows[#rows + 1] = row end
   end
   local row = {"distinct items"}
   for _, k in ipairs(e.k) do
@@ -58,17 +63,18 @@ local function expected_line(e)
   local among = items and ", in effect one of " .. items or ""
   local over = e.expected_contexts < e.contexts and
     ("; over %s contexts"):format(text.count(e.expected_contexts)) or ""
-  return ("expected reward %s: an item drawn from pi is in Y%s%s"):format(
-    interval(e.expected, e.expected_low, e.expected_high), among, over)
+  return ("expected %s %s: %s%s%s"):format(title(e),
+    interval(e.expected, e.expected_low, e.expected_high),
+    e.valued and "what an item drawn from pi earns" or "an item drawn from pi is in Y", among, over)
 end
 
 local function describe(e)
   local lines = {head_line(e), measure_table(e),
-    ("reward %s: the best item is in Y, the items taken next"):format(
-      interval(e.reward, e.low, e.high))}
+    ("%s %s: %s, the items taken next"):format(title(e), interval(e.reward, e.low, e.high),
+      e.valued and "what the best item is worth where it is in Y" or "the best item is in Y")}
   if e.expected then lines[#lines + 1] = text.fill(expected_line(e), 100, "  ") end
   if e.index then
-    lines[#lines + 1] = "reward via the index "
+    lines[#lines + 1] = title(e) .. " via the index "
                         .. interval(e.index.reward, e.index.low, e.index.high)
   end
   return table.concat(lines, "\n")
@@ -78,7 +84,8 @@ local meta = sealed.kind({__name = "fopo.evaluation", __tostring = describe, des
   what = "evaluation", letter = "e",
   remedy = "it was measured; fopo.evaluate(pi, sessions, {...}) measures anew",
   known = {"exclude", "expected", "expected_se", "expected_contexts", "expected_low",
-           "expected_high", "effective", "likelihood", "likelihood_se", "index", "reward_index"},
+           "expected_high", "effective", "likelihood", "likelihood_se", "index", "reward_index",
+           "value"},
 })
 
 -- ---- measuring
@@ -107,17 +114,22 @@ local function wanted(k, P)
 end
 
 -- The fields of an evaluation, from the measures at each k; those at k = 1 come first.
-local function fields_of(found, shown)
-  local first = found[1]
+local function fields_of(found, shown, valued)
+  local first, used = found[1], {}
+  local reward = valued and first.value or first.hit
   local e = {k = shown, interval = {}, items = {}, coverage = {}, gini = {}, hits = first.hits,
-             unanswered = first.unanswered, distinct = first.distinct, reward = first.hit[1],
-             low = first.hit[2], high = first.hit[3]}
-  for _, name in ipairs(measures) do e[name], e.interval[name] = {}, {} end
+             unanswered = first.unanswered, distinct = first.distinct, reward = reward[1],
+             low = reward[2], high = reward[3], valued = valued}
+  for _, name in ipairs(measures) do
+    if name ~= "value" or valued then
+      e[name], e.interval[name], used[#used + 1] = {}, {}, name
+    end
+  end
   local is_shown = {}
   for _, k in ipairs(shown) do is_shown[k] = true end
   for _, m in ipairs(found) do
     if is_shown[m.k] then
-      for _, name in ipairs(measures) do
+      for _, name in ipairs(used) do
         e[name][m.k] = m[name][1]
         e.interval[name][m.k] = {m[name][2], m[name][3]}
       end
@@ -131,10 +143,11 @@ local function measured(who, sessions, shown, ks, o)
   local start = native.clock()
   local ids = lists.of(who, sessions, {k = ks[#ks], exclude = o.exclude, index = o.index,
                                        contexts = o.contexts})
-  local e = fields_of(native.measure_lists(ids, sessions, ks), shown)
+  local e = fields_of(native.measure_lists(ids, sessions, ks, o.reward), shown,
+                      o.reward ~= nil and o.reward.valued)
   e.seconds, e.contexts, e.exclude = native.clock() - start, sessions.n, o.exclude
   local made = sealed.new(meta, e)
-  paired.remember(made, ids, sessions)
+  paired.remember(made, ids, sessions, o.reward)
   return made
 end
 
@@ -147,14 +160,15 @@ end
 local function add_expected(e, who, sessions, o)
   local unseen, found = o.exclude == "seen"
   if define.kind(who) == "baseline" then
-    found = native.baseline_expected(who, sessions, unseen)
+    found = native.baseline_expected(who, sessions, unseen, o.reward)
   else
     found = native.evaluate_expected(who, o.contexts or cache.contexts(sessions, who), sessions,
-                                     how_many(who, o), unseen)
+                                     how_many(who, o), unseen, o.reward)
   end
   if not found then return end
   e.expected, e.expected_se, e.expected_contexts = found.reward, found.se, found.contexts
-  e.expected_low, e.expected_high = proportion.normal(found.reward, found.se)
+  e.expected_low, e.expected_high = proportion.normal(found.reward, found.se,
+                                                      e.valued and math.huge)
   e.effective = found.effective
   e.likelihood, e.likelihood_se = found.likelihood, found.likelihood_se
 end
@@ -168,6 +182,8 @@ return define.fn{
      .. "{1, 5, 20}, which it is if left out"},
     {"exclude", "string", nil, "seen: items of X, which the user has already taken, are not "
      .. "recommended", one_of = {"seen"}},
+    {"reward", "reward", nil, "of hits, fopo.reward.hits(s.train, {value = ...}): by its values; "
+     .. "each hit is worth 1 if left out"},
     {"index", "index", nil, "also recommend through it, as a server would"},
     {"contexts", "array", nil, "[N, D], one row a session; those of training if left out"},
     {"expected", "boolean", true, "whether the expected reward is computed too: it costs a product "
@@ -199,6 +215,12 @@ what training raises. The result prints as a table and is one:
   e.interval.recall[k]          {low, high}: 95 %, Wilson's for hit, the normal one for means
   e.seconds, e.unanswered       of search and measures; contexts without a recommendation
 
+With reward = a reward of hits that has values (e.valued), both rewards are values: "value" is the
+mean over contexts of what the best item is worth where it is in Y, "expected value" the mean of the
+sum over Y of value times pi, both with the normal interval. The likelihood weighs the items of Y by
+value, e.ndcg counts a hit's value for 1 and compares with the best list by value, and e.value[k] is
+the mean of what the hits among the first k are worth; the other measures count hits.
+
 Search is exact, over the whole catalogue. With an index there are e.reward_index, and e.index with
 all of these through it but the expected reward, which needs no search. With exclude = "seen" the
 items of X are neither recommended nor drawn, in all of these. A baseline (fopo.baseline) takes the
@@ -217,7 +239,7 @@ print(e)]],
     end
     local shown, ks = wanted(o.k, sessions.n_items)
     local exact = measured(who, sessions, shown, ks,
-                           {exclude = o.exclude, contexts = o.contexts})
+                           {exclude = o.exclude, contexts = o.contexts, reward = o.reward})
     local e = sealed.behind(exact)
     if o.expected then add_expected(e, who, sessions, o) end
     if o.index then

@@ -18,15 +18,18 @@ static void push_evaluation(lua_State *L, const fopo_evaluation *e) {
   bind_set_count(L, "distinct", e->distinct);
 }
 
-/* native.evaluate(pi, x, sessions, index): the mean of 1[best item in Y] over the contexts x of the
- * sessions, with its 95 % Wilson interval. */
+/* Of all functions here that end with a reward, it is one of hits, by whose values they judge; nil:
+ * each hit is worth 1. */
+
+/* native.evaluate(pi, x, sessions, index, reward): the mean of 1[best item in Y] over the contexts
+ * x of the sessions, with its 95 % Wilson interval. */
 static int evaluate(lua_State *L) {
   fopo_evaluation e;
   bind_policy *pi = bind_get(L, 1, &bind_policy_type);
   bind_array *x = bind_array_numbers(L, 2, "x");
-  const fopo_sessions *s = bind_get_sessions(L, 3);
+  fopo_sessions s = bind_judged(L, 3, 5);
   bind_index *ix = bind_get(L, 4, &bind_index_type);
-  bind_check(L, fopo_evaluate(&e, &pi->policy, bind_matrix(x), s, ix->index, NULL));
+  bind_check(L, fopo_evaluate(&e, &pi->policy, bind_matrix(x), &s, ix->index, NULL));
   push_evaluation(L, &e);
   return 1;
 }
@@ -43,19 +46,19 @@ int bind_push_expected(lua_State *L, const fopo_expected *e) {
   return 1;
 }
 
-/* native.evaluate_expected(pi, x, sessions, most, unseen): {contexts, reward, se, effective,
- * likelihood, likelihood_se}, the mean of sum over Y of pi(a | x) over at most `most` contexts,
- * evenly spread (0: all), and that of log pi(a | x) over Y, nil if there is none. unseen: of the
- * policy without the items of X. */
+/* native.evaluate_expected(pi, x, sessions, most, unseen, reward): {contexts, reward, se,
+ * effective, likelihood, likelihood_se}, the mean of sum over Y of pi(a | x) over at most `most`
+ * contexts, evenly spread (0: all), and that of log pi(a | x) over Y, nil if there is none. unseen:
+ * of the policy without the items of X. */
 static int evaluate_expected(lua_State *L) {
   fopo_expected e;
   bind_policy *pi = bind_get(L, 1, &bind_policy_type);
   bind_array *x = bind_array_numbers(L, 2, "x");
-  const fopo_sessions *s = bind_get_sessions(L, 3);
+  fopo_sessions s = bind_judged(L, 3, 6);
   size_t most = bind_count(L, 4, "most", 0, SIZE_MAX);
-  fopo_sparse_scores seen = fopo_mask_of(&s->X);
+  fopo_sparse_scores seen = fopo_mask_of(&s.X);
   const fopo_sparse_scores *mask = bind_boolean(L, 5, "unseen") ? &seen : NULL;
-  bind_check(L, fopo_evaluate_expected(&e, &pi->policy, bind_matrix(x), s, mask, most));
+  bind_check(L, fopo_evaluate_expected(&e, &pi->policy, bind_matrix(x), &s, mask, most));
   return bind_push_expected(L, &e);
 }
 
@@ -126,13 +129,14 @@ static void push_measures(lua_State *L, const fopo_measures *m) {
   set_measure(L, "recall", m->recall);
   set_measure(L, "ndcg", m->ndcg);
   set_measure(L, "seen", m->seen);
+  set_measure(L, "value", m->value);
 }
 
-/* native.measure_lists(ids, sessions, {k, ..}): for each k {k, hits, unanswered, distinct,
- * coverage, gini, hit = {value, low, high}, precision, recall, ndcg, seen}, of lists [N, width] of
- * ids. */
+/* native.measure_lists(ids, sessions, {k, ..}, reward): for each k {k, hits, unanswered, distinct,
+ * coverage, gini, hit = {value, low, high}, precision, recall, ndcg, seen, value}, of lists [N,
+ * width] of ids. */
 static int measure_lists(lua_State *L) {
-  lua_settop(L, 3);
+  lua_settop(L, 4);
   bind_table(L, 3, "the list of k");
   size_t n = lua_rawlen(L, 3);
   luaL_checkstack(L, 8, NULL);
@@ -143,12 +147,12 @@ static int measure_lists(lua_State *L) {
     lua_pop(L, 1);
   }
   bind_array *ids = bind_array_ids(L, 1, "the lists");
-  const fopo_sessions *s = bind_get_sessions(L, 2);
-  if (ids->rows != s->Y.rows) {
+  fopo_sessions s = bind_judged(L, 2, 4);
+  if (ids->rows != s.Y.rows) {
     return bind_refuse(L, "%zu lists do not fit %zu sessions; give one list a session", ids->rows,
-                       s->Y.rows);
+                       s.Y.rows);
   }
-  bind_check(L, fopo_measure_lists(m, n, ids->data, ids->cols, s));
+  bind_check(L, fopo_measure_lists(m, n, ids->data, ids->cols, &s));
   lua_createtable(L, (int)n, 0);
   for (size_t i = 0; i < n; i++) {
     push_measures(L, &m[i]);
@@ -174,6 +178,42 @@ static int first_hits(lua_State *L) {
   }
   lua_pushlstring(L, hits, n);
   return 1;
+}
+
+/* native.first_values(ids, sessions, reward): what the first item of each list earns, as an array
+ * [1, N]. */
+static int first_values(lua_State *L) {
+  bind_array_ids(L, 1, "the lists");
+  lua_settop(L, 3);
+  size_t n = bind_get_sessions(L, 2)->Y.rows;
+  float *earned = bind_array_new(L, 0, 1, n)->data;
+  const bind_array *lists = bind_array_ids(L, 1, "the lists");
+  fopo_sessions s = bind_judged(L, 2, 3);
+  if (lists->rows != n || lists->cols == 0) {
+    return bind_refuse(L, "%zu lists of %zu items do not fit %zu sessions; give one list a session",
+                       lists->rows, lists->cols, n);
+  }
+  for (size_t i = 0; i < n; i++) {
+    uint32_t first = ((const uint32_t *)lists->data)[i * lists->cols];
+    earned[i] = fopo_csr_contains(&s.Y, i, first) ? fopo_sessions_value(&s, first) : 0.0f;
+  }
+  return 1;
+}
+
+/* native.paired_values(earned, others): the normal 95 % interval of the difference of their means,
+ * for two arrays of native.first_values on the same sessions. */
+static int paired_values(lua_State *L) {
+  const bind_array *a = bind_array_numbers(L, 1, "earned");
+  const bind_array *b = bind_array_numbers(L, 2, "others");
+  double mean, se;
+  if (a->cols != b->cols || a->cols == 0) {
+    return bind_refuse(L, "%zu and %zu contexts are no pairs; evaluate on the same sessions",
+                       a->cols, b->cols);
+  }
+  fopo_mean_of_pairs(&mean, &se, a->data, b->data, a->cols);
+  lua_pushnumber(L, mean - FOPO_Z95 * se);
+  lua_pushnumber(L, mean + FOPO_Z95 * se);
+  return 2;
 }
 
 /* native.paired(hits, others): the 95 % interval of the difference of their rewards, for two
@@ -211,6 +251,8 @@ const luaL_Reg bind_evaluate_functions[] = {{"evaluate", evaluate},
                                             {"best_unseen", best_unseen},
                                             {"measure_lists", measure_lists},
                                             {"first_hits", first_hits},
+                                            {"first_values", first_values},
                                             {"paired", paired},
+                                            {"paired_values", paired_values},
                                             {"wilson", wilson},
                                             {NULL, NULL}};

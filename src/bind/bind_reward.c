@@ -407,6 +407,39 @@ int bind_reward_call(lua_State *L, int function, const fopo_drawn *drawn) {
   return lua_pcall(L, 2, 0, 0);
 }
 
+/* ---- for those who judge and rank by values ---- */
+
+const float *bind_values(lua_State *L, size_t *n, int index) {
+  if (bind_is(L, index, &bind_reward_type)) {
+    const fopo_reward *r = &get_reward(L, index)->reward;
+    *n = r->value != NULL ? r->Y->cols : 0;
+    return r->value;
+  }
+  const bind_array *a = bind_array_numbers(L, index, "value");
+  *n = a->rows * a->cols;
+  return a->data;
+}
+
+fopo_sessions bind_judged(lua_State *L, int index, int reward) {
+  fopo_sessions s = *bind_get_sessions(L, index);
+  if (lua_isnoneornil(L, reward)) return s;
+  const fopo_reward *r = &get_reward(L, reward)->reward;
+  if (r->kind != &fopo_reward_hits) {
+    bind_refuse(L,
+                "the reward is %s, which says nothing of other sessions; judge by "
+                "fopo.reward.hits, or leave out reward",
+                r->kind->title);
+  }
+  if (r->Y->cols != s.Y.cols) {
+    bind_refuse(L,
+                "the reward is over %zu items but the sessions are over %zu; make both of the "
+                "same split",
+                r->Y->cols, s.Y.cols);
+  }
+  s.value = r->value;
+  return s;
+}
+
 const luaL_Reg bind_reward_functions[] = {{"rewards", rewards},
                                           {"reward_fit", reward_fit},
                                           {"reward_given", reward_given},

@@ -71,13 +71,14 @@ static int run(lua_State *L) {
 
 /* ---- events ---- */
 
-/* t[name] = {reward, index, expected, se, contexts, distinct, top}, for the table on the top; a
- * policy that was not judged has none. */
+/* t[name] = {reward, reward_se, index, expected, se, contexts, distinct, top}, for the table on the
+ * top; a policy that was not judged has none. */
 static void set_worth(lua_State *L, const char *name, const fopo_worth *w) {
   if (isnan(w->reward)) return;
   luaL_checkstack(L, 4, NULL);
   lua_createtable(L, 0, 7);
   bind_set_number(L, "reward", w->reward);
+  bind_set_number(L, "reward_se", w->reward_se);
   bind_set_number(L, "index", w->index);
   bind_set_number(L, "expected", w->expected);
   bind_set_number(L, "se", w->se);

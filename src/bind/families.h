@@ -240,6 +240,14 @@ void bind_optim_on(bind_optim *o, bind_object *device);
  * unless it is LUA_OK the error is on the top, and nothing was raised. Needs 4 stack slots. */
 int bind_reward_call(lua_State *L, int function, const fopo_drawn *drawn);
 
+/* What items are worth: the numbers of the array at `index`, or the values of the reward there
+ * (NULL: it has none), *n of them. */
+const float *bind_values(lua_State *L, size_t *n, int index);
+
+/* The sessions at `index` with the values of the reward at `reward` (none or nil: each hit is worth
+ * 1), for a judge. Raises if that is no reward of hits over the same items. */
+fopo_sessions bind_judged(lua_State *L, int index, int reward);
+
 /* Pushes how many visits a candidate set serves: a number, "once", or nil. */
 void bind_push_refresh(lua_State *L, const fopo_proposal *q);
 
@@ -264,6 +272,10 @@ const fopo_option *bind_row(const fopo_option *rows, const char *name);
 /* Sets the row's member of *options from the table at `index` (0: there is none), or to its default
  * if the option is left out. Counts, numbers and choices only; raises if the value is wrong. */
 void bind_read_row(lua_State *L, int index, const fopo_option *row, void *options);
+
+/* Raises if a number of *options is out of its row's range. Declarations in Lua check what their
+ * functions are given; this is for values that no declaration has seen. */
+void bind_check_row(lua_State *L, const fopo_option *row, const void *options);
 
 /* Pushes the member's value and returns 1; 0 if it is neither a count, a number nor a choice. */
 int bind_push_row(lua_State *L, const fopo_option *row, const void *options);

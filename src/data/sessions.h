@@ -53,11 +53,17 @@ enum { FOPO_IN_TRAIN = 1, FOPO_IN_VALID = 2, FOPO_IN_TEST = 4 };
  * Sessions may be shared out to several processes: then the rows are the contexts first ..
  * first + X.rows - 1 of `all`. */
 typedef struct {
-  fopo_csr X;        /* [N, P], values NULL */
-  fopo_csr Y;        /* [N, P], values NULL; shares no id with X, unless keep_seen */
-  uint32_t *users;   /* [N] users of the dataset, counted over all processes */
-  size_t first, all; /* of sessions that are shared out; all 0: they are not */
+  fopo_csr X;         /* [N, P], values NULL */
+  fopo_csr Y;         /* [N, P], values NULL; shares no id with X, unless keep_seen */
+  uint32_t *users;    /* [N] users of the dataset, counted over all processes */
+  size_t first, all;  /* of sessions that are shared out; all 0: they are not */
+  const float *value; /* [P] what each item of Y is worth to who judges by these sessions, none
+                       * below 0; NULL: 1. Not owned */
 } fopo_sessions;
+
+static inline float fopo_sessions_value(const fopo_sessions *s, uint32_t item) {
+  return s->value != NULL ? s->value[item] : 1.0f;
+}
 
 static inline size_t fopo_sessions_count(const fopo_sessions *s) {
   return s->all > 0 ? s->all : s->X.rows;

@@ -25,9 +25,9 @@ static int check(const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sess
   return fopo_policy_check_index(ix, pi->items.rows, pi->items.cols);
 }
 
-/* best [N] are the answers, counts [N] whether there is one, times [P] zeros; hit [N], zeros,
- * becomes 1 for each right answer. */
-static void count(fopo_evaluation *e, uint8_t *hit, const fopo_sessions *sessions,
+/* best [N] are the answers, counts [N] whether there is one, times [P] zeros; earned [N], zeros,
+ * becomes what each right answer is worth. */
+static void count(fopo_evaluation *e, float *earned, const fopo_sessions *sessions,
                   const uint32_t *best, const uint32_t *counts, uint32_t *times) {
   for (size_t n = 0; n < sessions->Y.rows; n++) {
     if (counts[n] == 0) {
@@ -37,9 +37,35 @@ static void count(fopo_evaluation *e, uint8_t *hit, const fopo_sessions *session
     size_t so_far = ++times[best[n]];
     if (so_far == 1) e->distinct++;
     if (so_far > e->top) e->top = so_far;
-    hit[n] = fopo_csr_contains(&sessions->Y, n, best[n]) != 0;
-    e->hits += hit[n];
+    if (!fopo_csr_contains(&sessions->Y, n, best[n])) continue;
+    e->hits++;
+    earned[n] = fopo_sessions_value(sessions, best[n]);
   }
+}
+
+void fopo_mean_of_pairs(double *mean, double *se, const float *x, const float *y, size_t n) {
+  double sum = 0.0, deviations = 0.0, m = (double)n;
+  for (size_t i = 0; i < n; i++) sum += (double)x[i] - (y != NULL ? (double)y[i] : 0.0);
+  *mean = sum / m;
+  for (size_t i = 0; i < n; i++) {
+    double off = (double)x[i] - (y != NULL ? (double)y[i] : 0.0) - *mean;
+    deviations += off * off;
+  }
+  *se = n > 1 ? sqrt(deviations / (m - 1.0) / m) : (double)INFINITY;
+}
+
+/* The mean over the contexts and its interval, from what each of them earned. */
+static void summarise(fopo_evaluation *e, const float *earned, int by_value) {
+  double N = (double)e->contexts;
+  if (by_value) {
+    fopo_mean_of_pairs(&e->reward, &e->se, earned, NULL, e->contexts);
+    e->low = fmax(e->reward - z * e->se, 0.0);
+    e->high = e->reward + z * e->se;
+    return;
+  }
+  e->reward = (double)e->hits / N;
+  e->se = sqrt(e->reward * (1.0 - e->reward) / N);
+  fopo_wilson(&e->low, &e->high, e->hits, e->contexts);
 }
 
 /* The best item of each context, of those that are not masked. */
@@ -50,7 +76,7 @@ static int find_best(uint32_t *best, float *scores, uint32_t *counts, const fopo
   return fopo_recommend(best, scores, counts, NULL, &plan, 1);
 }
 
-static int evaluate(fopo_evaluation *e, uint8_t *hit, const fopo_policy *pi, fopo_matrix x,
+static int evaluate(fopo_evaluation *e, float *earned, const fopo_policy *pi, fopo_matrix x,
                     const fopo_sessions *sessions, fopo_index *ix, const fopo_sparse_scores *mask) {
   double start = fopo_clock();
   fopo_sparse_scores own = fopo_mask_of(&sessions->X);
@@ -66,9 +92,8 @@ static int evaluate(fopo_evaluation *e, uint8_t *hit, const fopo_policy *pi, fop
   status = best && counts && scores && times ? FOPO_OK : FOPO_ERR_MEMORY;
   if (status == FOPO_OK) status = find_best(best, scores, counts, pi, x, ix, mask);
   if (status == FOPO_OK) {
-    count(e, hit, sessions, best, counts, times);
-    e->reward = (double)e->hits / (double)e->contexts;
-    fopo_wilson(&e->low, &e->high, e->hits, e->contexts);
+    count(e, earned, sessions, best, counts, times);
+    summarise(e, earned, sessions->value != NULL);
     e->seconds = fopo_clock() - start;
   }
   fopo_free(best);
@@ -80,9 +105,9 @@ static int evaluate(fopo_evaluation *e, uint8_t *hit, const fopo_policy *pi, fop
 
 int fopo_evaluate(fopo_evaluation *e, const fopo_policy *pi, fopo_matrix x,
                   const fopo_sessions *sessions, fopo_index *ix, const fopo_sparse_scores *mask) {
-  uint8_t *hit = fopo_alloc(x.rows, sizeof *hit);
-  int status = hit != NULL ? evaluate(e, hit, pi, x, sessions, ix, mask) : FOPO_ERR_MEMORY;
-  fopo_free(hit);
+  float *earned = fopo_alloc(x.rows, sizeof *earned);
+  int status = earned != NULL ? evaluate(e, earned, pi, x, sessions, ix, mask) : FOPO_ERR_MEMORY;
+  fopo_free(earned);
   return status;
 }
 
@@ -95,22 +120,34 @@ void fopo_paired(double *low, double *high, size_t b, size_t c, size_t n) {
   *high = fmin(difference / m + half, 1.0);
 }
 
+/* The interval of what is lost, from what the contexts earned in both ways. */
+static void find_lost(fopo_evaluation_lost *e, const float *truly, const float *found,
+                      int by_value) {
+  size_t N = e->exact.contexts;
+  double se;
+  for (size_t n = 0; n < N; n++) {
+    e->only_exact += truly[n] > found[n];
+    e->only_index += truly[n] < found[n];
+  }
+  if (!by_value) {
+    e->lost = e->exact.reward - e->index.reward;
+    fopo_paired(&e->low, &e->high, e->only_exact, e->only_index, N);
+    return;
+  }
+  fopo_mean_of_pairs(&e->lost, &se, truly, found, N);
+  e->low = e->lost - z * se;
+  e->high = e->lost + z * se;
+}
+
 int fopo_evaluate_lost(fopo_evaluation_lost *e, const fopo_policy *pi, fopo_matrix x,
                        const fopo_sessions *sessions, fopo_index *exact, fopo_index *ix,
                        const fopo_sparse_scores *mask) {
   *e = (fopo_evaluation_lost){0};
-  uint8_t *truly = fopo_alloc(x.rows, sizeof *truly), *found = fopo_alloc(x.rows, sizeof *found);
+  float *truly = fopo_alloc(x.rows, sizeof *truly), *found = fopo_alloc(x.rows, sizeof *found);
   int status = truly && found ? FOPO_OK : FOPO_ERR_MEMORY;
   if (status == FOPO_OK) status = evaluate(&e->exact, truly, pi, x, sessions, exact, mask);
   if (status == FOPO_OK) status = evaluate(&e->index, found, pi, x, sessions, ix, mask);
-  if (status == FOPO_OK) {
-    for (size_t n = 0; n < x.rows; n++) {
-      e->only_exact += truly[n] > found[n];
-      e->only_index += truly[n] < found[n];
-    }
-    e->lost = e->exact.reward - e->index.reward;
-    fopo_paired(&e->low, &e->high, e->only_exact, e->only_index, x.rows);
-  }
+  if (status == FOPO_OK) find_lost(e, truly, found, sessions->value != NULL);
   fopo_free(truly);
   fopo_free(found);
   return status;

@@ -1,5 +1,6 @@
 /* Judging a policy on sessions it has not seen: the mean of 1[best item in Y] (the paper's
- * R_test), by true argmax or through an index. */
+ * R_test), by true argmax or through an index. Of sessions with values, the mean of value_a
+ * 1[best item a in Y]. */
 #ifndef FOPO_JUDGE_EVALUATE_H
 #define FOPO_JUDGE_EVALUATE_H
 
@@ -11,8 +12,9 @@ typedef struct {
   size_t contexts; /* N */
   size_t hits;
   size_t unanswered; /* contexts for which the index found nothing */
-  double reward;     /* hits / N */
-  double low, high;  /* 95 % Wilson interval */
+  double reward;     /* hits / N, or by value */
+  double se;         /* its standard error; INFINITY: of one context, by value */
+  double low, high;  /* 95 %: Wilson's interval; by value the normal one, 0 or more */
   double seconds;    /* search and look-up */
   size_t distinct;   /* different items recommended: coverage */
   size_t top;        /* contexts that were recommended the most frequent item */
@@ -27,9 +29,10 @@ int fopo_evaluate(fopo_evaluation *e, const fopo_policy *pi, fopo_matrix x,
 /* What an index costs: the reward by true argmax and through ix on the same contexts. */
 typedef struct {
   fopo_evaluation exact, index;
-  size_t only_exact, only_index; /* contexts with a hit by one of the two alone */
+  size_t only_exact, only_index; /* contexts that earn more by one of the two */
   double lost;                   /* exact.reward - index.reward */
-  double low, high;              /* its 95 % interval (Agresti and Min 2005): the two are paired */
+  double low, high;              /* its 95 % interval, of pairs: by Agresti and Min (2005), by value
+                                  * the normal one of the differences */
 } fopo_evaluation_lost;
 
 /* As fopo_evaluate, with `exact` an index that gives the true argmax. */
@@ -43,6 +46,10 @@ int fopo_evaluate_lost(fopo_evaluation_lost *e, const fopo_policy *pi, fopo_matr
 /* 95 % interval of the difference (b - c) / n of two paired proportions: b of n pairs have a hit of
  * the first alone, c of the second alone (Agresti and Min 2005). */
 void fopo_paired(double *low, double *high, size_t b, size_t c, size_t n);
+
+/* The mean of x [n] - y [n] (y NULL: of x), its standard error (INFINITY if n is 1), and the normal
+ * 95 % interval. */
+void fopo_mean_of_pairs(double *mean, double *se, const float *x, const float *y, size_t n);
 
 /* 95 % Wilson score interval of k hits in n trials. */
 void fopo_wilson(double *low, double *high, size_t k, size_t n);

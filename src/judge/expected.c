@@ -18,8 +18,8 @@ enum { BLOCK = 1024 }; /* contexts whose queries are held at once */
 
 /* Of the items of Y that are not masked. Those of the parts of a catalogue add up. */
 typedef struct {
-  double reward;     /* sum of pi(a | x) */
-  double likelihood; /* mean of log pi(a | x); NAN if there is no such item */
+  double reward;     /* sum of value pi(a | x) */
+  double likelihood; /* mean of log pi(a | x), weighted by value; NAN if nothing has a weight */
 } in_y;
 
 typedef struct {
@@ -58,19 +58,20 @@ static in_y sum_y(const plan *p, const float *q, double log_z, size_t session) {
   fopo_matrix items = p->pi->items;
   fopo_score_row s = fopo_score_row_of(p->sparse, session);
   const uint32_t *ids = fopo_csr_row(&p->sessions->Y, session);
-  size_t n = fopo_csr_count(&p->sessions->Y, session), left = 0;
-  double reward = 0.0, logs = 0.0;
+  size_t n = fopo_csr_count(&p->sessions->Y, session);
+  double reward = 0.0, logs = 0.0, worth = 0.0;
   for (size_t k = 0; k < n; k++) {
     float sparse = fopo_score_of(&s, ids[k]);
     if (sparse == -INFINITY) continue;
-    left++;
+    double value = (double)fopo_sessions_value(p->sessions, ids[k]);
+    worth += value;
     uint32_t row = row_of(p->pi, ids[k]);
     if (row == UINT32_MAX) continue;
     double f = (double)kernels->dot(q, fopo_matrix_row(items, row), items.cols) + (double)sparse;
-    reward += exp(f - log_z);
-    logs += f - log_z;
+    reward += value * exp(f - log_z);
+    logs += value * (f - log_z);
   }
-  return (in_y){reward, left > 0 ? logs / (double)left : (double)NAN};
+  return (in_y){reward, worth > 0.0 ? logs / worth : (double)NAN};
 }
 
 static int sum_block(work *w, const plan *p, fopo_matrix Q, size_t first) {
@@ -94,7 +95,8 @@ static int measure_block(work *w, const plan *p, fopo_matrix Q, size_t first) {
     if (status == FOPO_OK) status = fopo_comm_sum_doubles(&w->sums->reward, 2 * Q.rows);
   }
   for (size_t b = 0; b < Q.rows && status == FOPO_OK; b++) {
-    w->reward[first + b] = fmin(w->sums[b].reward, 1.0); /* rounding may pass 1 */
+    double most = p->sessions->value != NULL ? (double)INFINITY : 1.0; /* rounding may pass 1 */
+    w->reward[first + b] = fmin(w->sums[b].reward, most);
     w->likelihood[first + b] = w->sums[b].likelihood;
   }
   return status;

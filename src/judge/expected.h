@@ -1,7 +1,8 @@
 /* The expected reward of a policy on sessions that it has not seen: the mean over the contexts of
  * E_pi 1[a in Y] = sum over Y of pi(a | x), exactly. It is what training maximises; fopo_evaluate
  * gives the reward of the policy's best item alone. The same pass gives the log-likelihood of Y,
- * and the value of every objective. */
+ * and the value of every objective. Of sessions with values, a hit on item a counts value_a in the
+ * reward, and log pi(a | x) weighs value_a of their sum over Y in the likelihood. */
 #ifndef FOPO_JUDGE_EXPECTED_H
 #define FOPO_JUDGE_EXPECTED_H
 
@@ -19,7 +20,8 @@ typedef struct {
                       * no such context */
 
   /* The mean over contexts of the mean over Y of log pi(a | x), and its standard error. Masked
-   * items of Y are not counted, nor contexts without others; NAN: there are no others. */
+   * items of Y are not counted, nor contexts without others, or whose others are worth nothing;
+   * NAN: there are no others. */
   double likelihood, likelihood_se;
 
   /* Of each objective the mean over contexts of its value (device/objective.h), as the rule makes

@@ -7,16 +7,19 @@
  *   ndcg       sum over the hits of 1 / log2(1 + rank), divided by the same sum of a list that
  *              begins with min(k, |Y|) hits                       (Jarvelin and Kekalainen 2002)
  *   seen       the share of the list that the user has already taken: that is in X
+ *   value      the sum of the values of the hits (1 each where sessions have none)
  *
  * each a mean over the contexts. A context without Y counts as 0, and so does an empty list. At
- * k = 1 hit and precision are the reward of fopo_evaluate (judge/evaluate.h). */
+ * k = 1 hit and precision are the reward of fopo_evaluate (judge/evaluate.h), and value is that of
+ * sessions with values. There the sums of ndcg have a hit's value for 1, and the best list begins
+ * with the items of Y of largest value. */
 #ifndef FOPO_JUDGE_MEASURES_H
 #define FOPO_JUDGE_MEASURES_H
 
 #include "data/sessions.h"
 
 /* A mean over contexts with its 95 % interval: Wilson's for the share of contexts with a hit, the
- * normal one, mean -+ 1.96 standard errors within 0 .. 1, for the others. */
+ * normal one, mean -+ 1.96 standard errors within 0 .. 1 (value: 0 or more), for the others. */
 typedef struct {
   double value, low, high;
 } fopo_measure;
@@ -25,7 +28,7 @@ typedef struct {
   size_t k;          /* set by the caller, >= 1 */
   size_t hits;       /* contexts with a hit */
   size_t unanswered; /* contexts with an empty list */
-  fopo_measure hit, precision, recall, ndcg, seen;
+  fopo_measure hit, precision, recall, ndcg, seen, value;
   size_t distinct; /* different items in all lists */
   double coverage; /* their share of the catalogue */
   double gini;     /* of how often each of the P items is in a list: 0 all equally often, near 1 one

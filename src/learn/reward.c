@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "core/threads.h"
+#include "core/values.h"
 
 int fopo_reward_init(fopo_reward *r, const fopo_reward_kind *kind,
                      const fopo_reward_source *source) {
@@ -15,6 +16,13 @@ int fopo_reward_init(fopo_reward *r, const fopo_reward_kind *kind,
 void fopo_reward_done(fopo_reward *r) {
   fopo_free(r->owned);
   *r = (fopo_reward){0};
+}
+
+int fopo_reward_take_values(fopo_reward *r, const fopo_reward_source *source) {
+  if (source->value == NULL) return FOPO_OK;
+  int status = fopo_values_copy(&r->owned, source->value, source->n_values, source->Y->cols);
+  r->value = r->owned;
+  return status;
 }
 
 fopo_reward_arrays fopo_reward_arrays_of(const fopo_reward *r) {

@@ -90,6 +90,9 @@ int fopo_reward_init(fopo_reward *r, const fopo_reward_kind *kind,
                      const fopo_reward_source *source);
 void fopo_reward_done(fopo_reward *r); /* accepts {0} */
 
+/* r->value = a copy of the source's values, if it has any, of the items of its Y. */
+int fopo_reward_take_values(fopo_reward *r, const fopo_reward_source *source);
+
 /* Whether the caller fills the rewards, draw by draw. */
 static inline int fopo_reward_from_caller(const fopo_reward *r) {
   return (r->kind->needs & FOPO_REWARD_FROM_CALLER) != 0;

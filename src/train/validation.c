@@ -47,10 +47,11 @@ void fopo_validation_done(fopo_validation *v) {
 static int judge(fopo_evaluation *e, const fopo_validation *v, const fopo_policy *pi,
                  fopo_index *ix) {
   const fopo_validation_options *o = &v->o;
-  const fopo_sessions *s = v->some.x != NULL ? &v->some_of : o->sessions;
+  fopo_sessions s = v->some.x != NULL ? v->some_of : *o->sessions;
   fopo_matrix x = v->some.x != NULL ? v->some : o->contexts;
-  fopo_sparse_scores seen = fopo_mask_of(&s->X);
-  return fopo_evaluate(e, pi, x, s, ix, o->unseen ? &seen : NULL);
+  fopo_sparse_scores seen = fopo_mask_of(&s.X);
+  s.value = o->value;
+  return fopo_evaluate(e, pi, x, &s, ix, o->unseen ? &seen : NULL);
 }
 
 static int refresh(fopo_validation *v, const fopo_policy *pi) {
@@ -62,7 +63,11 @@ static int refresh(fopo_validation *v, const fopo_policy *pi) {
 
 fopo_worth fopo_worth_unknown(void) {
   double unknown = (double)NAN;
-  return (fopo_worth){.reward = unknown, .index = unknown, .expected = unknown, .se = unknown};
+  return (fopo_worth){.reward = unknown,
+                      .reward_se = unknown,
+                      .index = unknown,
+                      .expected = unknown,
+                      .se = unknown};
 }
 
 static int check_theta(const fopo_policy *pi) {
@@ -83,6 +88,7 @@ int fopo_validation_run(fopo_worth *w, fopo_validation *v, const fopo_policy *pi
   if (status == FOPO_OK) status = judge(&e, v, pi, v->o.exact);
   if (status != FOPO_OK) return status;
   w->reward = e.reward;
+  w->reward_se = e.se;
   w->contexts = e.contexts;
   w->distinct = e.distinct;
   w->top = e.top;
@@ -92,8 +98,10 @@ int fopo_validation_run(fopo_worth *w, fopo_validation *v, const fopo_policy *pi
   }
   const fopo_validation_options *o = &v->o;
   if (status != FOPO_OK || o->expected_most == 0) return status;
-  fopo_sparse_scores seen = fopo_mask_of(&o->sessions->X);
-  status = fopo_evaluate_expected(&expected, pi, o->contexts, o->sessions, o->unseen ? &seen : NULL,
+  fopo_sessions s = *o->sessions;
+  fopo_sparse_scores seen = fopo_mask_of(&s.X);
+  s.value = o->value;
+  status = fopo_evaluate_expected(&expected, pi, o->contexts, &s, o->unseen ? &seen : NULL,
                                   o->expected_most);
   if (status != FOPO_OK) return status;
   w->expected = expected.value[o->objective];

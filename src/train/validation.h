@@ -15,6 +15,8 @@ typedef struct {
                                * most 0: all; expected_most 0: it is not computed */
   int unseen;                 /* 1: the items of X are neither recommended nor drawn */
   fopo_objective_kind objective; /* what `expected` below is */
+  const float *value;            /* [P] of the reward that is trained for, by which both rewards are
+                                  * measured; NULL: 1 */
 } fopo_validation_options;
 
 typedef struct {
@@ -26,7 +28,8 @@ typedef struct {
 
 /* NaN where it was not computed. */
 typedef struct {
-  double reward;        /* greedy: the mean of 1[best item in Y] */
+  double reward;        /* greedy: the mean of 1[best item in Y], times its value */
+  double reward_se;     /* its standard error */
   double index;         /* the same through o.index */
   double expected, se;  /* the objective: by default the mean of sum over Y of pi; and its standard
                          * error */

@@ -3,9 +3,15 @@ local proportion = {}
 
 local z = 1.959963984540054 -- 97.5 % point of the normal distribution
 
--- The normal 95 % interval of a mean between 0 and 1.
-function proportion.normal(mean, se)
-  return math.max(0.0, mean - z * se), math.min(1.0, mean + z * se)
+-- The normal 95 % interval of a mean between 0 and `most`.
+function proportion.normal(mean, se, most)
+  return math.max(0.0, mean - z * se), math.min(most or 1.0, mean + z * se)
+end
+
+-- The normal 95 % interval of a.reward - b.reward, means with their own normal ones.
+function proportion.difference_of_means(a, b)
+  local half = math.sqrt((a.high - a.reward) ^ 2 + (b.high - b.reward) ^ 2)
+  return a.reward - b.reward - half, a.reward - b.reward + half
 end
 
 -- Wilson's 95 % interval of a proportion p of n trials (Wilson 1927).

@@ -4,7 +4,7 @@ local define = require "fopo.base.define"
 
 local values = {}
 
--- The array of `value`, or nil; `name` is the function whose option it is.
+-- The array of `value`, or what else it is; `name` is the function whose option it is.
 function values.of(name, value)
   if type(value) ~= "table" then return value end
   for i, one in ipairs(value) do

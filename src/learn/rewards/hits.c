@@ -1,38 +1,12 @@
 /* The hit of a session: rhat(a, x) = value_a 1[a in Y]   (the paper, Experimental Results, where
  * all values are 1). */
-#include <math.h>
-
-#include "core/memory.h"
-#include "core/status.h"
 #include "learn/reward.h"
-
-/* r->value = a copy of the values of P items. */
-static int take_values(fopo_reward *r, const float *value, size_t n, size_t P) {
-  if (n != P) {
-    return fopo_fail(
-        FOPO_ERR_ARGUMENT,
-        "value has %zu numbers but the sessions have %zu items; give one for each item", n, P);
-  }
-  r->owned = fopo_alloc(P, sizeof *r->owned);
-  if (r->owned == NULL) return FOPO_ERR_MEMORY;
-  for (size_t a = 0; a < P; a++) {
-    if (!isfinite(value[a]) || value[a] < 0.0f) {
-      return fopo_fail(FOPO_ERR_ARGUMENT,
-                       "the value of item %zu is %g; values must be finite and 0 or more", a + 1,
-                       (double)value[a]);
-    }
-    r->owned[a] = value[a];
-  }
-  r->value = r->owned;
-  return FOPO_OK;
-}
 
 static int make(fopo_reward *r, const fopo_reward_source *source) {
   r->Y = source->Y;
   r->shared = source->shared;
   r->contexts = r->shared != NULL ? r->shared->N : source->Y->rows;
-  if (source->value == NULL) return FOPO_OK;
-  return take_values(r, source->value, source->n_values, source->Y->cols);
+  return fopo_reward_take_values(r, source);
 }
 
 static double value(const fopo_reward *r, size_t n, uint32_t a) {
