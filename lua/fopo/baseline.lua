@@ -5,12 +5,15 @@ local define = require "fopo.base.define"
 local lists = require "fopo.base.lists"
 local rows = require "fopo.base.rows"
 local text = require "fopo.base.text"
+local values = require "fopo.base.values"
 local baseline, methods = {}, native.types.baseline
 local row_of = {}
 
 for _, row in ipairs(native.baselines()) do
   local options = {{"data", "sessions", nil, "to learn from: s.train, X + Y of each user",
                     required = true}, table.unpack(rows.specs(row.options))}
+  options[#options + 1] = {"value", "array|table|reward", nil, "what each of the P items is worth, "
+                           .. "as of fopo.reward.hits, or such a reward: scores are multiplied by it"}
   if row.has_seed then options[#options + 1] = {"seed", "integer", 1, "of what is random"} end
   row_of[row.name] = row
   baseline[row.name] = define.fn{
@@ -18,7 +21,7 @@ for _, row in ipairs(native.baselines()) do
     text = row.text, example = row.example,
     call = function(o)
       local data = o.data
-      o.data = nil
+      o.data, o.value = nil, values.of("fopo.baseline." .. row.name, o.value)
       return native.baseline(row.name, data, o)
     end,
   }
@@ -70,8 +73,9 @@ function methods.describe(b)
     parts[#parts + 1] = ("%s %s"):format(option.name,
       type(value) == "number" and ("%.4g"):format(value) or value)
   end
-  return ("baseline %s: %s items%s%s, learnt in %s"):format(b.kind, text.count(b.n_items),
-    #parts > 0 and ", " or "", table.concat(parts, ", "), text.seconds(b.seconds))
+  return ("baseline %s%s: %s items%s%s, learnt in %s"):format(b.kind,
+    b.valued and " by value" or "", text.count(b.n_items), #parts > 0 and ", " or "",
+    table.concat(parts, ", "), text.seconds(b.seconds))
 end
 
 return baseline

@@ -36,7 +36,7 @@ static const fopo_baseline_kind *kind_of(lua_State *L, int index) {
   return NULL;
 }
 
-/* native.baseline(name, sessions, {its options, seed}): a baseline that has learnt from the
+/* native.baseline(name, sessions, {its options, seed, value}): a baseline that has learnt from the
  * sessions. */
 static int baseline(lua_State *L) {
   fopo_baseline_options o = {.kind = kind_of(L, 1)};
@@ -51,7 +51,10 @@ static int baseline(lua_State *L) {
   if (o.kind->has_seed) o.seed = bind_option_seed(L, 3);
   fopo_sessions *(*get)(lua_State *, int) = o.kind->join ? bind_any_sessions : bind_get_sessions;
   get(L, 2);
+  int at = bind_option(L, 3, "value");
+  if (!lua_isnil(L, at)) bind_values(L, &o.n_values, at);
   bind_baseline *b = bind_new(L, &bind_baseline_type, 0);
+  if (!lua_isnil(L, at)) o.value = bind_values(L, &o.n_values, at);
   bind_check(L, fopo_baseline_new(&b->baseline, get(L, 2), &o));
   return 1;
 }
@@ -70,12 +73,13 @@ static int best(lua_State *L) {
   return 2;
 }
 
-/* native.baseline_expected(baseline, sessions, unseen): {contexts, reward, se, effective}; nil if
- * the baseline gives no probabilities. */
+/* native.baseline_expected(baseline, sessions, unseen, reward): {contexts, reward, se, effective};
+ * nil if the baseline gives no probabilities. */
 static int expected(lua_State *L) {
   fopo_expected e;
   int unseen = bind_boolean(L, 3, "unseen");
-  int status = fopo_baseline_expected(&e, get_baseline(L, 1), bind_get_sessions(L, 2), unseen);
+  fopo_sessions s = bind_judged(L, 2, 4);
+  int status = fopo_baseline_expected(&e, get_baseline(L, 1), &s, unseen);
   if (status == FOPO_ERR_UNAVAILABLE) return bind_return_nil(L);
   bind_check(L, status);
   return bind_push_expected(L, &e);
@@ -87,6 +91,10 @@ static const fopo_baseline *baseline_of(const bind_object *o) {
 
 static int field_kind(lua_State *L, bind_object *o) {
   return bind_return_string(L, fopo_baseline_get(baseline_of(o))->kind->name);
+}
+
+static int field_valued(lua_State *L, bind_object *o) {
+  return bind_return_boolean(L, fopo_baseline_get(baseline_of(o))->value != NULL);
 }
 
 static int field_n_items(lua_State *L, bind_object *o) {
@@ -117,6 +125,7 @@ const luaL_Reg bind_baseline_functions[] = {{"baselines", baselines},
 static const luaL_Reg methods[] = {{NULL, NULL}};
 
 static const bind_field fields[] = {{"kind", field_kind, NULL},
+                                    {"valued", field_valued, NULL},
                                     {"n_items", field_n_items, NULL},
                                     {"seconds", field_seconds, NULL},
                                     {NULL, NULL, NULL}};

@@ -15,6 +15,7 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
+#include "core/values.h"
 #include "data/histories.h"
 #include "judge/baselines/baselines.h"
 #include "mips/index.h"
@@ -29,6 +30,7 @@ enum {
 struct fopo_baseline {
   fopo_baseline_options o;
   void *model;
+  float *value; /* [P] what scores are multiplied by; NULL: 1 */
   size_t P;
   double seconds;
 };
@@ -53,7 +55,12 @@ int fopo_baseline_new(fopo_baseline **b, const fopo_sessions *sessions,
   if (fresh == NULL) return sessions->all > 0 ? fopo_comm_agree(FOPO_ERR_MEMORY) : FOPO_ERR_MEMORY;
   fresh->o = *options;
   fresh->P = sessions->X.cols;
-  int status = fopo_interactions(&M, sessions);
+  int status = FOPO_OK;
+  if (options->value != NULL) {
+    status = fopo_values_copy(&fresh->value, options->value, options->n_values, fresh->P);
+  }
+  fresh->o.value = fresh->value;
+  if (status == FOPO_OK) status = fopo_interactions(&M, sessions);
   if (status == FOPO_OK) status = options->kind->fit(&fresh->model, &M, options);
   if (sessions->all > 0) {
     status = fopo_comm_agree(status);
@@ -72,6 +79,7 @@ int fopo_baseline_new(fopo_baseline **b, const fopo_sessions *sessions,
 void fopo_baseline_free(fopo_baseline *b) {
   if (b == NULL) return;
   b->o.kind->free(b->model);
+  fopo_free(b->value);
   fopo_free(b);
 }
 
@@ -169,6 +177,13 @@ static void choose(job *j, size_t n, const float *scores, uint64_t *keys) {
   j->counts[n] = (uint32_t)count;
 }
 
+/* scores [n, P] times what the items are worth, but of those that are never recommended. */
+static void weigh(float *scores, const fopo_baseline *b, size_t n) {
+  for (size_t i = 0; i < n * b->P; i++) {
+    if (scores[i] > -INFINITY) scores[i] *= b->value[i % b->P];
+  }
+}
+
 /* The lists of one block of sessions; 0 if a score is not finite. */
 static int block_of(job *j, size_t first) {
   size_t t = (size_t)omp_get_thread_num(), P = j->b->P, N = j->sessions->X.rows;
@@ -176,6 +191,7 @@ static int block_of(job *j, size_t first) {
   float *scores = j->block + t * BLOCK * P;
   int good = j->b->o.kind->score(scores, j->b->model, &j->b->o, &j->sessions->X, first, n,
                                  j->scratch + t * j->scratch_bytes);
+  if (good && j->b->value != NULL) weigh(scores, j->b, n);
   for (size_t i = 0; good && i < n; i++) choose(j, first + i, scores + i * P, j->keys + t * P);
   return good;
 }
@@ -221,36 +237,57 @@ int fopo_baseline_best(uint32_t *ids, float *scores, uint32_t *counts, const fop
 
 /* ---- the expected reward of a distribution ---- */
 
-/* sum of the weights of the items of a row, but not of those in the same row of `but`. */
-static double weight_of(const float *w, const fopo_csr *m, size_t row, const fopo_csr *but) {
-  const uint32_t *ids = fopo_csr_row(m, row);
+/* The weights of a baseline that is a distribution. */
+typedef struct {
+  const float *w;     /* [P] */
+  const float *value; /* [P] by which they are multiplied; NULL: 1 */
+} weights;
+
+static double weight_of(const weights *w, uint32_t a) {
+  return (double)w->w[a] * (w->value != NULL ? (double)w->value[a] : 1.0);
+}
+
+/* The sum of the weights of the items of X. */
+static double sum_of_x(const weights *w, const fopo_sessions *s, size_t n) {
+  const uint32_t *ids = fopo_csr_row(&s->X, n);
   double sum = 0.0;
-  for (size_t i = 0; i < fopo_csr_count(m, row); i++) {
-    if (but == NULL || !fopo_csr_contains(but, row, ids[i])) sum += (double)w[ids[i]];
+  for (size_t i = 0; i < fopo_csr_count(&s->X, n); i++) sum += weight_of(w, ids[i]);
+  return sum;
+}
+
+/* The sum over the items of Y of the weight times what a hit is worth; unseen: not of those in X.
+ */
+static double sum_of_y(const weights *w, const fopo_sessions *s, size_t n, int unseen) {
+  const uint32_t *ids = fopo_csr_row(&s->Y, n);
+  double sum = 0.0;
+  for (size_t i = 0; i < fopo_csr_count(&s->Y, n); i++) {
+    if (unseen && fopo_csr_contains(&s->X, n, ids[i])) continue;
+    sum += weight_of(w, ids[i]) * (double)fopo_sessions_value(s, ids[i]);
   }
   return sum;
 }
 
 int fopo_baseline_expected(fopo_expected *e, const fopo_baseline *b, const fopo_sessions *sessions,
                            int unseen) {
-  const float *w = b->o.kind->weights != NULL ? b->o.kind->weights(b->model) : NULL;
+  weights w = {b->o.kind->weights != NULL ? b->o.kind->weights(b->model) : NULL, b->value};
   const fopo_csr *X = &sessions->X;
   double all = 0.0, squares = 0.0, sum = 0.0, of_squares = 0.0;
   *e = (fopo_expected){0};
   int status = check(b, sessions);
   if (status != FOPO_OK) return status;
-  if (w == NULL) {
+  if (w.w == NULL) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE,
                      "baseline %s gives no probabilities, so it has no expected reward",
                      b->o.kind->name);
   }
-  for (size_t a = 0; a < b->P; a++) {
-    all += (double)w[a];
-    squares += (double)w[a] * (double)w[a];
+  for (uint32_t a = 0; a < b->P; a++) {
+    double weight = weight_of(&w, a);
+    all += weight;
+    squares += weight * weight;
   }
   for (size_t n = 0; n < X->rows; n++) {
-    double in_y = weight_of(w, &sessions->Y, n, unseen ? X : NULL);
-    double rest = unseen ? all - weight_of(w, X, n, NULL) : all;
+    double in_y = sum_of_y(&w, sessions, n, unseen);
+    double rest = unseen ? all - sum_of_x(&w, sessions, n) : all;
     double reward = in_y > 0.0 ? in_y / rest : 0.0;
     sum += reward;
     of_squares += reward * reward;

@@ -22,6 +22,9 @@ typedef struct {
   int similarity; /* item_knn: 0 cosine, 1 jaccard */
   double l2, alpha, shrink, nu;
   uint64_t seed;
+  const float *value; /* of every kind: [n_values] what each item is worth, by which its scores are
+                       * multiplied; NULL: 1. Copied */
+  size_t n_values;
 } fopo_baseline_options;
 
 struct fopo_baseline_kind {
@@ -79,8 +82,9 @@ int fopo_baseline_item_weights(const fopo_csr **W, const fopo_baseline *b);
 int fopo_baseline_best(uint32_t *ids, float *scores, uint32_t *counts, const fopo_baseline *b,
                        const fopo_sessions *sessions, size_t k, int unseen);
 
-/* The expected reward of a baseline that is a distribution over the items; unseen: its chances are
- * those of the items that are not in X. FOPO_ERR_UNAVAILABLE if the baseline is none. */
+/* The expected reward of a baseline that is a distribution over the items, by the values of the
+ * sessions; chances are weights times the values that scores are multiplied by; unseen: its chances
+ * are those of the items that are not in X. FOPO_ERR_UNAVAILABLE if the baseline is none. */
 int fopo_baseline_expected(fopo_expected *e, const fopo_baseline *b, const fopo_sessions *sessions,
                            int unseen);
 
