@@ -26,10 +26,14 @@ local function check_runs(name, runs)
       refuse("is %s, not a table as {name = \"a\", trainer = t, evaluation = fopo.evaluate(..)}",
              define.a(run))
     end
-    local e, t = run.evaluation, run.trainer
+    local e, t, first = run.evaluation, run.trainer, runs[1].evaluation
     if type(run.name) ~= "string" then refuse("has no name, a string") end
     if type(e) ~= "table" or not is_number(e.reward) then
       refuse("(%s) has no evaluation; fopo.evaluate(pi, s.test) makes one", run.name)
+    end
+    if e.contexts and first.contexts and not e.valued ~= not first.valued then
+      refuse("(%s) is evaluated %s and run 1 is not; evaluate both with the same reward", run.name,
+             e.valued and "by value" or "by hits")
     end
     if t and not (type(t) == "table" and is_number(t.seconds) and is_number(t.step)) then
       refuse("(%s) has %s as its trainer, which is none", run.name, define.a(t))
@@ -65,10 +69,11 @@ end
 -- runs with the rows popular and identity where they are missing, before the others.
 local function with_baselines(runs, split)
   local evaluate, first = require "fopo.evaluate", runs[1] and runs[1].evaluation
-  local all, o = {}, {exclude = first and first.exclude}
-  if not find(runs, "popular") then
-    local popular = require("fopo.baseline").popular{data = split.train}
-    all[1] = {name = "popular", baseline = popular, evaluation = evaluate(popular, split.test, o)}
+  local all, o = {}, {exclude = first and first.exclude, reward = first and paired.reward(first)}
+  local name = o.reward and "popular by value" or "popular"
+  if not find(runs, name) then
+    local popular = require("fopo.baseline").popular{data = split.train, value = o.reward}
+    all[1] = {name = name, baseline = popular, evaluation = evaluate(popular, split.test, o)}
   end
   local identity = not find(runs, "identity") and identity_of(runs)
   if identity then
@@ -86,6 +91,11 @@ local function best_of(runs, of)
     if of(run) and (not best or run.evaluation.reward > best.evaluation.reward) then best = run end
   end
   return best
+end
+
+-- What the rewards of the runs are called: values where they were measured by value.
+local function measure(runs)
+  return runs[1] and runs[1].evaluation.valued and "value" or "reward"
 end
 
 -- Whether the reward of `run` is above that of `base` by more than chance: the 95 % interval of the
@@ -152,8 +162,9 @@ print(fopo.report.verdict(runs))]],
     end
     if #behind == 0 then return nil end
     local best = best_of(behind, function() return true end)
-    return ("%s %s, which nobody trained, by more than chance: reward %.4f against %.4f; %s."):
-      format(subject(behind, trained), base.name, best.evaluation.reward, base.evaluation.reward,
+    return ("%s %s, which nobody trained, by more than chance: %s %.4f against %.4f; %s."):
+      format(subject(behind, trained), base.name, measure(runs), best.evaluation.reward,
+             base.evaluation.reward,
              advice(best, base))
   end,
 }
@@ -163,16 +174,16 @@ print(fopo.report.verdict(runs))]],
 -- Milliseconds of a training step.
 local function step_ms(t) return 1e3 * t.seconds / t.step end
 
--- {head, cell} of each column; a column without a cell is left out.
-local function columns(base)
+-- {head, cell} of each column; a column without a cell is left out. what: the reward's name.
+local function columns(base, what)
   return {
     {"method", function(run) return run.name end},
-    {"reward", function(run) return ("%.4f"):format(run.evaluation.reward) end},
+    {what, function(run) return ("%.4f"):format(run.evaluation.reward) end},
     {"95 % interval", function(run)
       local e = run.evaluation
       return e.low and ("%.4f - %.4f"):format(e.low, e.high)
     end},
-    {"expected reward", function(run)
+    {"expected " .. what, function(run)
       return run.evaluation.expected and ("%.4f"):format(run.evaluation.expected)
     end},
     {"via index", function(run)
@@ -185,15 +196,19 @@ local function columns(base)
   }
 end
 
-local two_rewards = "reward: the best item is one that the user took next; expected reward: an "
-                    .. "item drawn from the softmax is."
+local two_rewards = {
+  reward = "reward: the best item is one that the user took next; expected reward: an item drawn "
+           .. "from the softmax is.",
+  value = "value: of the best item, where it is one that the user took next; expected value: of an "
+          .. "item drawn from the softmax.",
+}
 
 local function table_of(runs)
   local base
   for _, run in ipairs(runs) do base = base or run.trainer end
   local rows, has = {{}}, {}
   for i = 1, #runs do rows[i + 1] = {} end
-  for _, column in ipairs(columns(base)) do
+  for _, column in ipairs(columns(base, measure(runs))) do
     local cells, used = {}, false
     for i, run in ipairs(runs) do
       cells[i] = column[2](run) or ""
@@ -225,7 +240,8 @@ rewards are, and whether a trained policy fails to beat what nobody trained.]],
     if o.split then runs = with_baselines(runs, o.split) end
     local shown, has = table_of(runs)
     local parts = {shown}
-    local note = has["expected reward"] and two_rewards or nil
+    local what = measure(runs)
+    local note = has["expected " .. what] and two_rewards[what] or nil
     if runs[1] and runs[1].evaluation.exclude == "seen" then
       note = (note and note .. " " or "") .. "Items seen before are left out."
     end

@@ -146,7 +146,7 @@ local function line(t, n)
   local h = t.history
   local step, rate = text.count(h.step[n]), h.steps_per_second[n]
   local narrow = term.is_tty() and term.width() < 96
-  local what = validation.objective(t) or "reward"
+  local what = validation.objective(t) or validation.measure(t)
   local parts = {narrow
     and ("step %6s  %s %.4f  ess %6.1f  %5.0f/s"):format(step, what, h.reward[n], h.ess[n], rate)
     or ("step %6s  %8s  %s %.4f  ess %7.1f  %6.0f steps/s"):format(
@@ -393,7 +393,9 @@ trainer.describe = define.method("trainer", "describe", function(t)
   local kept = common(t.gradient, "kept_bytes")
   local h, state = t.history, ""
   local n = #h.step
-  if n > 0 then state = (", reward %.4f"):format(h.reward[n]) .. validation.state(t) end
+  if n > 0 then
+    state = (", %s %.4f"):format(validation.measure(t), h.reward[n]) .. validation.state(t)
+  end
   if t.job then state = state .. ", a job trains it" end
   return ("trainer at step %s (%s a pass)%s, batch %d, %s%s, on %s"):format(text.count(t.step),
     text.count(t.steps_per_epoch), state, t.batch, t.gradient:describe(),

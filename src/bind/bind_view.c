@@ -140,13 +140,21 @@ static const struct {
   setting_kind kind;
   size_t at, size; /* bytes */
 } settings[] = {
-    {"title", WORDS, AT(title)},     {"device", WORDS, AT(device)},
-    {"state", WORDS, AT(state)},     {"message", WORDS, AT(message)},
-    {"command", WORDS, AT(command)}, {"cursor", INTEGER, AT(cursor)},
-    {"glyphs", GLYPHS, AT(glyphs)},  {"axis", AXIS, AT(axis)},
-    {"logy", FLAG, AT(logy)},        {"help", FLAG, AT(help)},
-    {"mono", FLAG, AT(mono)},        {"overlays", FLAG, AT(overlays)},
-    {"window", NUMBER, AT(window)},  {"smoothing", NUMBER, AT(smoothing)},
+    {"title", WORDS, AT(title)},
+    {"device", WORDS, AT(device)},
+    {"state", WORDS, AT(state)},
+    {"message", WORDS, AT(message)},
+    {"command", WORDS, AT(command)},
+    {"measure", WORDS, AT(measure)},
+    {"cursor", INTEGER, AT(cursor)},
+    {"glyphs", GLYPHS, AT(glyphs)},
+    {"axis", AXIS, AT(axis)},
+    {"logy", FLAG, AT(logy)},
+    {"help", FLAG, AT(help)},
+    {"mono", FLAG, AT(mono)},
+    {"overlays", FLAG, AT(overlays)},
+    {"window", NUMBER, AT(window)},
+    {"smoothing", NUMBER, AT(smoothing)},
 };
 #undef AT
 

@@ -140,4 +140,65 @@ function TestValues:test_checkpoints()
   os.remove(path)
 end
 
+-- ---- judges
+
+function TestValues:test_titles()
+  local s, items = world(6)
+  local reward = fopo.reward.hits(s.train, {value = made(s.train.n_items)})
+  local pi = fopo.policy.linear{items = items}
+  local t = fopo.trainer{policy = pi, data = s.train, reward = reward}
+  t:run{steps = 40, every = 10, view = false}
+  lu.assertStrContains(tostring(t), ", value ")
+  for _, note in ipairs(t.notes) do lu.assertNotStrContains(tostring(note), "reward 0") end
+  local e = fopo.evaluate(pi, s.test, {reward = reward})
+  lu.assertStrContains(tostring(e), "evaluation: value ")
+  lu.assertEquals(e.reward, e.value[1])
+  lu.assertTrue(e.valued and e.expected_high > e.expected)
+  local runs = {{name = "trained", trainer = t, evaluation = e}}
+  local shown = fopo.report.runs(runs, {split = s})
+  lu.assertStrContains(shown, "expected value")
+  lu.assertStrContains(shown, "popular by value")
+  runs[2] = {name = "by hits", evaluation = fopo.evaluate(pi, s.test)}
+  refused("run 2 (by hits) is evaluated by hits and run 1 is not", fopo.report.runs, runs)
+  lu.assertEquals(reward:describe(), "reward hits by value")
+  lu.assertStrContains(fopo.baseline.popular{data = s.train, value = reward}:describe(),
+                       "popular by value")
+end
+
+-- Validation is by the values that are trained for: what keep_best keeps is the best by value.
+function TestValues:test_validation()
+  local s, items = world(7)
+  local reward = fopo.reward.hits(s.train, {value = made(s.train.n_items)})
+  local pi = fopo.policy.linear{items = items}
+  local t = fopo.trainer{policy = pi, data = s.train, reward = reward, valid = s.valid}
+  t:run{steps = 30, every = 5, view = false}
+  local e = fopo.evaluate(pi, s.valid, {reward = reward})
+  lu.assertAlmostEquals(t.held.valid, e.reward, 1e-12)
+  lu.assertAlmostEquals(t.held.expected, e.expected, 1e-6)
+  lu.assertTrue(e.reward ~= fopo.evaluate(pi, s.valid).reward)
+  local j = t:start{steps = 10, every = 5}
+  j:wait()
+  lu.assertAlmostEquals(t.held.valid, fopo.evaluate(pi, s.valid, {reward = reward}).reward, 1e-12)
+end
+
+function TestValues:test_judges_refuse()
+  local s, items = world(8)
+  local pi, other = fopo.policy.linear{items = items}, world(9)
+  local custom = fopo.reward.custom(function(ids) return ids end)
+  refused("which says nothing of other sessions", fopo.evaluate, pi, s.test, {reward = custom})
+  local few = fopo.data.synthetic{users = 300, items = 200, clusters = 8}:sessions{min_items = 10}
+  local reward = fopo.reward.hits(few.train, {value = made(200)})
+  refused("over 200 items but the sessions are over 250", fopo.evaluate, pi, s.test,
+          {reward = reward})
+  refused("value has 200 numbers but the sessions have 250 items", fopo.baseline.popular,
+          {data = s.train, value = reward})
+  local negative = made(250)
+  negative[1] = -1
+  refused("the value of item 1 is -1", fopo.baseline.ease, {data = s.train, value = negative})
+  local hits = fopo.reward.hits(other.train)
+  local e = fopo.evaluate(pi, s.test, {reward = hits}) -- without values: as without a reward
+  lu.assertFalse(e.valued)
+  lu.assertEquals(e.reward, fopo.evaluate(pi, s.test).reward)
+end
+
 os.exit(lu.LuaUnit.run("-o", "text"), true)

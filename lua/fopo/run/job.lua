@@ -9,6 +9,7 @@ local run = require "fopo.run.run"
 local sealed = require "fopo.base.sealed"
 local term = require "fopo.term"
 local text = require "fopo.base.text"
+local validation = require "fopo.run.validation"
 
 local job = {__name = "fopo.job"}
 local jobs = {}     -- that have not ended: a job needs nobody to hold it
@@ -218,7 +219,7 @@ function job.describe(j)
   local seen = touch(j)
   local parts = {standing(j, seen)}
   if seen.steps then
-    parts[2] = ("reward %.4f, ess %.1f"):format(seen.reward, seen.ess)
+    parts[2] = ("%s %.4f, ess %.1f"):format(validation.measure(j.trainer), seen.reward, seen.ess)
     if seen.state == "trains" then speed(seen, parts) end
   end
   local valid = j.trainer.history.valid

@@ -3,6 +3,7 @@
 local native = require "fopo.native"
 local norms = require "fopo.run.norms"
 local text = require "fopo.base.text"
+local validation = require "fopo.run.validation"
 
 local notes = {}
 notes.__index = notes
@@ -12,9 +13,10 @@ local NEARLY_ALL = 0.9 -- share of the contexts that are recommended one item
 
 -- t: the trainer; o: the checked options of the run.
 function notes.new(t, o)
-  local common = native.gradient_common
+  local common, measure = native.gradient_common, validation.measure(t)
+  local title = common(t.gradient, "objective_title"):gsub("reward$", measure)
   return setmetatable({t = t, first = t.step, samples = common(t.gradient, "samples"),
-                       title = common(t.gradient, "objective_title"), by = o.best_by,
+                       title = title, reward = measure, by = o.best_by,
                        keep_best = o.keep_best, ess = 0, records = 0}, notes)
 end
 
@@ -41,14 +43,14 @@ end
 -- ---- the sentences; each is nil where there is nothing to say ----
 
 function notes:measure()
-  return self.by == "expected" and self.title or "reward"
+  return self.by == "expected" and self.title or self.reward
 end
 
 function notes:value(worth) return self.by == "expected" and worth.expected or worth.reward end
 
 -- "reward 0.4107, expected reward 0.3758", what decides first.
 local function both(self, worth)
-  local greedy = ("reward %.4f"):format(worth.reward)
+  local greedy = ("%s %.4f"):format(self.reward, worth.reward)
   if not text.finite(worth.expected) then return greedy end
   local expected = ("%s %.4f"):format(self.title, worth.expected)
   if self.by == "expected" then greedy, expected = expected, greedy end
@@ -102,22 +104,17 @@ local function one_item(worth)
           .. "embeddings"):format(what, text.count(worth.contexts))
 end
 
--- Standard error of a greedy reward: of a mean of ones and zeros.
-local function se_of(worth)
-  return math.sqrt(worth.reward * (1 - worth.reward) / math.max(1, worth.contexts))
-end
-
 local function apart(self)
   local a, b = self.start, self.last
   if not a or not b then return nil end
   if not text.finite(a.expected) or not text.finite(b.expected) then return nil end
   local up, up_se = b.expected - a.expected, math.sqrt(a.se ^ 2 + b.se ^ 2)
-  local down, down_se = a.reward - b.reward, math.sqrt(se_of(a) ^ 2 + se_of(b) ^ 2)
+  local down, down_se = a.reward - b.reward, math.sqrt(a.reward_se ^ 2 + b.reward_se ^ 2)
   if up <= 2 * up_se or down <= 2 * down_se then return nil end
-  return ("the %s rose from %.4f to %.4f while the reward of the best item fell from "
+  return ("the %s rose from %.4f to %.4f while the %s of the best item fell from "
           .. "%.4f to %.4f: the probabilities gather on good items, but not the best on top; serve "
           .. "by drawing, keep the best by the other measure (best_by), or lower the temperature"
-         ):format(self.title, a.expected, b.expected, a.reward, b.reward)
+         ):format(self.title, a.expected, b.expected, self.reward, a.reward, b.reward)
 end
 
 -- The sentences about a run that ended at `step`; best: what keep_best ended it with, or nil.

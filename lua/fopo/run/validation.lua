@@ -95,6 +95,9 @@ function validation.objective(t)
   return name ~= "reward" and name:gsub("_", " ") or nil
 end
 
+-- What t's rewards are called: values where its reward has values.
+function validation.measure(t) return t.reward.valued and "value" or "reward" end
+
 -- "valid 0.1234 expected 0.0456", or nil.
 function validation.as_text(t, valid, expected)
   if not text.finite(valid) then return nil end

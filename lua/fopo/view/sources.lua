@@ -5,6 +5,7 @@ local log = require "fopo.run.log"
 local native = require "fopo.native"
 local norms = require "fopo.run.norms"
 local text = require "fopo.base.text"
+local validation = require "fopo.run.validation"
 
 local sources = {}
 
@@ -66,6 +67,7 @@ function live:numbers(rate)
   if r.o.seconds then eta = r.o.seconds - (t.seconds - r.begun)
   elseif steps and rate then eta = (steps - t.step) / rate end
   return {step = t.step, steps = steps, seconds = t.seconds, eta = eta, lr = t.optim.rate,
+          measure = validation.measure(t),
           epsilon = common(g, "epsilon"), k = common(g, "k"), samples = common(g, "samples"),
           title = (g:describe():gsub("^gradient ", ""))
                   .. norms.state(t.native.head, t.native.held)}
@@ -108,6 +110,7 @@ end
 function background:numbers(rate)
   local g, last = self.t.gradient, self.j.last
   return {step = self.j.step, steps = last, seconds = self.j.seconds, lr = rate_of(self.j),
+          measure = validation.measure(self.t),
           eta = last and rate and (last - self.j.step) / rate or nil,
           epsilon = common(g, "epsilon"), k = common(g, "k"), samples = common(g, "samples"),
           title = "job, " .. g:describe():gsub("^gradient ", "")
@@ -128,7 +131,9 @@ function sources.of_past(what)
   if type(what) == "string" then
     local run = log.read(what)
     local g = run.config.gradient or {}
+    local by_value = (run.config.reward or ""):find("by value", 1, true)
     return setmetatable({history = run.history, batch = run.config.batch, samples = g.samples,
+                         measure = by_value and "value" or "reward",
                          k = g.k, title = (g.about or what):gsub("^gradient ", "")
                                           .. norms.of_history(run.history),
                          device = (run.config.device or {}).name}, past)
@@ -137,6 +142,7 @@ function sources.of_past(what)
     define.fail("fopo.view shows trainers and folders of logs, not %s", define.a(what))
   end
   return setmetatable({t = what, history = what.history, batch = what.batch, device = what.device,
+                       measure = validation.measure(what),
                        samples = common(what.gradient, "samples"), k = common(what.gradient, "k"),
                        title = what.gradient:describe():gsub("^gradient ", "")
                                .. norms.of_history(what.history)}, past)
@@ -150,7 +156,8 @@ function past:numbers()
   local rate = last_of(h.steps_per_second)
   local numbers = {step = last_of(h.step), seconds = last_of(h.seconds), steps_rate = rate,
                    contexts_rate = rate and rate * (self.batch or 1), samples = self.samples,
-                   k = self.k, epsilon = last_of(h.epsilon), lr = last_of(h.lr)}
+                   k = self.k, epsilon = last_of(h.epsilon), lr = last_of(h.lr),
+                   measure = self.measure}
   for _, one in ipairs(native.statistics()) do
     if one.label ~= "" then numbers[one.name] = last_of(h[one.name]) end
   end

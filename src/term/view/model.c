@@ -16,6 +16,7 @@ const char *fopo_view_number_name(int number) {
 void fopo_view_model_init(fopo_view_model *m) {
   memset(m, 0, sizeof *m);
   for (int i = 0; i < FOPO_VIEW_NUMBERS; i++) m->number[i] = (double)NAN;
+  memcpy(m->measure, "reward", sizeof "reward");
   m->cursor = -1;
   m->glyphs = FOPO_GLYPHS_BRAILLE;
   m->overlays = 1;

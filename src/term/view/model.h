@@ -61,6 +61,7 @@ typedef enum {
 typedef struct {
   char title[160], device[96];
   char state[24];    /* "running", "paused" ... */
+  char measure[16];  /* what the reward is called: "reward", "value" */
   char message[160]; /* in the last line; "": the keys are shown there */
   char command[256]; /* what is typed after ':' */
   int cursor;        /* its position in command, in characters; -1: nothing is being typed */

@@ -28,10 +28,12 @@ static void append_progress(char *line, size_t size, int width, const fopo_view_
   fopo_pane_append(line, size, width, piece);
 }
 
-static void append_figures(char *line, size_t size, int width, const double *x) {
+static void append_figures(char *line, size_t size, int width, const fopo_view_model *m) {
+  const double *x = m->number;
   char piece[2 * FOPO_WORD], word[FOPO_WORD];
   if (fopo_pane_known(x[FOPO_VIEW_REWARD])) {
-    snprintf(piece, sizeof piece, width < 30 ? "r %.4f" : "reward %.4f", x[FOPO_VIEW_REWARD]);
+    int letters = width < 30 ? 1 : (int)sizeof m->measure;
+    snprintf(piece, sizeof piece, "%.*s %.4f", letters, m->measure, x[FOPO_VIEW_REWARD]);
     fopo_pane_append(line, size, width, piece);
   }
   if (fopo_pane_known(x[FOPO_VIEW_VALID])) {
@@ -66,7 +68,7 @@ static void summary(char *line, size_t size, int width, const fopo_view_model *m
   }
   append_progress(line, size, width, m);
   if (strcmp(m->state, "running") != 0) fopo_pane_append(line, size, width, m->state);
-  append_figures(line, size, width, m->number);
+  append_figures(line, size, width, m);
   if (m->message[0] != '\0') fopo_pane_append(line, size, width, m->message);
 }
 

@@ -4,7 +4,7 @@
 #include "term/view/pane.h"
 
 static void write_title(char *title, size_t size, const fopo_view_model *m) {
-  size_t n = (size_t)snprintf(title, size, "reward%s", m->logy ? ", log" : "");
+  size_t n = (size_t)snprintf(title, size, "%s%s", m->measure, m->logy ? ", log" : "");
   if (m->window > 0) {
     snprintf(title + n, size - n, m->axis ? ", last %g s" : ", last %g steps", m->window);
   }
