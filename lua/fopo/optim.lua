@@ -1,9 +1,11 @@
--- fopo.optim: optimisers. The objective is a reward, so theta moves up the gradient.
+-- fopo.optim: optimisers. The objective is a reward, so theta moves up the gradient. Each is a row
+-- of C (src/train/optimisers.def), from which its function, its own options and its help are made.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
+local rows = require "fopo.base.rows"
 local optim, methods = {}, native.types.optim
 
--- Options that both share.
+-- Options that all share.
 local items_lr = {"items_lr", "number", nil, "learning rate of items that are learnt; lr if left "
                   .. "out", above = 0}
 local lr_of = {"lr_of", "table", nil, "learning rates of blocks by name, as {items = 1e-2, W1 = "
@@ -28,42 +30,19 @@ option learn) stays as it is, without decay too. A trainer refuses names in lr_o
 does not have; o.lr_of gives them back. With several rates, or a part of theta fixed, a GPU makes
 its steps one by one.]]
 
-optim.adam = define.fn{
-  name = "fopo.optim.adam", returns = "optim",
-  options = {
-    {"lr", "number", 1e-3, "learning rate", above = 0},
-    items_lr, lr_of, schedule, clip,
-    {"beta1", "number", 0.9, "decay of the mean", min = 0, below = 1},
-    {"beta2", "number", 0.999, "decay of the mean square", min = 0, below = 1},
-    {"eps", "number", 1e-8, "added to the root of the mean square", above = 0},
-    weight_decay, decoupled,
-  },
-  presets = {paper = {lr = 1e-4, weight_decay = 1e-10}},
-  text = [[Adam (Kingma and Ba 2014); with decoupled = true AdamW (Loshchilov and Hutter 2019).
-Items that are learnt (train_items) are updated lazily: an item without a gradient in a step stays
-as it is, with its moments and without decay, and the bias correction counts each item's own
-updates.
-]] .. of_all,
-  example = [[o = fopo.optim.adam{lr = 1e-3}
-o.lr = 5e-4
-adamw = fopo.optim.adam{lr = 1e-2, weight_decay = 0.1, decoupled = true, clip = 1,
-                        schedule = fopo.schedule.cosine{steps = 1000, warmup = 50}}
-assert(adamw.clip == 1 and math.abs(adamw.rate - 1e-2 / 50) < 1e-12)]],
-  call = native.optim_adam,
-}
+local presets = {adam = {paper = {lr = 1e-4, weight_decay = 1e-10}}}
 
-optim.sgd = define.fn{
-  name = "fopo.optim.sgd", returns = "optim",
-  options = {
-    {"lr", "number", nil, "learning rate", above = 0, required = true},
-    items_lr, lr_of, schedule, clip,
-    {"momentum", "number", 0, "of the velocity", min = 0, below = 1},
-    weight_decay, decoupled,
-  },
-  text = "Stochastic gradient ascent, with momentum if it is more than 0.\n" .. of_all,
-  example = "o = fopo.optim.sgd{lr = 0.1, momentum = 0.9, clip = 5}",
-  call = native.optim_sgd,
-}
+for _, row in ipairs(native.optimisers()) do
+  local options = {{"lr", "number", row.lr, "learning rate", above = 0, required = not row.lr},
+                   items_lr, lr_of, schedule, clip}
+  for _, spec in ipairs(rows.specs(row.options)) do options[#options + 1] = spec end
+  options[#options + 1], options[#options + 2] = weight_decay, decoupled
+  optim[row.name] = define.fn{
+    name = "fopo.optim." .. row.name, returns = "optim", options = options,
+    presets = presets[row.name], text = row.text .. of_all, example = row.example,
+    call = native["optim_" .. row.name],
+  }
+end
 
 -- "clipped at 1, weight decay 0.1 (decoupled)", what is not as usual.
 local function extras(o)

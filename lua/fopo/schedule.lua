@@ -24,13 +24,14 @@ assert(math.abs(o.schedule:at(0) - 0.01) < 1e-12 and o.schedule:at(100) == 1)]],
   call = make("constant"),
 }
 
+-- Options of those that end.
+local steps = {"steps", "integer", nil, "updates in all, the warm-up included", required = true,
+               min = 1}
+local final = {"final", "number", 0, "share of lr at the end, and from then on", min = 0, max = 1}
+
 schedule.cosine = define.fn{
   name = "fopo.schedule.cosine", returns = "schedule",
-  options = {
-    {"steps", "integer", nil, "updates in all, the warm-up included", required = true, min = 1},
-    warmup,
-    {"final", "number", 0, "share of lr at the end, and from then on", min = 0, max = 1},
-  },
+  options = {steps, warmup, final},
   text = [[After the warm-up the rate falls from lr to final * lr along half a cosine (Loshchilov
 and Hutter 2017). steps is that of the run: t:run{steps = n}, or epochs * t.steps_per_epoch.]],
   example = [[s = fopo.schedule.cosine{steps = 1000, warmup = 100}
@@ -38,6 +39,16 @@ print(s)
 assert(s:at(100) == 1 and s:at(1000) == 0 and math.abs(s:at(550) - 0.5) < 1e-12)
 o = fopo.optim.adam{lr = 1e-2, schedule = s}]],
   call = make("cosine"),
+}
+
+schedule.linear = define.fn{
+  name = "fopo.schedule.linear", returns = "schedule",
+  options = {steps, warmup, final},
+  text = [[After the warm-up the rate falls from lr to final * lr along a straight line, by the same
+amount at each update. steps is that of the run, as of fopo.schedule.cosine.]],
+  example = [[s = fopo.schedule.linear{steps = 1000, final = 0.28}
+assert(s:at(0) == 1 and math.abs(s:at(500) - 0.64) < 1e-12 and s:at(1000) == 0.28)]],
+  call = make("linear"),
 }
 
 schedule.step = define.fn{
@@ -64,7 +75,7 @@ methods.at = define.fn{
 
 function methods.describe(s)
   local parts = {"schedule " .. s.kind}
-  if s.kind == "cosine" then
+  if s.kind == "cosine" or s.kind == "linear" then
     parts[2] = ("from lr to %g lr at update %s"):format(s.final, text.count(s.steps))
   elseif s.kind == "step" then
     parts[2] = ("times %g every %s updates"):format(s.factor, text.count(s.every))

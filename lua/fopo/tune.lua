@@ -115,9 +115,9 @@ the length find it in c.steps. With the defaults the search costs about 6 runs o
 Of a range the draws are one from each of `trials` equal strips (Latin hypercube); if there are only
 lists, and no more combinations than trials, all are tried. The built-in parts know temperature,
 effective, theta and contexts of fopo.policy.linear; scale of fopo.embed.svd, if items are left out;
-lr, weight_decay, clip and schedule ("constant", "cosine") of fopo.optim.adam; samples, k (both
-drawn as integers) and epsilon of the estimator. Functions of yours may use any name, and c.steps
-and c.seed.
+lr, weight_decay, clip and schedule ("constant", "cosine", "linear") of fopo.optim.adam; samples, k
+(both drawn as integers) and epsilon of the estimator. Functions of yours may use any name, and
+c.steps and c.seed.
 The result prints as a table and is one: best = {options, policy, trainer, items, valid,
 valid_expected, steps} and trials, a list of {options, steps, valid, valid_expected, best_step,
 seconds, failed}, the best run of each, best first. The same seed gives the same result for any

@@ -199,7 +199,7 @@ static int set(lua_State *L) {
   for (const fopo_option *row = o.estimator->options; row->name != NULL; row++) {
     if (row->flags & FOPO_OPTION_SETTABLE && bind_has(L, 2, row->name)) {
       bind_read_row(L, 2, row, &o);
-      bind_check_row(L, row, &o);
+      bind_check(L, fopo_option_check(row, &o));
     }
   }
   fopo_proposal *q = &o.proposal;

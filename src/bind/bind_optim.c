@@ -124,9 +124,13 @@ static void read_rates(lua_State *L, fopo_optim_options *o) {
   lua_pop(L, 1);
 }
 
-/* Adds the options that adam and sgd share, and pushes the optimiser. */
-static int new_optim(lua_State *L, fopo_optim_options options) {
-  options.lr = bind_option_number(L, 1, "lr");
+/* native.optim_NAME{lr, items_lr, lr_of, weight_decay, decoupled, clip, schedule, ...}, and the
+ * options of the optimiser's row. */
+static int new_optim(lua_State *L, const fopo_optimiser *kind) {
+  fopo_optim_options options = {.kind = kind, .lr = bind_option_number(L, 1, "lr")};
+  for (const fopo_option *row = kind->options; row->name != NULL; row++) {
+    bind_read_row(L, 1, row, &options);
+  }
   options.block_lr[FOPO_BLOCK_ITEMS] = bind_option_number_or(L, 1, "items_lr", 0.0);
   if (bind_has(L, 1, "lr_of")) read_rates(L, &options);
   options.weight_decay = bind_option_number(L, 1, "weight_decay");
@@ -141,20 +145,21 @@ static int new_optim(lua_State *L, fopo_optim_options options) {
   return 1;
 }
 
-/* native.optim_adam{lr, items_lr, lr_of, weight_decay, decoupled, clip, schedule, beta1, beta2,
- * eps}. */
-static int optim_adam(lua_State *L) {
-  fopo_optim_options o = {.kind = FOPO_OPTIM_ADAM,
-                          .beta1 = bind_option_number(L, 1, "beta1"),
-                          .beta2 = bind_option_number(L, 1, "beta2"),
-                          .eps = bind_option_number(L, 1, "eps")};
-  return new_optim(L, o);
-}
+#define X(name)                                                                                    \
+  static int optim_##name(lua_State *L) { return new_optim(L, &fopo_optimiser_##name); }
+#include "train/optimisers.def"
+#undef X
 
-/* native.optim_sgd{lr, items_lr, lr_of, weight_decay, decoupled, clip, schedule, momentum}. */
-static int optim_sgd(lua_State *L) {
-  fopo_optim_options o = {.kind = FOPO_OPTIM_SGD, .momentum = bind_option_number(L, 1, "momentum")};
-  return new_optim(L, o);
+/* native.optimisers(): a table with each optimiser's declaration, lr its default learning rate. */
+static int optimisers(lua_State *L) {
+  lua_newtable(L);
+  for (int i = 0; fopo_optimisers[i] != NULL; i++) {
+    const fopo_optimiser *kind = fopo_optimisers[i];
+    bind_push_entry(L, kind->name, kind->name, kind->text, kind->example, kind->options);
+    if (kind->lr > 0.0) bind_set_number(L, "lr", kind->lr);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
 }
 
 /* Checks the gradient of the items: ids ascending, a row for each. */
@@ -264,10 +269,8 @@ static double *number_of(bind_object *o, const char *name) {
   if (strcmp(name, "items_lr") == 0) return &p->block_lr[FOPO_BLOCK_ITEMS];
   if (strcmp(name, "weight_decay") == 0) return &p->weight_decay;
   if (strcmp(name, "clip") == 0) return &p->clip;
-  if (p->kind == FOPO_OPTIM_SGD) return strcmp(name, "momentum") == 0 ? &p->momentum : NULL;
-  if (strcmp(name, "beta1") == 0) return &p->beta1;
-  if (strcmp(name, "beta2") == 0) return &p->beta2;
-  return strcmp(name, "eps") == 0 ? &p->eps : NULL;
+  const fopo_option *row = bind_row(p->kind->options, name);
+  return row != NULL ? (double *)(void *)((char *)p + row->member) : NULL;
 }
 
 /* The number named at stack index 2; 0 if an optimiser of this kind has none of that name. */
@@ -332,8 +335,7 @@ static int field_t(lua_State *L, bind_object *o) {
 }
 
 static int field_kind(lua_State *L, bind_object *o) {
-  int adam = ((bind_optim *)o)->optim.options.kind == FOPO_OPTIM_ADAM;
-  return bind_return_string(L, adam ? "adam" : "sgd");
+  return bind_return_string(L, ((bind_optim *)o)->optim.options.kind->name);
 }
 
 const luaL_Reg bind_device_functions[] = {{"device", device},
@@ -341,8 +343,11 @@ const luaL_Reg bind_device_functions[] = {{"device", device},
                                           {"device_cards", device_cards},
                                           {NULL, NULL}};
 
-const luaL_Reg bind_optim_functions[] = {
-    {"optim_adam", optim_adam}, {"optim_sgd", optim_sgd}, {NULL, NULL}};
+const luaL_Reg bind_optim_functions[] = {{"optimisers", optimisers},
+#define X(name) {"optim_" #name, optim_##name},
+#include "train/optimisers.def"
+#undef X
+                                         {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"step", step}, {NULL, NULL}};
 

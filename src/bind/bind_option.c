@@ -63,19 +63,6 @@ void bind_read_row(lua_State *L, int index, const fopo_option *row, void *option
   if (given) lua_pop(L, 1);
 }
 
-void bind_check_row(lua_State *L, const fopo_option *row, const void *options) {
-  if (row->type != FOPO_OPTION_NUMBER) return;
-  double x = *(const double *)(const void *)((const char *)options + row->member);
-  int above = (row->flags & FOPO_OPTION_ABOVE) != 0, limited = row->most > 0.0;
-  int enough = above ? x > row->least : x >= row->least;
-  if (enough && (!limited || x <= row->most)) return;
-  const char *more = above ? "more than " : "";
-  if (limited) {
-    bind_refuse(L, "%s is %g; use %s%g to %g", row->name, x, more, row->least, row->most);
-  }
-  bind_refuse(L, "%s is %g; use %s%g%s", row->name, x, more, row->least, above ? "" : " or more");
-}
-
 int bind_push_row(lua_State *L, const fopo_option *row, const void *options) {
   const char *member = (const char *)options + row->member;
   switch (row->type) {
@@ -118,7 +105,7 @@ static void set_choices(lua_State *L, const char *const *choices) {
   lua_setfield(L, -2, "one_of");
 }
 
-/* {name =, type =, default =, text =, min =, above =, max =, one_of =, required =, symbol =,
+/* {name =, type =, default =, text =, min =, above =, max =, below =, one_of =, symbol =,
  * candidates =, settable =, head =, saved =, fault =} */
 static void push_row(lua_State *L, const fopo_option *row) {
   static const char *const types[] = {"integer",      "number",   "string", "table",
@@ -146,7 +133,9 @@ static void push_row(lua_State *L, const fopo_option *row) {
     if (row->type != FOPO_OPTION_HEAD) set_limit(L, "default", row->standard);
     const char *limit = row->flags & FOPO_OPTION_ABOVE ? "above" : "min";
     if (isfinite(row->least)) set_limit(L, limit, row->least);
-    if (row->most > 0.0) set_limit(L, "max", row->most);
+    if (row->most > 0.0) {
+      set_limit(L, row->flags & FOPO_OPTION_BELOW ? "below" : "max", row->most);
+    }
   }
 }
 

@@ -3,14 +3,14 @@
 
 #include "bind/families.h"
 
-static const char *const kinds[] = {"constant", "cosine", "step", NULL};
+static const char *const kinds[] = {"constant", "cosine", "linear", "step", NULL};
 
 void bind_schedule_push(lua_State *L, const fopo_schedule *schedule) {
   bind_schedule *s = bind_new(L, &bind_schedule_type, 0);
   s->schedule = *schedule;
 }
 
-/* native.schedule{kind = "constant" | "cosine" | "step", warmup, steps, final, every, factor}. */
+/* native.schedule{kind = one of kinds, warmup, steps, final, every, factor}. */
 static int schedule(lua_State *L) {
   fopo_schedule s = {.kind = (fopo_schedule_kind)bind_option_choice(L, 1, "kind", kinds),
                      .warmup = bind_option_count_or(L, 1, "warmup", 0, SIZE_MAX, 0),
@@ -38,12 +38,12 @@ static int field_warmup(lua_State *L, bind_object *o) {
 /* Those of one kind alone. */
 static int field_steps(lua_State *L, bind_object *o) {
   const fopo_schedule *s = schedule_of(o);
-  return s->kind == FOPO_SCHEDULE_COSINE ? bind_return_count(L, s->steps) : 0;
+  return fopo_schedule_ends(s) ? bind_return_count(L, s->steps) : 0;
 }
 
 static int field_final(lua_State *L, bind_object *o) {
   const fopo_schedule *s = schedule_of(o);
-  return s->kind == FOPO_SCHEDULE_COSINE ? bind_return_number(L, s->final) : 0;
+  return fopo_schedule_ends(s) ? bind_return_number(L, s->final) : 0;
 }
 
 static int field_every(lua_State *L, bind_object *o) {

@@ -273,10 +273,6 @@ const fopo_option *bind_row(const fopo_option *rows, const char *name);
  * if the option is left out. Counts, numbers and choices only; raises if the value is wrong. */
 void bind_read_row(lua_State *L, int index, const fopo_option *row, void *options);
 
-/* Raises if a number of *options is out of its row's range. Declarations in Lua check what their
- * functions are given; this is for values that no declaration has seen. */
-void bind_check_row(lua_State *L, const fopo_option *row, const void *options);
-
 /* Pushes the member's value and returns 1; 0 if it is neither a count, a number nor a choice. */
 int bind_push_row(lua_State *L, const fopo_option *row, const void *options);
 

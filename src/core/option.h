@@ -34,7 +34,8 @@ enum {
   FOPO_OPTION_OF_CANDIDATES = 2, /* belongs to the proposal that holds the candidates */
   FOPO_OPTION_SAVED = 4, /* a field of the policy, which its file has too: in a member of its
                           * name, or, counts, by the shapes of the parameters */
-  FOPO_OPTION_ABOVE = 8  /* a number above `least`, not equal to it */
+  FOPO_OPTION_ABOVE = 8, /* a number above `least`, not equal to it */
+  FOPO_OPTION_BELOW = 16 /* a number below `most`, not equal to it */
 };
 
 enum { FOPO_COUNTS = 4 };
@@ -53,5 +54,9 @@ typedef struct {
   const char *symbol;         /* "S", as a description shows it; NULL: not shown */
   const char *const *choices; /* ended by NULL */
 } fopo_option;
+
+/* Refuses a number of `options` that is out of the row's range; other types are checked where they
+ * are read. */
+int fopo_option_check(const fopo_option *row, const void *options);
 
 #endif

@@ -248,7 +248,7 @@ typedef struct {
 
 typedef struct {
   float *theta;      /* device [n] */
-  float *m, *v;      /* device [n] adam's moments; sgd: its velocity, and v unused */
+  float *m, *v;      /* device [n] adam's moments; sgd: its velocity m; adagrad: its sums v */
   uint32_t *updates; /* device [n / L] adam_rows alone: updates of each row */
   size_t n;
 } fopo_parameters;
@@ -281,11 +281,16 @@ typedef struct {
   double momentum;
 } fopo_sgd;
 
+typedef struct {
+  fopo_update u;
+  double eps;
+} fopo_adagrad;
+
 /* A step that is replayed. */
 typedef struct {
   uint32_t step;  /* of its draws */
   size_t first;   /* place in the order of contexts where its batch begins */
-  fopo_adam adam; /* lr and t; for sgd, lr alone */
+  fopo_adam adam; /* lr and t; of other optimisers lr alone, the betas being 0 */
 } fopo_replayed;
 
 enum { FOPO_REPLAYS = 32 }; /* the most that one call launches */

@@ -25,6 +25,11 @@ typedef struct {
   float keep;  /* decoupled weight decay: theta is multiplied by it before it moves */
 } fopo_adam_step;
 
+/* Those of a step of Adagrad. */
+typedef struct {
+  float lr, eps, scale, decay, keep; /* as of Adam; lr is the learning rate itself */
+} fopo_adagrad_step;
+
 /* C = alpha op(A) op(B) + beta C: c [m, n], op(A) [m, k], op(B) [k, n], each row-major with its
  * stride, and op the transpose if the flag is 1. c is only written if beta = 0. */
 typedef struct {
@@ -141,6 +146,10 @@ typedef struct {
   /* One step of Adam (Kingma and Ba, 2015) up the gradient G: theta, m, v, G [n]. Same bits in
    * every table. */
   void (*adam)(float *theta, float *m, float *v, const float *G, const fopo_adam_step *o, size_t n);
+
+  /* One step of Adagrad (Duchi, Hazan and Singer, 2011) up the gradient G: theta, v, G [n]. Same
+   * bits in every table. */
+  void (*adagrad)(float *theta, float *v, const float *G, const fopo_adagrad_step *o, size_t n);
 
   /* A product of matrices. Each number of c is one chain of fused multiply-adds over k, so it has
    * the same bits in every table that has the kernel, however a product is cut into tiles. NULL:

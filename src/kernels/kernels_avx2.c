@@ -288,6 +288,7 @@ FOPO_KERNELS_FILL(avx2, table) {
   table->select_columns_at_least = select_columns_at_least;
   table->approximate_kth = fopo_approximate_kth;
   table->adam = fopo_adam_all;
+  table->adagrad = fopo_adagrad_all;
   table->kth = fopo_kth_avx2;
   table->sort = fopo_sort_avx2;
   table->partition_at_least = fopo_partition_at_least_avx2;

@@ -244,6 +244,7 @@ FOPO_KERNELS_FILL(portable, table) {
   table->select_columns_at_least = select_columns_at_least;
   table->approximate_kth = fopo_approximate_kth;
   table->adam = fopo_adam_all;
+  table->adagrad = fopo_adagrad_all;
   table->kth = kth;
   table->sort = fopo_sort_keys;
   table->partition_at_least = partition_at_least;

@@ -110,8 +110,8 @@ static inline void fopo_approximate_kth(float *kth, const float *x, size_t ld, s
   }
 }
 
-/* The kernel `adam`. Each table compiles it for its own vectors; no operation is fused or
- * approximate, so the bits are the same. */
+/* The kernels `adam` and `adagrad`. Each table compiles them for its own vectors; no operation is
+ * fused or approximate, so the bits are the same. */
 static inline void fopo_adam_all(float *theta, float *m, float *v, const float *G,
                                  const fopo_adam_step *o, size_t n) {
   fopo_adam_step s = *o;
@@ -122,6 +122,17 @@ static inline void fopo_adam_all(float *theta, float *m, float *v, const float *
     v[i] = s.beta2 * v[i] + s.rest2 * g * g;
     /* theta = keep theta + lr mhat / (sqrt(vhat) + eps) */
     theta[i] = s.keep * theta[i] + s.lr * m[i] / (sqrtf(v[i] * s.unbias) + s.eps);
+  }
+}
+
+static inline void fopo_adagrad_all(float *theta, float *v, const float *G,
+                                    const fopo_adagrad_step *o, size_t n) {
+  fopo_adagrad_step s = *o;
+#pragma omp simd
+  for (size_t i = 0; i < n; i++) {
+    float g = s.scale * G[i] - s.decay * theta[i];
+    v[i] += g * g;
+    theta[i] = s.keep * theta[i] + s.lr * g / (sqrtf(v[i]) + s.eps);
   }
 }
 

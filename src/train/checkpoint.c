@@ -8,8 +8,6 @@
 
 const char fopo_checkpoint_format[] = "fopo trainer 1";
 
-const char *const fopo_checkpoint_optims[] = {"adam", "sgd"};
-
 const fopo_block_members fopo_checkpoint_blocks[FOPO_BLOCKS] = {
     [FOPO_BLOCK_THETA] = {"theta", "optim_m", "optim_v", NULL},
     [FOPO_BLOCK_ITEMS] = {"item_values", "items_m", "items_v", "items_t"}};

@@ -11,8 +11,7 @@ enum {
   FOPO_RECORD_NAMES = 512                              /* bytes of their names */
 };
 
-extern const char fopo_checkpoint_format[];        /* the member "format" */
-extern const char *const fopo_checkpoint_optims[]; /* names of fopo_optim_kind */
+extern const char fopo_checkpoint_format[]; /* the member "format" */
 
 /* The members of a block of parameters: its values and its optimiser's state. */
 typedef struct {

@@ -131,7 +131,7 @@ static int check_temperature(fopo_archive *archive, const char *path, const fopo
                    path, (double)value, (double)temperature);
 }
 
-/* The optimiser's second moments are means of squares. */
+/* The optimiser's second moments are means, or sums, of squares. */
 static int check_squares(const float *v, size_t n, const char *path, const char *name) {
   for (size_t i = 0; i < n; i++) {
     if (v[i] < 0.0f) {
@@ -169,8 +169,11 @@ static int need_block(state *s, fopo_archive *archive, const char *path, const f
   fopo_matrix own = fopo_policy_values(t->o.policy, block);
   int status = need_matrix(&s->values[block], archive, path, name->values, own.rows, own.cols);
   if (!ours) return status;
-  if (status == FOPO_OK) status = need_matrix(&m, archive, path, name->m, shape.rows, shape.cols);
-  if (status == FOPO_OK && t->o.optim->options.kind == FOPO_OPTIM_ADAM) {
+  const fopo_optimiser *kind = t->o.optim->options.kind;
+  if (status == FOPO_OK && kind->has_m) {
+    status = need_matrix(&m, archive, path, name->m, shape.rows, shape.cols);
+  }
+  if (status == FOPO_OK && kind->has_v) {
     status = need_matrix(&v, archive, path, name->v, shape.rows, shape.cols);
     if (status == FOPO_OK) status = check_squares(v, shape.rows * shape.cols, path, name->v);
   }
@@ -211,7 +214,6 @@ static int need_record(fopo_stretch *record, fopo_archive *archive, const char *
 }
 
 static int understand(state *s, fopo_archive *archive, const char *path, fopo_trainer *t) {
-  fopo_optim_kind optim = t->o.optim->options.kind;
   fopo_fixed f = fopo_checkpoint_fixed(t);
   int status = fopo_archive_check(archive, path, "checkpoint");
   if (status != FOPO_OK) return status;
@@ -219,7 +221,7 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
                      "it is no checkpoint of this program");
   if (status == FOPO_OK) {
     status =
-        need_text(archive, path, "optim", fopo_checkpoint_optims[optim], "use the same optimiser");
+        need_text(archive, path, "optim", t->o.optim->options.kind->name, "use the same optimiser");
   }
   if (status == FOPO_OK) {
     status = need_text(archive, path, "gradient", fopo_gradient_get(t->o.gradient)->estimator->name,

@@ -69,10 +69,9 @@ static size_t describe_block(fopo_array *a, const fopo_trainer *t, fopo_block bl
   fopo_matrix values = fopo_policy_values(t->o.policy, block);
   a[n++] = fopo_array_of(name->values, FOPO_F32, values.x, 2, values.rows, values.cols);
   if (x->rows == 0) return n;
-  a[n++] = fopo_array_of(name->m, FOPO_F32, x->m, 2, x->rows, x->cols);
-  if (t->o.optim->options.kind == FOPO_OPTIM_ADAM) {
-    a[n++] = fopo_array_of(name->v, FOPO_F32, x->v, 2, x->rows, x->cols);
-  }
+  const fopo_optimiser *kind = t->o.optim->options.kind;
+  if (kind->has_m) a[n++] = fopo_array_of(name->m, FOPO_F32, x->m, 2, x->rows, x->cols);
+  if (kind->has_v) a[n++] = fopo_array_of(name->v, FOPO_F32, x->v, 2, x->rows, x->cols);
   if (x->updates != NULL) {
     a[n++] = fopo_array_of(name->updates, FOPO_U32, x->updates, 1, x->rows, 1);
   }
@@ -95,7 +94,7 @@ static size_t describe(fopo_array *a, fopo_trainer *t, const fopo_fixed *f,
   a[n++] = fopo_array_of("temperature", FOPO_F32, &pi->temperature, 0, 1, 1);
   a[n++] = fopo_array_of("step", FOPO_U64, &t->step, 0, 1, 1);
   a[n++] = fopo_array_text("gradient", fopo_gradient_get(t->o.gradient)->estimator->name);
-  a[n++] = fopo_array_text("optim", fopo_checkpoint_optims[o->options.kind]);
+  a[n++] = fopo_array_text("optim", o->options.kind->name);
   a[n++] = fopo_array_of("optim_t", FOPO_U64, &o->t, 0, 1, 1);
   for (int i = 0; i < FOPO_BLOCKS; i++) n += describe_block(a + n, t, (fopo_block)i, &x->of[i]);
   if (x->learn[0] != '\0') a[n++] = fopo_array_text("learn", x->learn);

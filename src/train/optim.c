@@ -1,5 +1,5 @@
-/* Adam (Kingma and Ba 2014) and stochastic gradient ascent with momentum. The arithmetic is the
- * device's. Here is the state, which is on the device of the parameters. */
+/* The state of an optimiser, which is on the device of the parameters. The arithmetic is the
+ * device's, and what it is called for stands in the optimiser's row. */
 #include "train/optim.h"
 
 #include <math.h>
@@ -8,7 +8,11 @@
 #include "core/status.h"
 #include "device/arrays.h"
 
-static int in_unit(double x) { return x >= 0.0 && x < 1.0; }
+const fopo_optimiser *const fopo_optimisers[] = {
+#define X(name) &fopo_optimiser_##name,
+#include "train/optimisers.def"
+#undef X
+    NULL};
 
 static int check(const fopo_optim_options *o) {
   if (!(o->lr > 0.0) || !isfinite(o->lr)) {
@@ -32,19 +36,10 @@ static int check(const fopo_optim_options *o) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "clip is %g; use > 0, or 0 to clip nothing", o->clip);
   }
   int status = fopo_schedule_check(&o->schedule);
-  if (status != FOPO_OK) return status;
-  if (o->kind == FOPO_OPTIM_SGD) {
-    if (in_unit(o->momentum)) return FOPO_OK;
-    return fopo_fail(FOPO_ERR_ARGUMENT, "momentum is %g; use 0 <= momentum < 1", o->momentum);
+  for (const fopo_option *row = o->kind->options; row->name != NULL && status == FOPO_OK; row++) {
+    status = fopo_option_check(row, o);
   }
-  if (!in_unit(o->beta1) || !in_unit(o->beta2)) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "beta1 is %g and beta2 is %g; both need 0 <= beta < 1",
-                     o->beta1, o->beta2);
-  }
-  if (!(o->eps > 0.0) || !isfinite(o->eps)) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "eps is %g; it keeps a division finite, use > 0", o->eps);
-  }
-  return FOPO_OK;
+  return status;
 }
 
 static void release(fopo_device *d, fopo_moments *x) {
@@ -74,25 +69,29 @@ static void *make(fopo_device *d, const void *from, size_t n, size_t size) {
   return NULL;
 }
 
+static int has_all(const fopo_optimiser *kind, const fopo_moments *x, int by_rows) {
+  return (x->m || !kind->has_m) && (x->v || !kind->has_v) && (x->updates || !by_rows);
+}
+
 /* The state of a block, zeros or a copy of what `from` has. It replaces the old one only when all
- * of it is allocated. sgd has no v. */
+ * of it is allocated. */
 static int renew(fopo_optim *o, fopo_device *d, fopo_block block, fopo_block_shape shape,
                  const fopo_moments *from) {
   fopo_moments fresh = {.rows = shape.rows, .cols = shape.cols};
-  int adam = o->options.kind == FOPO_OPTIM_ADAM, status = FOPO_OK;
+  const fopo_optimiser *kind = o->options.kind;
+  int status = FOPO_OK;
   size_t n = shape.rows * shape.cols;
   if (shape.by_rows) {
-    uint64_t bytes = (uint64_t)n * (adam ? 2 : 1) * sizeof(float) + shape.rows * sizeof(uint32_t);
+    size_t moments = (size_t)(kind->has_m + kind->has_v);
+    uint64_t bytes = (uint64_t)n * moments * sizeof(float) + shape.rows * sizeof(uint32_t);
     status = fopo_memory_suffices(bytes, "the optimiser's state of the items",
                                   "use fewer items or dimensions, or train_items = false");
   }
   if (status != FOPO_OK) return status;
-  fresh.m = make(d, from->m, n, sizeof *fresh.m);
-  if (adam && fresh.m != NULL) fresh.v = make(d, from->v, n, sizeof *fresh.v);
-  if (shape.by_rows && fresh.m != NULL) {
-    fresh.updates = make(d, from->updates, shape.rows, sizeof *fresh.updates);
-  }
-  if (!fresh.m || (adam && !fresh.v) || (shape.by_rows && !fresh.updates)) {
+  if (kind->has_m) fresh.m = make(d, from->m, n, sizeof *fresh.m);
+  if (kind->has_v) fresh.v = make(d, from->v, n, sizeof *fresh.v);
+  if (shape.by_rows) fresh.updates = make(d, from->updates, shape.rows, sizeof *fresh.updates);
+  if (!has_all(kind, &fresh, shape.by_rows)) {
     release(d, &fresh);
     return FOPO_ERR_MEMORY;
   }
@@ -102,11 +101,10 @@ static int renew(fopo_optim *o, fopo_device *d, fopo_block block, fopo_block_sha
   return FOPO_OK;
 }
 
-/* Whether the state is of that shape and kind, on that device. */
+/* Whether the state is of that shape, on that device. */
 static int fits(const fopo_optim *o, const fopo_device *d, const fopo_moments *x,
                 fopo_block_shape shape) {
-  return x->rows == shape.rows && x->cols == shape.cols && o->device == d &&
-         (o->options.kind != FOPO_OPTIM_ADAM || x->v != NULL);
+  return x->rows == shape.rows && x->cols == shape.cols && o->device == d;
 }
 
 static int refuse(const fopo_optim *o, const fopo_device *d, const fopo_moments *x,
@@ -194,13 +192,10 @@ static fopo_update update_of(const fopo_optim *o, double lr, fopo_optim_norm nor
                        .totals = norm.totals};
 }
 
-static fopo_adam adam_of(const fopo_optim *o, fopo_update u) {
-  const fopo_optim_options *p = &o->options;
-  return (fopo_adam){.u = u, .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps, .t = o->t + 1};
-}
-
 fopo_adam fopo_optim_adam(const fopo_optim *o) {
-  return adam_of(o, update_of(o, block_lr(o, FOPO_BLOCK_THETA), (fopo_optim_norm){0}));
+  const fopo_optim_options *p = &o->options;
+  fopo_update u = update_of(o, block_lr(o, FOPO_BLOCK_THETA), (fopo_optim_norm){0});
+  return (fopo_adam){.u = u, .beta1 = p->beta1, .beta2 = p->beta2, .eps = p->eps, .t = o->t + 1};
 }
 
 double fopo_optim_rate(const fopo_optim *o) {
@@ -208,25 +203,13 @@ double fopo_optim_rate(const fopo_optim *o) {
   return o->options.lr * fopo_schedule_factor(&o->options.schedule, before);
 }
 
-static int step(const fopo_optim *o, const fopo_parameters *x, const fopo_item_gradient *G,
-                size_t cols, fopo_update u) {
-  fopo_device *d = o->device;
-  if (o->options.kind == FOPO_OPTIM_ADAM) {
-    fopo_adam adam = adam_of(o, u);
-    return x->updates != NULL ? d->ops->adam_rows(d, x, G, &adam, cols)
-                              : d->ops->adam(d, x, G->rows, &adam);
-  }
-  fopo_sgd sgd = {.u = u, .momentum = o->options.momentum};
-  return x->updates != NULL ? d->ops->sgd_rows(d, x, G, &sgd, cols)
-                            : d->ops->sgd(d, x, G->rows, &sgd);
-}
-
 int fopo_optim_step(fopo_optim *o, fopo_block block, float *values, const fopo_item_gradient *G,
                     fopo_optim_norm norm) {
   const fopo_moments *m = &o->of[block];
   fopo_parameters x = {
       .theta = values, .m = m->m, .v = m->v, .updates = m->updates, .n = m->rows * m->cols};
-  return step(o, &x, G, m->cols, update_of(o, block_lr(o, block), norm));
+  fopo_update u = update_of(o, block_lr(o, block), norm);
+  return o->options.kind->update(o, &x, G, m->cols, &u);
 }
 
 int fopo_optim_step_theta(fopo_optim *o, const fopo_policy *pi, float *theta,
@@ -240,11 +223,12 @@ int fopo_optim_step_theta(fopo_optim *o, const fopo_policy *pi, float *theta,
   for (size_t i = 0; i < n && status == FOPO_OK; i++) {
     size_t first = learnt[i].first;
     fopo_parameters x = {.theta = theta + first,
-                         .m = m->m + first,
+                         .m = m->m != NULL ? m->m + first : NULL,
                          .v = m->v != NULL ? m->v + first : NULL,
                          .n = learnt[i].n};
     fopo_item_gradient part = {.rows = G->rows + first};
-    status = step(o, &x, &part, m->cols, update_of(o, rate[learnt[i].parameter], norm));
+    fopo_update u = update_of(o, rate[learnt[i].parameter], norm);
+    status = o->options.kind->update(o, &x, &part, m->cols, &u);
   }
   return status;
 }
@@ -256,7 +240,7 @@ int fopo_optim_read(const fopo_moments *to, const fopo_optim *o, fopo_block bloc
   fopo_device *d = o->device;
   size_t bytes = x->rows * x->cols * sizeof(float);
   if (x->rows == 0) return FOPO_OK;
-  int status = d->ops->get(d, to->m, x->m, bytes);
+  int status = x->m != NULL ? d->ops->get(d, to->m, x->m, bytes) : FOPO_OK;
   if (status == FOPO_OK && x->v != NULL) status = d->ops->get(d, to->v, x->v, bytes);
   if (status != FOPO_OK || x->updates == NULL) return status;
   return d->ops->get(d, to->updates, x->updates, x->rows * sizeof *x->updates);

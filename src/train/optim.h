@@ -1,17 +1,21 @@
-/* Optimisers. The objective is a reward: theta moves up the gradient. */
+/* Optimisers. The objective is a reward: theta moves up the gradient. What differs from one to
+ * another is a row: one file beside train/adam.c and one line in train/optimisers.def; no other
+ * file names one. */
 #ifndef FOPO_TRAIN_OPTIM_H
 #define FOPO_TRAIN_OPTIM_H
 
+#include "core/option.h"
 #include "learn/gradient.h"
 #include "train/schedule.h"
 
-typedef enum { FOPO_OPTIM_ADAM, FOPO_OPTIM_SGD } fopo_optim_kind;
+typedef struct fopo_optimiser fopo_optimiser;
 
 typedef struct {
-  fopo_optim_kind kind;
+  const fopo_optimiser *kind;
   double lr;                    /* > 0 */
-  double beta1, beta2, eps;     /* adam; 0.9, 0.999, 1e-8 (Kingma and Ba 2014) */
-  double momentum;              /* sgd, 0 <= momentum < 1 */
+  double beta1, beta2;          /* of adam alone; else 0 */
+  double eps;                   /* adam, adagrad */
+  double momentum;              /* sgd */
   double block_lr[FOPO_BLOCKS]; /* >= 0: of a block of its own; 0: lr */
   struct {
     char name[FOPO_PARAMETER_NAME];
@@ -29,7 +33,7 @@ typedef struct {
 /* The state of a block of parameters. */
 typedef struct {
   size_t rows, cols; /* of the block; 0 before its first step */
-  float *m, *v;      /* [rows, cols]; sgd keeps its velocity in m and has no v */
+  float *m, *v;      /* [rows, cols]; NULL: the optimiser has none */
   uint32_t *updates; /* [rows] those that each row had, of a block that moves by rows; else NULL */
 } fopo_moments;
 
@@ -39,6 +43,33 @@ typedef struct {
   fopo_device *device;          /* of the state; not owned */
   fopo_moments of[FOPO_BLOCKS]; /* on the device; owned */
 } fopo_optim;
+
+struct fopo_optimiser {
+  const char *name; /* of the function in Lua: fopo.optim.NAME, and in checkpoints */
+  int has_m, has_v; /* the moments that its state has */
+
+  /* One device operation: moves x by G, rows of `cols` numbers if x->updates is not NULL (a block
+   * that moves by rows). u: what the update has in common with those of every optimiser. */
+  int (*update)(const fopo_optim *o, const fopo_parameters *x, const fopo_item_gradient *G,
+                size_t cols, const fopo_update *u);
+
+  /* The most that an update at a learning rate of 1 moves a parameter of at most `bound`, the norms
+   * of all gradients so far being at most `norm`, or not known (INFINITY). */
+  double (*reach)(const fopo_optim_options *o, double norm, double bound);
+
+  /* For Lua: the default learning rate (0: it must be given), options of its own, help and an
+   * example that a test runs. */
+  double lr;
+  const fopo_option *options; /* ended by a name of NULL */
+  const char *text, *example;
+};
+
+/* Those of train/optimisers.def, ended by NULL. */
+extern const fopo_optimiser *const fopo_optimisers[];
+
+#define X(name) extern const fopo_optimiser fopo_optimiser_##name;
+#include "train/optimisers.def"
+#undef X
 
 int fopo_optim_init(fopo_optim *o, const fopo_optim_options *options);
 void fopo_optim_done(fopo_optim *o); /* accepts {0} */
@@ -70,7 +101,7 @@ int fopo_optim_step(fopo_optim *o, fopo_block block, float *values, const fopo_i
 int fopo_optim_step_theta(fopo_optim *o, const fopo_policy *pi, float *theta,
                           const fopo_item_gradient *G, fopo_optim_norm norm);
 
-/* What the next step takes: of adam, or of sgd as far as a replay needs it. */
+/* What the next step of theta takes: of adam, or of others as far as a replay needs it. */
 fopo_adam fopo_optim_adam(const fopo_optim *o);
 
 /* The learning rate of a block, before its schedule; of theta the largest of its learnt parts. */
@@ -85,7 +116,7 @@ int fopo_optim_is_one(const fopo_optim *o, const fopo_policy *pi);
 double fopo_optim_rate(const fopo_optim *o);
 
 /* For checkpoints. read: the state of a block goes to arrays on the host, of its shape; they are
- * left as they are if there is no such state (v of sgd, all before the first step). restore: the
+ * left as they are if there is no such state (all, before the first step). restore: the
  * state after t updates from arrays on the host, rows 0 for a block without; on failure the old one
  * stands. */
 int fopo_optim_read(const fopo_moments *to, const fopo_optim *o, fopo_block block);

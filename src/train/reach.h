@@ -18,7 +18,7 @@ typedef struct {
 } fopo_reach;
 
 /* The bound after one more update of parameters whose learning rate is lr (before its schedule), by
- * a gradient of that norm; a norm that is not known is INFINITY, and sgd then keeps its bound. */
+ * a gradient of that norm; the same bound if the norm is not known (INFINITY) and counts. */
 double fopo_reach_after(fopo_reach *r, const fopo_optim *o, double lr, double norm);
 
 /* The largest of |x[i]|; INFINITY if one is not finite. */

@@ -6,13 +6,13 @@
 
 int fopo_schedule_check(const fopo_schedule *s) {
   unsigned long long steps = s->steps, warmup = s->warmup;
-  if (s->kind == FOPO_SCHEDULE_COSINE && steps <= warmup) {
+  if (fopo_schedule_ends(s) && steps <= warmup) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "the schedule is of %llu steps and its warm-up of %llu; the warm-up must be "
                      "the shorter one",
                      steps, warmup);
   }
-  if (s->kind == FOPO_SCHEDULE_COSINE && !(s->final >= 0.0 && s->final <= 1.0)) {
+  if (fopo_schedule_ends(s) && !(s->final >= 0.0 && s->final <= 1.0)) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "the schedule's final share is %g; use 0 to 1", s->final);
   }
   if (s->kind == FOPO_SCHEDULE_STEP && s->every == 0) {
@@ -31,11 +31,13 @@ double fopo_schedule_factor(const fopo_schedule *s, uint64_t t) {
   uint64_t after = t - s->warmup;
   switch (s->kind) {
   case FOPO_SCHEDULE_CONSTANT: break;
-  case FOPO_SCHEDULE_COSINE: {
+  case FOPO_SCHEDULE_COSINE:
+  case FOPO_SCHEDULE_LINEAR: {
     uint64_t all = s->steps - s->warmup;
     if (after >= all) return s->final;
+    double line = 1.0 - (double)after / (double)all;
     double wave = 0.5 * (1.0 + cos(pi * (double)after / (double)all));
-    return s->final + (1.0 - s->final) * wave;
+    return s->final + (1.0 - s->final) * (s->kind == FOPO_SCHEDULE_LINEAR ? line : wave);
   }
   case FOPO_SCHEDULE_STEP: return pow(s->factor, (double)(after / s->every));
   }

@@ -37,7 +37,7 @@ static void set_up(setting *s, fopo_gradient_options o, double peak, double lr, 
   small_world_init(&s->w, P, N, L, 0.1, peak, 3);
   ok(fopo_index_exact(&s->ix, s->w.items));
   fopo_optim_options adam = {
-      .kind = FOPO_OPTIM_ADAM, .lr = lr, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+      .kind = &fopo_optimiser_adam, .lr = lr, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
   make_trainer(s, o, &adam, BATCH, custom);
 }
 
@@ -228,7 +228,7 @@ TEST_WITH(test_probe_of_a_few, no_leak) {
   memset(&s, 0, sizeof s);
   small_world_init(&s.w, P, N, L, 0.1, 2.0, 3);
   ok(fopo_index_exact(&s.ix, s.w.items));
-  make_trainer(&s, o, &(fopo_optim_options){.kind = FOPO_OPTIM_SGD, .lr = 1e-9}, 20, 1);
+  make_trainer(&s, o, &(fopo_optim_options){.kind = &fopo_optimiser_sgd, .lr = 1e-9}, 20, 1);
   assert_int_equal(fopo_trainer_run(s.t, 1, &slice), FOPO_DRAWN);
   const fopo_drawn *d = fopo_trainer_drawn(s.t);
   assert_true(d->B == 20 && d->S == 120);

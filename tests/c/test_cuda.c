@@ -461,22 +461,24 @@ static void check_totals(size_t n) {
                   *sums_ = up(&sums, sizeof sums);
   fopo_totals got = {.record = {.reward = 7, .steps = 2}}, *tally_ = up(&got, sizeof got);
   float *G = normals(n, 1, 5), *G_ = up(G, n * 4);
-  float *theta_ = blank(8), *m_ = blank(8), *v_ = blank(8);
+  float *theta_ = blank(12), *m_ = blank(12), *v_ = blank(12);
   double norm;
   ok(cpu->ops->norm2(cpu, &norm, G, n));
   for (int step = 0; step < 5; step++) {
-    float theta[2], before[2], bad = INFINITY;
+    float theta[3], before[3], bad = INFINITY;
     fopo_update u = {.lr = 0.1, .totals = tally_};
     fopo_adam adam = {u, 0.9, 0.999, 1e-8, (uint64_t)step + 1};
     fopo_sgd sgd = {u, 0};
+    fopo_adagrad adagrad = {u, 1e-10};
     if (step == 3) ok(gpu->ops->put(gpu, G_ + n - 1, &bad, 4));
     if (step == 4) ok(gpu->ops->put(gpu, G_ + n - 1, G + n - 1, 4)); /* it stays broken */
-    down(before, theta_, 8);
+    down(before, theta_, 12);
     ok(gpu->ops->totals(gpu, tally_, sums_, G_, n));
     ok(gpu->ops->adam(gpu, &(fopo_parameters){theta_, m_, v_, NULL, 1}, G_, &adam));
     ok(gpu->ops->sgd(gpu, &(fopo_parameters){theta_ + 1, m_ + 1, NULL, NULL, 1}, G_, &sgd));
-    down(theta, theta_, 8);
-    for (int i = 0; i < 2; i++) assert_int_equal(theta[i] != before[i], step < 3);
+    ok(gpu->ops->adagrad(gpu, &(fopo_parameters){theta_ + 2, NULL, v_ + 2, NULL, 1}, G_, &adagrad));
+    down(theta, theta_, 12);
+    for (int i = 0; i < 3; i++) assert_int_equal(theta[i] != before[i], step < 3);
   }
   down(&got, tally_, sizeof got);
   const fopo_statistics *slice = &got.slice;
@@ -1719,21 +1721,27 @@ TEST(test_optimisers) {
   enum { n = 1000 };
   FREED(free) float *theta = normals(n, 1, 1), *m = room(n, 4), *v = room(n, 4), *u = room(n, 4);
   float *theta_ = up(theta, n * 4), *m_ = up(m, n * 4), *v_ = up(v, n * 4), *u_ = up(u, n * 4);
+  FREED(free) float *w = room(n, 4);
+  float *w_ = up(w, n * 4);
   for (uint64_t t = 1; t <= 10; t++) {
     float *G = normals(n, 1, 100 + t), *G_ = up(G, n * 4);
     fopo_update of = {.lr = 1e-2, .weight_decay = 0.1, .decoupled = t > 5, .clip = 20, .norm = 30};
     if (t % 2) of.clip = 0;
     fopo_adam adam = {of, 0.9, 0.999, 1e-8, t};
     fopo_sgd sgd = {of, 0.9};
+    fopo_adagrad adagrad = {of, 1e-10};
     ok(cpu->ops->adam(cpu, &(fopo_parameters){theta, m, v, NULL, n}, G, &adam));
     ok(gpu->ops->adam(gpu, &(fopo_parameters){theta_, m_, v_, NULL, n}, G_, &adam));
     ok(cpu->ops->sgd(cpu, &(fopo_parameters){theta, u, NULL, NULL, n}, G, &sgd));
     ok(gpu->ops->sgd(gpu, &(fopo_parameters){theta_, u_, NULL, NULL, n}, G_, &sgd));
+    ok(cpu->ops->adagrad(cpu, &(fopo_parameters){theta, NULL, w, NULL, n}, G, &adagrad));
+    ok(gpu->ops->adagrad(gpu, &(fopo_parameters){theta_, NULL, w_, NULL, n}, G_, &adagrad));
     free(G);
   }
   assert_close(theta_, theta, n, 1e-6, 1, "theta");
   assert_close(v_, v, n, 1e-6, 1e-3, "adam's v");
   assert_close(u_, u, n, 1e-6, 1, "sgd's velocity");
+  assert_close(w_, w, n, 1e-6, 1, "adagrad's sums");
   double wanted, got;
   float *x = normals(50001, 1, 3), *x_ = up(x, 50001 * 4);
   ok(cpu->ops->norm2(cpu, &wanted, x, 50001));
@@ -1776,10 +1784,12 @@ TEST(test_items) {
 
   fopo_adam adam = {{.lr = 1e-2, .weight_decay = 0.1}, 0.9, 0.999, 1e-8, 0};
   fopo_sgd sgd = {{.lr = 1e-2, .weight_decay = 0.1}, 0.9};
+  fopo_adagrad adagrad = {sgd.u, 1e-10};
   for (int all = 0; all < 2; all++) {
     if (all) {
       adam.u.decoupled = sgd.u.decoupled = 1;
       adam.u.clip = sgd.u.clip = 1, adam.u.norm = sgd.u.norm = 4;
+      adagrad.u = sgd.u;
       memset(rows, 0, P * L * 4);
       ok(gpu->ops->clear(gpu, rows_, P * L));
       for (int twice = 0; twice < 2; twice++) {
@@ -1794,6 +1804,8 @@ TEST(test_items) {
     ok(gpu->ops->adam_rows(gpu, &at_, some_, &adam, L));
     ok(cpu->ops->sgd_rows(cpu, &at, some, &sgd, L));
     ok(gpu->ops->sgd_rows(gpu, &at_, some_, &sgd, L));
+    ok(cpu->ops->adagrad_rows(cpu, &at, some, &adagrad, L));
+    ok(gpu->ops->adagrad_rows(gpu, &at_, some_, &adagrad, L));
     assert_same(updates_, updates, sizeof updates, "updates");
     assert_close(items_, items, P * L, 1e-6, 1, "items");
   }

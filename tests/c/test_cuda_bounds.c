@@ -212,6 +212,7 @@ TEST(test_many_items) {
   fopo_device_batch host = {.B = B, .S = S, .P = P, .L = L, .Q = x.Q}, card = host;
   fopo_adam adam = {{.lr = 1e-2}, 0.9, 0.999, 1e-8, 0};
   fopo_sgd sgd = {{.lr = 1e-2}, 0.9};
+  fopo_adagrad adagrad = {{.lr = 1e-2}, 1e-10};
   card.Q = x.Q_, card.P = many;
   ok(cpu->ops->items_gradient(cpu, &g, c, &samples, 0.5f, &host));
   ok(gpu->ops->items_gradient(gpu, &g_, c_, &samples_, 0.5f, &card));
@@ -223,6 +224,8 @@ TEST(test_many_items) {
   ok(gpu->ops->adam_rows(gpu, &at_, &g_, &adam, L));
   ok(cpu->ops->sgd_rows(cpu, &at, &g, &sgd, L));
   ok(gpu->ops->sgd_rows(gpu, &at_, &g_, &sgd, L));
+  ok(cpu->ops->adagrad_rows(cpu, &at, &g, &adagrad, L));
+  ok(gpu->ops->adagrad_rows(gpu, &at_, &g_, &adagrad, L));
   for (size_t i = 0; i < g.n; i++) {
     assert_close(items_ + touched_[i] * L, items + touched[i] * L, L, 1e-6, 1, "an item");
   }

@@ -925,6 +925,31 @@ TEST(test_sgd) {
   assert_near((double)other[1], 2 - 0.1 - 0.02, 1e-6);
 }
 
+/* In double; then by rows, of which those without a gradient stay. */
+TEST(test_adagrad) {
+  enum { N = 36, L = 4 };
+  const uint32_t ids[] = {1, 2, 5, 8};
+  FREED(free) float *theta = normals(N, 1, 13), *v = room(N, sizeof *v);
+  double x[N], sum[N] = {0};
+  for (size_t i = 0; i < N; i++) x[i] = (double)theta[i];
+  for (uint64_t t = 0; t < 20; t++) {
+    FREED(free) float *G = normals(N, 1, 100 + t);
+    int by_rows = t >= 10;
+    fopo_update u = {.lr = 0.3, .weight_decay = 0.1, .decoupled = t % 2, .clip = 3, .norm = 6};
+    fopo_adagrad o = {u, 1e-10};
+    fopo_parameters p = {theta, NULL, v, NULL, N};
+    fopo_item_gradient g = {G, (uint32_t *)ids, 4};
+    ok(by_rows ? d->ops->adagrad_rows(d, &p, &g, &o, L) : d->ops->adagrad(d, &p, G, &o));
+    for (size_t i = 0; i < (by_rows ? 4 * L : (size_t)N); i++) {
+      size_t at = by_rows ? ids[i / L] * L + i % L : i;
+      double of = 0.5 * (double)G[i] - (u.decoupled ? 0 : 0.1 * x[at]);
+      sum[at] += of * of;
+      x[at] += 0.3 * of / sqrt(sum[at]) - (u.decoupled ? 0.3 * 0.1 * x[at] : 0);
+    }
+    for (size_t i = 0; i < N; i++) assert_near((double)theta[i], x[i], 2e-5);
+  }
+}
+
 /* ---- all operations ---- */
 
 /* All results of a step in one block, to be compared as bytes. */
@@ -932,7 +957,7 @@ typedef struct {
   uint32_t tail[9 * 300], uniform[9 * 300], mixed[9 * 300], policy[9 * 300];
   float logq[9 * 300], logq_tail[9 * 300], r[9 * 300], f[9 * 300], c[9 * 300], log_z[9];
   float Q[9 * 40], V[9 * 40], mean[9 * 40], stats[9 * FOPO_STATS], G[1600];
-  float theta[40000], m[40000], v[40000], velocity[40000];
+  float theta[40000], m[40000], v[40000], velocity[40000], squares[40000];
 } step_result;
 
 static void whole_step(step_result *out, const batch *x, const mixture_case *mix) {
@@ -963,6 +988,8 @@ static void whole_step(step_result *out, const batch *x, const mixture_case *mix
   fopo_estimate e = {.V = out->V, .c = out->c, .stats = out->stats};
   fopo_parameters by_adam = {out->theta, out->m, out->v, NULL, 40000};
   fopo_parameters by_sgd = {out->theta, out->velocity, NULL, NULL, 40000};
+  fopo_parameters by_adagrad = {out->theta, NULL, out->squares, NULL, 40000};
+  fopo_adagrad adagrad = {{.lr = 1e-2}, 1e-10};
   fopo_adam adam = {{.lr = 1e-2, .weight_decay = 0.1}, 0.9, 0.999, 1e-8, 1};
   fopo_sgd sgd = {{.lr = 1e-2, .weight_decay = 0.1}, 0.9};
   int s = 0;
@@ -980,6 +1007,7 @@ static void whole_step(step_result *out, const batch *x, const mixture_case *mix
   memcpy(out->theta, x->items, sizeof out->theta);
   s |= ops->adam(d, &by_adam, x->items + 1, &adam);
   s |= ops->sgd(d, &by_sgd, x->items + 2, &sgd);
+  s |= ops->adagrad(d, &by_adagrad, x->items + 3, &adagrad);
   assert_int_equal(s, FOPO_OK);
 }
 

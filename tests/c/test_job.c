@@ -31,7 +31,7 @@ static fopo_gradient_options snis(fopo_index *ix) {
 static void set_up_with(setting *s, small_world *w, fopo_gradient_options o,
                         const fopo_reward *reward, double lr) {
   fopo_optim_options adam = {
-      .kind = FOPO_OPTIM_ADAM, .lr = lr, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+      .kind = &fopo_optimiser_adam, .lr = lr, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
   memset(s, 0, sizeof *s);
   s->w = w;
   ok(fopo_policy_copy(&s->pi, &w->pi));

@@ -308,6 +308,27 @@ static void adam_of(const fopo_kernels *k) {
   }
 }
 
+static void adagrad_of(const fopo_kernels *k) {
+  const fopo_adagrad_step o = {0.02f, 1e-10f, 0.7f, 0.01f, 0.99f};
+  float G[LONGEST], x[2][LONGEST], plain[2][LONGEST], before[2][LONGEST];
+  for (size_t n = 0; n <= LONGEST; n++) {
+    fill(G, n, 1, 17);
+    for (int a = 0; a < 2; a++) fill(before[a], n, 1, 18 + (uint32_t)a);
+    for (size_t i = 0; i < n; i++) before[1][i] *= before[1][i]; /* v >= 0 */
+    memcpy(x, before, sizeof x), memcpy(plain, before, sizeof plain);
+    k->adagrad(x[0], x[1], G, &o, n);
+    fopo_kernels_named("portable")->adagrad(plain[0], plain[1], G, &o, n);
+    for (size_t i = 0; i < n; i++) {
+      double g = 0.7 * (double)G[i] - 0.01 * (double)before[0][i];
+      double v = (double)before[1][i] + g * g;
+      double expected = 0.99 * (double)before[0][i] + 0.02 * g / (sqrt(v) + 1e-10);
+      assert_true(fabs((double)x[0][i] - expected) <= 1e-6 * (1 + fabs(expected)));
+      assert_true(fabs((double)x[1][i] - v) <= 1e-6 * (1 + v));
+    }
+    for (int a = 0; a < 2; a++) assert_memory_equal(x[a], plain[a], n * sizeof **x);
+  }
+}
+
 static int falling(const void *a, const void *b) {
   uint64_t i = *(const uint64_t *)a, j = *(const uint64_t *)b;
   return (i < j) - (i > j);
@@ -728,6 +749,7 @@ TEST(test_panel) { each_table(panel_of); }
 TEST(test_columns) { each_table(columns_of); }
 TEST(test_approximate_kth) { each_table(approximate_kth_of); }
 TEST(test_adam) { each_table(adam_of); }
+TEST(test_adagrad) { each_table(adagrad_of); }
 TEST(test_keys) { each_table(keys_of); }
 TEST(test_lists) { each_table(lists_of); }
 TEST(test_gather_axpy) { each_table(gather_axpy_of); }

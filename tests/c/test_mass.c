@@ -327,7 +327,7 @@ static void set_up(setting *s, int i, int custom) {
   small_world_init(&s->w, P, N, L, 0.02, 0.6, 3);
   shape_norms(s->w.items);
   fopo_optim_options adam = {
-      .kind = FOPO_OPTIM_ADAM, .lr = 0.02, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+      .kind = &fopo_optimiser_adam, .lr = 0.02, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
   make_trainer(s, automatic(i), &adam, BATCH, custom);
 }
 
@@ -395,7 +395,7 @@ TEST_WITH(test_exact, no_leak) {
     DONE(tear_down) setting s = {0};
     small_world_init(&s.w, 200, N, L, 0.1, 0.2, 3);
     fopo_optim_options adam = {
-        .kind = FOPO_OPTIM_ADAM, .lr = 0.02, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+        .kind = &fopo_optimiser_adam, .lr = 0.02, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
     if (own) ok(fopo_index_norm(&s.ix, s.w.items, 0));
     make_trainer(&s, automatic(0), &adam, BATCH, 0);
     run(&s, STEPS);
@@ -414,7 +414,7 @@ TEST_WITH(test_own_index, no_leak) {
     small_world_init(&s.w, P, N, L, 0.02, 0.6, 3);
     shape_norms(s.w.items);
     fopo_optim_options adam = {
-        .kind = FOPO_OPTIM_ADAM, .lr = 0.02, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+        .kind = &fopo_optimiser_adam, .lr = 0.02, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
     ok(fopo_index_norm(&s.ix, s.w.items, FOPO_BUDGET_AUTO));
     make_trainer(&s, automatic(i), &adam, BATCH, 0);
     run(&s, STEPS);

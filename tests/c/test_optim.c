@@ -18,6 +18,7 @@ static void near(double got, double wanted) {
 TEST_WITH(test_factors, no_leak) {
   fopo_schedule flat = {0}, warm = {.warmup = 4};
   fopo_schedule wave = {.kind = FOPO_SCHEDULE_COSINE, .warmup = 10, .steps = 110, .final = 0.2};
+  fopo_schedule line = {.kind = FOPO_SCHEDULE_LINEAR, .warmup = 5, .steps = 105, .final = 0.28};
   fopo_schedule stairs = {.kind = FOPO_SCHEDULE_STEP, .warmup = 5, .every = 10, .factor = 0.5};
   near(fopo_schedule_factor(&flat, 0), 1);
   near(fopo_schedule_factor(&flat, UINT64_MAX), 1);
@@ -30,6 +31,10 @@ TEST_WITH(test_factors, no_leak) {
   near(fopo_schedule_factor(&wave, 35), 0.2 + 0.8 * (0.5 + 0.25 * sqrt(2)));
   near(fopo_schedule_factor(&wave, 110), 0.2);
   near(fopo_schedule_factor(&wave, 5000), 0.2);
+  near(fopo_schedule_factor(&line, 4), 1);
+  near(fopo_schedule_factor(&line, 30), 1 - 0.25 * 0.72);
+  near(fopo_schedule_factor(&line, 105), 0.28);
+  near(fopo_schedule_factor(&line, 5000), 0.28);
   near(fopo_schedule_factor(&stairs, 4), 1);
   near(fopo_schedule_factor(&stairs, 14), 1);
   near(fopo_schedule_factor(&stairs, 15), 0.5);
@@ -39,16 +44,18 @@ TEST_WITH(test_factors, no_leak) {
 TEST_WITH(test_schedules_refused, no_leak) {
   fopo_schedule short_one = {.kind = FOPO_SCHEDULE_COSINE, .warmup = 10, .steps = 10};
   fopo_schedule final = {.kind = FOPO_SCHEDULE_COSINE, .steps = 10, .final = 1.5};
+  fopo_schedule line = {.kind = FOPO_SCHEDULE_LINEAR, .warmup = 3, .steps = 2};
   fopo_schedule every = {.kind = FOPO_SCHEDULE_STEP, .factor = 0.5};
   fopo_schedule factor = {.kind = FOPO_SCHEDULE_STEP, .every = 1, .factor = 1.5};
   refused(fopo_schedule_check(&short_one), FOPO_ERR_ARGUMENT, "of 10 steps and its warm-up of 10");
+  refused(fopo_schedule_check(&line), FOPO_ERR_ARGUMENT, "of 2 steps and its warm-up of 3");
   refused(fopo_schedule_check(&final), FOPO_ERR_ARGUMENT, "final share is 1.5");
   refused(fopo_schedule_check(&every), FOPO_ERR_ARGUMENT, "`every` is 0");
   refused(fopo_schedule_check(&factor), FOPO_ERR_ARGUMENT, "factor is 1.5");
   fopo_optim o;
-  fopo_optim_options sgd = {.kind = FOPO_OPTIM_SGD, .lr = 1, .schedule = short_one};
+  fopo_optim_options sgd = {.kind = &fopo_optimiser_sgd, .lr = 1, .schedule = short_one};
   refused(fopo_optim_init(&o, &sgd), FOPO_ERR_ARGUMENT, "warm-up");
-  sgd = (fopo_optim_options){.kind = FOPO_OPTIM_SGD, .lr = 1, .clip = -1};
+  sgd = (fopo_optim_options){.kind = &fopo_optimiser_sgd, .lr = 1, .clip = -1};
   refused(fopo_optim_init(&o, &sgd), FOPO_ERR_ARGUMENT, "clip is -1");
 }
 
@@ -66,9 +73,14 @@ static void move(number *n, const fopo_optim_options *o, double lr, double g) {
     g -= o->weight_decay * n->x;
   }
   n->t++;
-  if (o->kind == FOPO_OPTIM_SGD) {
+  if (o->kind == &fopo_optimiser_sgd) {
     n->m = o->momentum * n->m + g;
     n->x += lr * n->m;
+    return;
+  }
+  if (o->kind == &fopo_optimiser_adagrad) {
+    n->v += g * g;
+    n->x += lr * g / (sqrt(n->v) + o->eps);
     return;
   }
   n->m = o->beta1 * n->m + (1 - o->beta1) * g;
@@ -113,7 +125,7 @@ static void by_hand(fopo_optim_options o) {
 
 TEST_WITH(test_by_hand, no_leak) {
   fopo_schedule wave = {.kind = FOPO_SCHEDULE_COSINE, .warmup = 3, .steps = 10, .final = 0.1};
-  fopo_optim_options adam = {.kind = FOPO_OPTIM_ADAM,
+  fopo_optim_options adam = {.kind = &fopo_optimiser_adam,
                              .lr = 0.1,
                              .block_lr[FOPO_BLOCK_ITEMS] = 0.03,
                              .beta1 = 0.9,
@@ -121,17 +133,20 @@ TEST_WITH(test_by_hand, no_leak) {
                              .eps = 1e-8,
                              .weight_decay = 0.2,
                              .schedule = wave};
-  fopo_optim_options sgd = {.kind = FOPO_OPTIM_SGD,
+  fopo_optim_options sgd = {.kind = &fopo_optimiser_sgd,
                             .lr = 0.1,
                             .block_lr[FOPO_BLOCK_ITEMS] = 0.03,
                             .momentum = 0.5,
                             .weight_decay = 0.2,
                             .schedule = wave};
+  fopo_optim_options adagrad = sgd;
+  adagrad.kind = &fopo_optimiser_adagrad, adagrad.eps = 1e-3;
   for (int way = 0; way < 4; way++) {
-    adam.decoupled = sgd.decoupled = way & 1;
-    adam.clip = sgd.clip = way & 2 ? 1.2 : 0.0;
+    adam.decoupled = sgd.decoupled = adagrad.decoupled = way & 1;
+    adam.clip = sgd.clip = adagrad.clip = way & 2 ? 1.2 : 0.0;
     by_hand(adam);
     by_hand(sgd);
+    by_hand(adagrad);
   }
 }
 
@@ -148,6 +163,36 @@ TEST_WITH(test_reach, no_leak) {
       assert_true(isinf(fopo_reach_of(x, 3)));
     }
   }
+}
+
+/* The bound of one number is never below it, under gradients of every size and a decay. */
+TEST_WITH(test_reach_holds, no_leak) {
+  for (int k = 0; fopo_optimisers[k] != NULL; k++) {
+    fopo_optim o = {.options = {.kind = fopo_optimisers[k],
+                                .lr = 0.1,
+                                .beta1 = 0.9,
+                                .beta2 = 0.999,
+                                .eps = 1e-10,
+                                .momentum = 0.5,
+                                .weight_decay = 0.1}};
+    number x = {.x = 2};
+    fopo_reach r = {.bound = (double)INFINITY};
+    assert_true(isinf(fopo_reach_after(&r, &o, 0.1, 1.0))); /* to be looked at */
+    r.bound = x.x;
+    for (int step = 0; step < 40; step++) {
+      double g = pow(10, step % 9 - 4) * (step % 3 ? 1 : -1);
+      r.bound = fopo_reach_after(&r, &o, 0.1, fabs(g));
+      move(&x, &o.options, 0.1, g);
+      o.t++;
+      assert_true(fabs(x.x) <= r.bound && r.bound < 1e9);
+    }
+  }
+  /* without clipping sgd alone needs the norm */
+  fopo_optim o = {.options = {.kind = &fopo_optimiser_adagrad, .eps = 1e-10}};
+  fopo_reach r = {.bound = 3};
+  near(fopo_reach_after(&r, &o, 0.5, (double)INFINITY), 3.5);
+  o.options.kind = &fopo_optimiser_sgd;
+  near(fopo_reach_after(&r, &o, 0.5, (double)INFINITY), 3);
 }
 
 int main(void) { return run_all(NULL, NULL); }

@@ -489,7 +489,7 @@ TEST(test_lazy_adam) {
   static const int touched[STEPS] = {1, 0, 1, 1, 0, 1};
   fopo_device *d = NULL;
   fopo_optim o;
-  fopo_optim_options options = {.kind = FOPO_OPTIM_ADAM,
+  fopo_optim_options options = {.kind = &fopo_optimiser_adam,
                                 .lr = 0.5,
                                 .block_lr[FOPO_BLOCK_ITEMS] = 0.1,
                                 .beta1 = 0.9,
@@ -563,7 +563,7 @@ TEST(test_index_served) {
   fopo_proposal q = {.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 12, .epsilon = 0.4};
   ok(fopo_gradient_new(&g, &(fopo_gradient_options){
                                .estimator = &fopo_estimator_snis, .samples = 60, .proposal = q}));
-  ok(fopo_optim_init(&o, &(fopo_optim_options){.kind = FOPO_OPTIM_SGD, .lr = 0.01}));
+  ok(fopo_optim_init(&o, &(fopo_optim_options){.kind = &fopo_optimiser_sgd, .lr = 0.01}));
   FREED(fopo_trainer_free) fopo_trainer *t = trainer_of(&w, g, &o, 4);
   uint64_t version = fopo_index_about(ix).version;
   for (int step = 1; step <= 14; step++) {
@@ -596,7 +596,7 @@ static outcome run_with_items(int which, int threads, size_t stop) {
       {.estimator = &fopo_estimator_reinforce, .samples = 60, .baseline = 1, .proposal = uniform},
       {.estimator = &fopo_estimator_snis, .samples = 60, .proposal = mixture}};
   fopo_optim_options adam = {
-      .kind = FOPO_OPTIM_ADAM, .lr = 0.05, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+      .kind = &fopo_optimiser_adam, .lr = 0.05, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
   size_t refresh = which == 3 ? 5 : 0;
   ok(fopo_gradient_new(&g, &all[which]));
   ok(fopo_optim_init(&o, &adam));
@@ -651,7 +651,7 @@ TEST(test_items_refused) {
   fopo_gradient_options snis = {.estimator = &fopo_estimator_snis, .samples = 10};
   snis.proposal =
       (fopo_proposal){.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 5, .epsilon = 0.5};
-  fopo_optim_options sgd = {.kind = FOPO_OPTIM_SGD, .lr = 0.1};
+  fopo_optim_options sgd = {.kind = &fopo_optimiser_sgd, .lr = 0.1};
   ok(fopo_gradient_new(&g, &snis));
   ok(fopo_optim_init(&o, &sgd));
   fopo_trainer_options options = {.policy = &w.pi,

@@ -19,7 +19,7 @@ enum { P = 120, N = 23, L = 5 };
 /* ---- the trainer ---- */
 
 static void set_up(setting *s, size_t batch, int custom, const fopo_reward *reward) {
-  fopo_optim_options o = {.kind = FOPO_OPTIM_SGD, .lr = 1e-20}; /* theta stays */
+  fopo_optim_options o = {.kind = &fopo_optimiser_sgd, .lr = 1e-20}; /* theta stays */
   memset(s, 0, sizeof *s);
   small_world_init(&s->w, P, N, L, 0.1, 0.1, 3);
   ok(fopo_index_norm(&s->ix, s->w.items, 0));

@@ -8,7 +8,7 @@
 enum { P = 120, N = 23, L = 5, BATCH = 4 };
 
 static fopo_optim_options adam(double lr) {
-  return (fopo_optim_options){.kind = FOPO_OPTIM_ADAM,
+  return (fopo_optim_options){.kind = &fopo_optimiser_adam,
                               .lr = lr,
                               .beta1 = 0.9,
                               .beta2 = 0.999,
@@ -17,7 +17,11 @@ static fopo_optim_options adam(double lr) {
 }
 
 static fopo_optim_options sgd(double lr) {
-  return (fopo_optim_options){.kind = FOPO_OPTIM_SGD, .lr = lr, .momentum = 0.5};
+  return (fopo_optim_options){.kind = &fopo_optimiser_sgd, .lr = lr, .momentum = 0.5};
+}
+
+static fopo_optim_options adagrad(double lr) {
+  return (fopo_optim_options){.kind = &fopo_optimiser_adagrad, .lr = lr, .eps = 1e-10};
 }
 
 /* All that depends on the number of updates or on the gradient's norm. */
@@ -100,7 +104,9 @@ static const char *file_name(void) {
 
 /* 7 steps, a file, and 13 steps of another trainer from that file. */
 TEST_WITH(test_resume, no_leak) {
-  fopo_optim_options optims[] = {adam(0.01), sgd(0.1), scheduled(adam(0.01)), scheduled(sgd(0.1))};
+  fopo_optim_options optims[] = {adam(0.01),          sgd(0.1),
+                                 adagrad(0.1),        scheduled(adam(0.01)),
+                                 scheduled(sgd(0.1)), scheduled(adagrad(0.1))};
   float whole[L * L];
   for (size_t i = 0; i < sizeof optims / sizeof *optims; i++) {
     for (int threads = 1; threads <= 4; threads *= 2) {
@@ -376,12 +382,13 @@ TEST_WITH(test_options_refused, no_leak) {
   } wrong[] = {
       {adam(0.0), "learning rate"}, {adam(NAN), "learning rate"}, {adam(-1.0), "learning rate"},
       {sgd(0.1), "momentum"},       {adam(0.1), "beta"},          {adam(0.1), "eps"},
-      {sgd(0.1), "weight_decay"},
+      {sgd(0.1), "weight_decay"},   {adagrad(0.1), "eps is 0"},
   };
   wrong[3].o.momentum = 1.0;
   wrong[4].o.beta2 = 1.0;
   wrong[5].o.eps = 0.0;
   wrong[6].o.weight_decay = -1.0;
+  wrong[7].o.eps = 0.0;
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     refused(fopo_optim_init(&bad, &wrong[i].o), FOPO_ERR_ARGUMENT, wrong[i].says);
   }
@@ -401,8 +408,8 @@ TEST_WITH(test_allocates_nothing, no_leak) {
 
 /* Learning goes uphill, with every optimiser. */
 TEST_WITH(test_uphill, no_leak) {
-  fopo_optim_options optims[] = {adam(0.02), sgd(0.5)};
-  for (int i = 0; i < 2; i++) {
+  fopo_optim_options optims[] = {adam(0.02), sgd(0.5), adagrad(0.2)};
+  for (int i = 0; i < 3; i++) {
     DONE(tear_down) setting s;
     set_up(&s, &fopo_estimator_snis, optims[i], 0);
     FREED(fopo_free) double *start = small_world_theta(&s.w);

@@ -181,6 +181,7 @@ function TestNative:test_training()
                        items_lr = 0.1}, native.optim_adam)
   abuse("optim_sgd", {lr = 0.1, momentum = 0.5, weight_decay = 0.0, items_lr = 0.1},
         native.optim_sgd)
+  abuse("optim_adagrad", {lr = 0.1, eps = 1e-10, weight_decay = 0.0}, native.optim_adagrad)
   abuse("trainer", {policy = pi, contexts = x, reward = native.reward_hits(s.train),
                     gradient = fopo.gradient.snis{samples = 5}, optim = fopo.optim.sgd{lr = 0.1},
                     batch = 4, seed = 1, device = "cpu"}, native.trainer, function(t)

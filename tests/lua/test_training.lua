@@ -34,7 +34,7 @@ end
 -- In one run, in slices, in a job, and interrupted and resumed: the same rates and the same bits.
 function TestSchedule:test_the_same_in_every_way()
   local path = os.tmpname()
-  for _, kind in ipairs{"adam", "sgd"} do
+  for _, kind in ipairs{"adam", "sgd", "adagrad"} do
     local whole = trainer{optim = scheduled(kind)}:run{steps = 30, every = 10, view = false}
     local cut = trainer{optim = scheduled(kind)}
     for _, n in ipairs{1, 12, 17} do cut:run{steps = n, every = 10, view = false} end
@@ -617,10 +617,10 @@ function TestTune:test_failures()
   lu.assertStrContains(found.trials[2].failed, "could move theta beyond")
   lu.assertErrorMsgContains("every trial failed; the first one said", tuned,
                             {over = {lr = {values = {1e38}}}})
-  lu.assertErrorMsgContains('schedule must be constant, cosine or one of fopo.schedule, not "cos"',
+  lu.assertErrorMsgContains('must be constant, cosine, linear or one of fopo.schedule, not "cos"',
                             tuned, {over = {schedule = {"cos"}}})
   lu.assertErrorMsgContains("schedule must be a schedule, not", tuned, {over = {schedule = {1}}})
-  found = tuned{over = {schedule = {"constant", "cosine", fopo.schedule.step{every = 5}}}}
+  found = tuned{over = {schedule = {"linear", "cosine", fopo.schedule.step{every = 5}}}}
   lu.assertEquals(#found.trials, 3)
   for _, t in ipairs(found.trials) do lu.assertNil(t.failed) end
   lu.assertErrorMsgContains("over has lrr, which no part uses; did you mean lr?", tuned,

@@ -8,8 +8,8 @@ function rows.specs(options)
   local specs = {}
   for i, option in ipairs(options) do
     local spec = {option.name, option.type, option.default, option.text, min = option.min,
-                  above = option.above, max = option.max, one_of = option.one_of,
-                  required = option.required}
+                  above = option.above, max = option.max, below = option.below,
+                  one_of = option.one_of, required = option.required}
     if option.type == "integer" and option.one_of then spec[2] = "integer|string" end
     if option.type == "integer|string" then
       spec[3], spec.min, spec.one_of = 1, 1, {"once"}

@@ -28,7 +28,8 @@ local function add(part, names)
   end
 end
 
-add("optim", {"lr", "items_lr", "weight_decay", "clip", "momentum"})
+add("optim", {"lr", "items_lr", "weight_decay", "clip",
+              table.unpack(rows.settable(native.optimisers()))})
 add("gradient", rows.of_gradients())
 add("reward", rows.settable(native.rewards()))
 

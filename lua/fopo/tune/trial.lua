@@ -64,13 +64,13 @@ function trial:gradient_of(c, items)
 end
 
 local function schedule_of(c)
-  if c.schedule == "cosine" then
-    return require("fopo.schedule").cosine{steps = c.steps, warmup = c.steps // 20}
+  if c.schedule == "cosine" or c.schedule == "linear" then
+    return require("fopo.schedule")[c.schedule]{steps = c.steps, warmup = c.steps // 20}
   end
   if type(c.schedule) ~= "string" then return c.schedule end
   if c.schedule ~= "constant" then
-    define.fail("fopo.tune: schedule must be constant, cosine or one of fopo.schedule, not %q",
-                c.schedule)
+    define.fail("fopo.tune: schedule must be constant, cosine, linear or one of fopo.schedule, "
+                .. "not %q", c.schedule)
   end
 end
 

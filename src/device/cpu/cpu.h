@@ -31,6 +31,7 @@ int fopo_cpu_reserve_shared(fopo_device *d, size_t bytes, const char *what);
 
 /* The constants of the kernel for update t >= 1. */
 fopo_adam_step fopo_cpu_adam_step(const fopo_adam *o, uint64_t t);
+fopo_adagrad_step fopo_cpu_adagrad_step(const fopo_adagrad *o);
 
 /* f [count] = items[ids] . q, and v += sum_s c[s] items[ids[s]], for rows of any type; n_next ids
  * follow, whose rows the next call reads (kernels/kernels.h). */

@@ -94,6 +94,29 @@ int fopo_cpu_sgd(fopo_device *d, const fopo_parameters *x, const float *G, const
   return FOPO_OK;
 }
 
+/* Duchi, Hazan and Singer, "Adaptive subgradient methods" (2011), with diagonal matrices, uphill.
+ */
+fopo_adagrad_step fopo_cpu_adagrad_step(const fopo_adagrad *o) {
+  return (fopo_adagrad_step){.lr = (float)o->u.lr,
+                             .eps = (float)o->eps,
+                             .scale = fopo_update_scale(&o->u, o->u.norm),
+                             .decay = fopo_update_decay(&o->u),
+                             .keep = fopo_update_keep(&o->u)};
+}
+
+int fopo_cpu_adagrad(fopo_device *d, const fopo_parameters *x, const float *G,
+                     const fopo_adagrad *o) {
+  (void)d;
+  fopo_adagrad_step step = fopo_cpu_adagrad_step(o);
+  size_t n = x->n;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (n > FEW)
+  for (size_t i = 0; i < n; i += PIECE) {
+    size_t count = n - i < PIECE ? n - i : PIECE;
+    fopo_kernels_get()->adagrad(x->theta + i, x->v + i, G + i, &step, count);
+  }
+  return FOPO_OK;
+}
+
 /* ---- whole arrays ---- */
 
 int fopo_cpu_clear(fopo_device *d, float *x, size_t n) {

@@ -160,3 +160,15 @@ int fopo_cpu_sgd_rows(fopo_device *d, const fopo_parameters *x, const fopo_item_
   }
   return FOPO_OK;
 }
+
+int fopo_cpu_adagrad_rows(fopo_device *d, const fopo_parameters *x, const fopo_item_gradient *g,
+                          const fopo_adagrad *o, size_t L) {
+  (void)d;
+  fopo_adagrad_step step = fopo_cpu_adagrad_step(o);
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (g->n > FEW_ROWS)
+  for (size_t i = 0; i < g->n; i++) {
+    size_t at = (g->ids != NULL ? g->ids[i] : i) * L;
+    fopo_kernels_get()->adagrad(x->theta + at, x->v + at, g->rows + i * L, &step, L);
+  }
+  return FOPO_OK;
+}

@@ -44,7 +44,7 @@ constexpr size_t RING = 8 << 20;         /* holds the row ids of hundreds of ste
 struct step_numbers {
   size_t first;     /* place of the batch in the order of contexts */
   uint32_t step;    /* of the draws' key */
-  float lr, unbias; /* adam's, corrected for t updates; sgd: its lr */
+  float lr, unbias; /* adam's, corrected for t updates; of others lr */
   float keep;       /* fopo_update_keep */
 };
 

@@ -274,6 +274,24 @@ int sgd(fopo_device *d, const fopo_parameters *x, const float *G, const fopo_sgd
                 update_of(o->u), (float)o->momentum, steps_on_device(d), x->n);
 }
 
+__global__ void adagrad_kernel(float *theta, float *v, const float *G, update o, float eps,
+                               const step_table *steps, size_t n) {
+  size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n || halted(o.u.totals)) return;
+  if (steps != nullptr) {
+    const step_numbers &now = steps->of[steps->at - 1];
+    o.lr = now.lr, o.keep = now.keep;
+  }
+  float g = scale_of(o) * G[i] - o.decay * theta[i];
+  v[i] += g * g;
+  theta[i] = o.keep * theta[i] + o.lr * g / (sqrtf(v[i]) + eps);
+}
+
+int adagrad(fopo_device *d, const fopo_parameters *x, const float *G, const fopo_adagrad *o) {
+  return launch(d, "adagrad", ceil_div(x->n, THREADS), THREADS, 0, adagrad_kernel, x->theta, x->v,
+                G, update_of(o->u), (float)o->eps, steps_on_device(d), x->n);
+}
+
 /* ---- whole arrays ---- */
 
 int clear(fopo_device *d, float *x, size_t n) {

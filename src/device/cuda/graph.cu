@@ -15,7 +15,7 @@
 
 namespace gpu {
 
-/* lr / (1 - beta1^t) and 1 / (1 - beta2^t); of sgd, whose betas are 0, lr and 1. */
+/* lr / (1 - beta1^t) and 1 / (1 - beta2^t); lr and 1 of optimisers whose betas are 0. */
 step_numbers step_numbers_of(const fopo_adam *o) {
   double t = (double)o->t;
   return {0, 0, (float)(o->u.lr / (1 - pow(o->beta1, t))), (float)(1 / (1 - pow(o->beta2, t))),

@@ -196,4 +196,23 @@ int sgd_rows(fopo_device *d, const fopo_parameters *x, const fopo_item_gradient 
                 fopo_update_keep(&o->u), g->n * L, L);
 }
 
+__global__ void adagrad_rows_kernel(float *items, float *v, const float *rows,
+                                    const uint32_t *touched, float lr, float eps, float scale,
+                                    float decay, float keep, size_t n, size_t L) {
+  size_t k = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (k >= n) return;
+  size_t i = k / L, a = touched != nullptr ? touched[i] : i, at = a * L + k % L;
+  float g = scale * rows[k] - decay * items[at];
+  v[at] += g * g;
+  items[at] = keep * items[at] + lr * g / (sqrtf(v[at]) + eps);
+}
+
+int adagrad_rows(fopo_device *d, const fopo_parameters *x, const fopo_item_gradient *g,
+                 const fopo_adagrad *o, size_t L) {
+  return launch(d, "adagrad on items", ceil_div(g->n * L, THREADS), THREADS, 0, adagrad_rows_kernel,
+                x->theta, x->v, g->rows, g->ids, (float)o->u.lr, (float)o->eps,
+                fopo_update_scale(&o->u, o->u.norm), fopo_update_decay(&o->u),
+                fopo_update_keep(&o->u), g->n * L, L);
+}
+
 } // namespace gpu
