@@ -38,6 +38,10 @@ pis = {
   degree = policy.linear{items = beta, contexts = "degree", temperature = 0.2},
   idf = policy.mlp{items = beta, hidden = {6}, contexts = "idf", temperature = 0.002},
 }
+pis.neighbours = policy.neighbours{data = s.train, start = "cosine", tau = 3, held = 0}
+pis.hybrid = policy.neighbours{data = s.train, start = "cosine", tau = 3, held = 0, items = beta}
+pis.hybrid:set_parameters{c0 = array.from{{-0.4}}, c1 = array.from{{0.2}},
+                          log_tau = array.from{{1}}, dense = array.from{{0.7}}}
 pis.learnt:set_items(array.randn(beta.rows, 8, 3))
 beta:save("items.npy")
 for name, pi in pairs(pis) do

@@ -31,6 +31,7 @@ end
 
 -- Every kind of estimator, over the given index or an exact one.
 local function all_gradients(o)
+  if o.policy.scores_lists then return {gradient.sparse{}} end
   local items, fault = o.policy:items(), o.fault
   local ix = o.index or index.norm(items)
   local k = math.max(1, math.min(64, items.rows // 4))
@@ -247,6 +248,7 @@ assert(not r.ok and r.first:find("mean of snis"))]],
     local r = {ok = true, rows = {}, seconds = 0}
     if not o.policy and not o.data then small_world(o) end
     if not o.policy then small_policy(o) end
+    if o.policy.scores_lists then o.data = o.policy:training() or o.data end
     local c = context_of(o, r)
     for _, check in ipairs(checks) do check(c) end
     r.seconds = native.clock() - start

@@ -7,7 +7,9 @@ local origin = require "fopo.base.origin"
 local table_rows = require "fopo.base.rows"
 local file = require "fopo.serve.file"
 local text = require "fopo.base.text"
+local neighbours = require "fopo.neighbours"
 local policy, methods = {}, native.types.policy
+local training_of = setmetatable({}, {__mode = "k"}) -- policy -> {data, the sessions to train on}
 
 -- Options that all kinds share.
 local items = {"items", "array", nil, "beta [P, L]", required = true}
@@ -92,12 +94,55 @@ local function paper_of(row)
   return preset
 end
 
+-- ---- kinds that score lists ----
+
+-- The options of such a kind: the sessions, the start, its own, and a few of the shared ones.
+local function options_of_lists(row)
+  local options = {
+    {"data", "sessions", nil, "to learn the weights from: s.train", required = true},
+    {"start", "string|function|baseline", "slim", "what the weights are: those of "
+     .. "fopo.baseline.slim or of ease with top = 100, or the cosine or jaccard similarities of "
+     .. "item_knn; a function that makes a baseline of sessions; or a baseline, which is not "
+     .. "cross-fitted", one_of = neighbours.names},
+    {"n", "integer", 0, "weights that an item keeps, the largest; 0: all that the start has",
+     min = 0},
+    {"held", "integer", 2000, "contexts that the scalars are learnt on at least, in tenths of data: "
+     .. "for each tenth the start is learnt once more, without its users; 0: all, and the start "
+     .. "knows them", min = 0},
+    {"items", "array", nil, "beta [P, L] of the dense part"},
+  }
+  for _, spec in ipairs(table_rows.specs(row.options)) do options[#options + 1] = spec end
+  for _, spec in ipairs{contexts, learn} do options[#options + 1] = spec end
+  options[#options + 1] = {"seed", "integer", 1, row.seed}
+  return options
+end
+
+local function with_weights(name, make)
+  return function(o)
+    if o.items and o.dense_start == 0 then o.dense_start = 1 end
+    if not o.items and o.dense_start ~= 0 then
+      define.fail("%s: dense_start is %g but there are no items; give items = fopo.embed.svd(data)",
+                  name, o.dense_start)
+    end
+    local weights, training = neighbours.learn(o)
+    local given = {items = o.items or neighbours.no_items(o.data), neighbours = weights, seed = o.seed,
+                   temperature = 1, contexts = o.contexts or o.items and "unit" or "mean",
+                   train_items = false, learn = o.learn, tau = o.tau, dense_start = o.dense_start}
+    local pi = make(given)
+    training_of[pi] = {data = o.data, training = training}
+    return pi
+  end
+end
+
 for _, row in ipairs(native.policies()) do
   local name = "fopo.policy." .. row.name
+  local make = native["policy_" .. row.name]
   policy[row.name] = define.fn{
-    name = name, returns = "policy", options = options_of(row), presets = {paper = paper_of(row)},
+    name = name, returns = "policy",
+    options = row.scores_lists and options_of_lists(row) or options_of(row),
+    presets = not row.scores_lists and {paper = paper_of(row)} or nil,
     text = row.text, example = row.example,
-    call = with_defaults(name, native["policy_" .. row.name]),
+    call = row.scores_lists and with_weights(name, make) or with_defaults(name, make),
   }
   for _, option in ipairs(row.options) do
     if option.saved then native.fields.policy[option.name] = true end -- for help and completion
@@ -120,6 +165,16 @@ methods.best = define.fn{
     local made = cache.contexts(x, pi)
     if pi.seen == "mask" then return native.best_unseen(pi, made, x, index, o.k) end
     return best(pi, made, index, o.k)
+  end,
+}
+
+methods.training = define.fn{
+  name = "policy:training", returns = "sessions",
+  args = {{"pi", "policy", nil, "a policy that scores lists"}},
+  text = [[The sessions that a trainer learns the policy's scalars on, whose users its weights do not
+know; fopo.trainer takes them by itself where its data are those that the policy was made of.]],
+  call = function(pi)
+    return training_of[pi] and training_of[pi].training
   end,
 }
 

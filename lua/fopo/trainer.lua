@@ -111,6 +111,8 @@ assert(t.step == 20 and #t.history.step > 0)]],
       define.fail("fopo.trainer: sessions that are shared out have contexts of their own; leave "
                   .. "out contexts")
     end
+    local lists = o.policy.scores_lists
+    if lists and o.policy:training() then o.data = o.policy:training() end
     validation.check(o)
     local valid, automatic = validation.of(o)
     local raises = o.gradient and common(o.gradient, "objective")
@@ -119,7 +121,8 @@ assert(t.step == 20 and #t.history.step > 0)]],
                   .. "gradient: fopo.gradient.%s{objective = \"%s\"}", o.objective,
                   raises, common(o.gradient, "kind"), o.objective)
     end
-    o.gradient = o.gradient or standard_gradient(o.policy.n_items, o.objective)
+    o.gradient = o.gradient or lists and require("fopo.gradient").sparse{objective = o.objective}
+                 or standard_gradient(o.policy.n_items, o.objective)
     o.reward = o.reward or from_logs and native.reward_ips(o.data)
                or native.reward_hits(o.data)
     o.optim = o.optim or require("fopo.optim").adam{}
@@ -133,7 +136,7 @@ assert(t.step == 20 and #t.history.step > 0)]],
     t.native = native.trainer{policy = o.policy, contexts = contexts, reward = o.reward,
                               sessions = kind == "sessions" and o.data or nil,
                               gradient = o.gradient, optim = o.optim, batch = o.batch,
-                              seed = o.seed, device = o.device,
+                              seed = o.seed, device = lists and o.device == "auto" and "cpu" or o.device,
                               index_refresh = o.index_refresh}
     for _, name in ipairs(columns) do t.history[name] = {} end
     t.knobs = knobs.all(t)

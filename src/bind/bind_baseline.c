@@ -11,7 +11,7 @@ typedef struct {
 
 static void done(bind_object *o) { fopo_baseline_free(((bind_baseline *)o)->baseline); }
 
-static const fopo_baseline *get_baseline(lua_State *L, int index) {
+const fopo_baseline *bind_get_baseline(lua_State *L, int index) {
   return ((bind_baseline *)bind_get(L, index, &bind_baseline_type))->baseline;
 }
 
@@ -64,11 +64,11 @@ static int baseline(lua_State *L) {
 static int best(lua_State *L) {
   int unseen = bind_boolean(L, 4, "unseen");
   size_t rows = bind_get_sessions(L, 2)->X.rows;
-  size_t k = bind_count(L, 3, "k", 1, fopo_baseline_items(get_baseline(L, 1)));
+  size_t k = bind_count(L, 3, "k", 1, fopo_baseline_items(bind_get_baseline(L, 1)));
   uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
   bind_array *ids = bind_array_new(L, 1, rows, k);
   bind_array *scores = bind_array_new(L, 0, rows, k);
-  bind_check(L, fopo_baseline_best(ids->data, scores->data, counts, get_baseline(L, 1),
+  bind_check(L, fopo_baseline_best(ids->data, scores->data, counts, bind_get_baseline(L, 1),
                                    bind_get_sessions(L, 2), k, unseen));
   return 2;
 }
@@ -79,7 +79,7 @@ static int expected(lua_State *L) {
   fopo_expected e;
   int unseen = bind_boolean(L, 3, "unseen");
   fopo_sessions s = bind_judged(L, 2, 4);
-  int status = fopo_baseline_expected(&e, get_baseline(L, 1), &s, unseen);
+  int status = fopo_baseline_expected(&e, bind_get_baseline(L, 1), &s, unseen);
   if (status == FOPO_ERR_UNAVAILABLE) return bind_return_nil(L);
   bind_check(L, status);
   return bind_push_expected(L, &e);

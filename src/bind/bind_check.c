@@ -4,10 +4,11 @@
 #include "bind/families.h"
 #include "judge/reference.h"
 
-/* native.check_slopes(pi, x, r, U, h[, seen[, objective]]): the central differences of the value of
- * the objective, by default the expected reward, along the rows of U [count, n_params] as a list,
- * that value, and log Z, all in double. x [1, D] is one context and r [1, P] the rewards of all
- * items in it; the sessions `seen` have its X. */
+/* native.check_slopes(pi, x, r, U, h[, seen[, objective[, row]]]): the central differences of the
+ * value of the objective, by default the expected reward, along the rows of U [count, n_params] as
+ * a list, that value, and log Z, all in double. x [1, D] is one context and r [1, P] the rewards of
+ * all items in it; the sessions `seen` have its X, and row is its number among the training
+ * contexts. */
 static int check_slopes(lua_State *L) {
   double slope[FOPO_REFERENCE_DIRECTIONS], value, log_z;
   fopo_policy *pi = &bind_policy_whole(L, 1, "fopo.check")->policy;
@@ -21,7 +22,8 @@ static int check_slopes(lua_State *L) {
         pi->items.rows, x->rows, r->rows, r->cols);
   }
   bind_check(L, fopo_matrix_finite(bind_matrix(r), "r"));
-  fopo_reference_context context = {.x = x->data, .r = r->data};
+  fopo_reference_context context = {.x = x->data, .r = r->data, .row = SIZE_MAX};
+  if (!lua_isnoneornil(L, 8)) context.row = bind_id(L, 8, "row", UINT32_MAX - 1);
   fopo_contexts contexts = fopo_contexts_of(bind_matrix(x));
   if (!lua_isnoneornil(L, 6)) contexts.X = bind_get_sessions(L, 6)->X;
   bind_check(L, fopo_policy_check_lists(pi, &contexts));

@@ -9,8 +9,9 @@
 enum {
   ITEMS,
   INITIAL,
-  WEIGHTS /* of the encoding; empty if it weighs no items */
-};        /* slots; user value slot + 1 of the handle is a handle on the same array */
+  WEIGHTS,   /* of the encoding; empty if it weighs no items */
+  NEIGHBOURS /* of a policy that scores lists */
+};           /* slots; user value slot + 1 of the handle is a handle on the same object */
 
 static void done(bind_object *o) { fopo_policy_done(&((bind_policy *)o)->policy); }
 
@@ -55,7 +56,7 @@ static void push_own_items(lua_State *L, const fopo_policy_kind *kind, const fop
 /* Pushes a policy without parameters that scores the items at `own_at` and was made with those at
  * `items_at`. */
 static bind_policy *begin(lua_State *L, int own_at, int items_at) {
-  bind_policy *pi = bind_new(L, &bind_policy_type, 3);
+  bind_policy *pi = bind_new(L, &bind_policy_type, 4);
   lua_pushvalue(L, own_at);
   lua_setiuservalue(L, -2, 1 + ITEMS);
   lua_pushvalue(L, items_at);
@@ -74,6 +75,19 @@ static void set_encoding(lua_State *L, bind_policy *pi, const fopo_encoder *enco
   bind_keep(&pi->object, WEIGHTS, &bind_array_numbers(L, at, "weights")->object);
   lua_pushvalue(L, at);
   lua_setiuservalue(L, -2, 1 + WEIGHTS);
+}
+
+/* pi, which is on the top of the stack, scores by the weights at `at` from now on. */
+static void set_neighbours(lua_State *L, bind_policy *pi, int at) {
+  bind_neighbours *x = bind_get(L, at, &bind_neighbours_type);
+  if (x->neighbours.weights.rows != pi->policy.items.rows) {
+    bind_refuse(L, "the weights are of %zu items but the policy has %zu",
+                x->neighbours.weights.rows, pi->policy.items.rows);
+  }
+  lua_pushvalue(L, at);
+  lua_setiuservalue(L, -2, 1 + NEIGHBOURS);
+  bind_keep(&pi->object, NEIGHBOURS, &x->object);
+  pi->policy.neighbours = &x->neighbours;
 }
 
 /* After the init, which forgets what was there. */
@@ -124,8 +138,8 @@ static size_t read_learn(lua_State *L, const char **names, int at) {
   return n;
 }
 
-/* native.policy_NAME{items, context_dim, contexts, weights, temperature, seed, seen, train_items,
- * learn, rows, and those of the kind}. */
+/* native.policy_NAME{items, neighbours (of a kind that scores lists), context_dim, contexts, weights,
+ * temperature, seed, seen, train_items, learn, rows, and those of the kind}. */
 static int make(lua_State *L, const fopo_policy_kind *kind) {
   int items_at = bind_option(L, 1, "items"), train = bind_option_boolean(L, 1, "train_items");
   const char *names[NAMES + 1], *items_name = fopo_block_names[FOPO_BLOCK_ITEMS];
@@ -142,6 +156,7 @@ static int make(lua_State *L, const fopo_policy_kind *kind) {
     push_own_items(L, kind, &o, items_at, train);
     own_at = lua_gettop(L);
   }
+  int lists_at = kind->score_list != NULL ? bind_option(L, 1, "neighbours") : 0;
   bind_policy *pi = begin(L, own_at, items_at);
   int encoder =
       bind_has(L, 1, "contexts") ? bind_option_choice(L, 1, "contexts", fopo_encoder_names) : 0;
@@ -150,8 +165,12 @@ static int make(lua_State *L, const fopo_policy_kind *kind) {
   bind_check(L, fopo_policy_init(&pi->policy, kind, items_of(pi), &o));
   pi->policy.learns[FOPO_BLOCK_ITEMS] = train;
   if (chosen) bind_check(L, fopo_policy_learn(&pi->policy, names, n));
-  pi->policy.masks_seen =
-      bind_has(L, 1, "seen") && bind_option_choice(L, 1, "seen", fopo_seen_names);
+  if (lists_at > 0) {
+    set_neighbours(L, pi, lists_at);
+  } else {
+    pi->policy.masks_seen =
+        bind_has(L, 1, "seen") && bind_option_choice(L, 1, "seen", fopo_seen_names);
+  }
   set_shard(pi);
   halve(L, pi);
   return 1;
@@ -175,6 +194,7 @@ static int policy_over(lua_State *L) {
   pi->policy.rows = fopo_rows_float32(items.x, items.ld);
   pi->policy.learns[FOPO_BLOCK_ITEMS] = 0;
   set_shard(pi);
+  bind_keep(&pi->object, NEIGHBOURS, from->object.keeps[NEIGHBOURS]);
   if (lua_isnil(L, 3)) return 1;
   bind_check(
       L, fopo_policy_halve(&pi->policy, (fopo_float)bind_choice(L, 3, "rows", fopo_float_names)));
@@ -367,6 +387,10 @@ static int field_shape(lua_State *L, bind_object *o) {
   return bind_return_string(L, text);
 }
 
+static int field_scores_lists(lua_State *L, bind_object *o) {
+  return bind_return_boolean(L, policy_of(o)->kind->score_list != NULL);
+}
+
 static int field_difference_step(lua_State *L, bind_object *o) {
   return bind_return_number(L, policy_of(o)->kind->difference_step);
 }
@@ -438,6 +462,7 @@ static int policies(lua_State *L) {
     const fopo_policy_kind *kind = fopo_policy_kinds[i];
     bind_push_entry(L, kind->name, kind->name, kind->text, kind->example, kind->options);
     bind_set_string(L, "seed", kind->seed);
+    bind_set_boolean(L, "scores_lists", kind->score_list != NULL);
     lua_rawseti(L, -2, i + 1);
   }
   return 1;
@@ -470,6 +495,7 @@ static const luaL_Reg methods[] = {{"queries", queries},
 
 static const bind_field fields[] = {{"kind", field_kind, NULL},
                                     {"shape", field_shape, NULL},
+                                    {"scores_lists", field_scores_lists, NULL},
                                     {"difference_step", field_difference_step, NULL},
                                     {"n_items", field_n_items, NULL},
                                     {"dim", field_dim, NULL},

@@ -87,6 +87,27 @@ static void set_names(lua_State *L, fopo_policy_loaded *facts) {
   lua_setfield(L, -2, "names");
 }
 
+/* Moves a member of the archive. */
+static void *release(bind_policy_file *f, const char *name) {
+  return fopo_array_release(fopo_archive_find(&f->archive, name));
+}
+
+/* t.neighbours of a kind that scores lists, for the table t on the top. */
+static void set_neighbours(lua_State *L, bind_policy_file *f) {
+  bind_neighbours *x = bind_new(L, &bind_neighbours_type, 0);
+  fopo_csr *W = &x->neighbours.weights;
+  if (fopo_archive_find(&f->archive, "log_m")->shape[0] != f->facts.P) {
+    bind_refuse(L, "the file's weights are of other items than its %zu", f->facts.P);
+  }
+  W->rows = W->cols = f->facts.P;
+  W->indptr = release(f, "weights_indptr");
+  W->ids = release(f, "weights_ids");
+  W->values = release(f, "weights");
+  x->neighbours.log_m = release(f, "log_m");
+  bind_pressure(L, fopo_csr_nnz(W) * 8);
+  lua_setfield(L, -2, "neighbours");
+}
+
 /* native.policy_load(path): {kind, context_dim, temperature, contexts, seen, rows, train_items,
  * learn = "W2, b2"; weights; parameters = {theta} or {W1, b1, ..}; options of the kind, as hidden
  * and activation; items, or items_file, n_items, dim and items_crc; learnt_items; names}. */
@@ -116,6 +137,7 @@ static int policy_load(lua_State *L) {
   }
   if (facts->train_items) set_array(L, f, "learnt_items", "learnt_items");
   if (facts->encoder->weight != NULL) set_array(L, f, "item_weights", "weights");
+  if (facts->kind->score_list != NULL) set_neighbours(L, f);
   if (facts->names.n > 0) set_names(L, facts);
   return 1;
 }

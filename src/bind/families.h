@@ -10,9 +10,11 @@
 #include "data/read/readers.h"
 #include "data/sessions.h"
 #include "device/device.h"
+#include "judge/baseline.h"
 #include "judge/expected.h"
 #include "judge/reward_model.h"
 #include "learn/gradient.h"
+#include "policy/neighbours.h"
 #include "train/optim.h"
 #include "train/run.h"
 
@@ -101,9 +103,14 @@ typedef struct {
 } bind_index;
 
 typedef struct {
+  bind_object object;
+  fopo_neighbours neighbours;
+} bind_neighbours;
+
+typedef struct {
   bind_object object; /* keeps: items; the items it was made with, which are others if it learns a
-                       * copy; the weights of its encoding. User values 1 to 3 of the handle:
-                       * handles on them */
+                       * copy; the weights of its encoding; those of a policy that scores lists.
+                       * User values 1 to 4 of the handle: handles on them */
   fopo_policy policy;
   fopo_encoding encoding; /* makes its contexts of sessions */
 } bind_policy;
@@ -219,6 +226,9 @@ size_t bind_index_k(lua_State *L, int at, const bind_index *ix);
 
 /* The items that an index is over: of the whole catalogue, if it holds a part. */
 size_t bind_index_items(const bind_index *ix);
+
+/* The baseline at `index`. */
+const fopo_baseline *bind_get_baseline(lua_State *L, int index);
 
 /* The policy at `index`, whose items must not be dealt out: for `what`, which reads all of them. */
 bind_policy *bind_policy_whole(lua_State *L, int index, const char *what);

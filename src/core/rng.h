@@ -31,7 +31,8 @@ enum {
   FOPO_STREAM_BOOTSTRAP = 9, /* intervals */
   FOPO_STREAM_POLICY = 10,   /* REINFORCE's draws from the policy */
   FOPO_STREAM_LOGS = 11,     /* synthetic logs */
-  FOPO_STREAM_RANKING = 12   /* the random baseline */
+  FOPO_STREAM_RANKING = 12,  /* the random baseline */
+  FOPO_STREAM_HELD = 13      /* users whose sessions are held out */
 };
 
 typedef struct {

@@ -742,6 +742,17 @@ int fopo_split_by(fopo_split *split, const fopo_dataset *d, const fopo_split_opt
   return fopo_split_among(split, d, options, plan, &none);
 }
 
+int fopo_sessions_take(fopo_sessions *some, const fopo_sessions *s, const uint32_t *rows,
+                       size_t n) {
+  int status = fopo_csr_take(&some->X, &s->X, rows, n);
+  if (status == FOPO_OK) status = fopo_csr_take(&some->Y, &s->Y, rows, n);
+  if (status != FOPO_OK) return status;
+  some->users = fopo_alloc(n, sizeof *some->users);
+  if (some->users == NULL) return FOPO_ERR_MEMORY;
+  for (size_t i = 0; i < n; i++) some->users[i] = s->users[rows[i]];
+  return FOPO_OK;
+}
+
 void fopo_sessions_done(fopo_sessions *s) {
   fopo_csr_done(&s->X);
   fopo_csr_done(&s->Y);

@@ -91,6 +91,9 @@ int fopo_split_by(fopo_split *split, const fopo_dataset *d, const fopo_split_opt
 void fopo_split_done(fopo_split *split); /* accepts {0} */
 void fopo_sessions_done(fopo_sessions *s);
 
+/* *some, {0} on entry, becomes the contexts rows [n] of s, in this order, without values. */
+int fopo_sessions_take(fopo_sessions *some, const fopo_sessions *s, const uint32_t *rows, size_t n);
+
 /* ---- splits of datasets whose users are shared out to several processes ---- */
 
 /* Users that have enough items, users that have not, and the items of the longest session. */

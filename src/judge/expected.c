@@ -3,6 +3,7 @@
 #include "judge/expected.h"
 
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 #include "comm/comm.h"
@@ -12,6 +13,7 @@
 #include "core/status.h"
 #include "core/threads.h"
 #include "kernels/kernels.h"
+#include "policy/lists.h"
 #include "policy/softmax.h"
 
 enum { BLOCK = 1024 }; /* contexts whose queries are held at once */
@@ -102,6 +104,43 @@ static int measure_block(work *w, const plan *p, fopo_matrix Q, size_t first) {
   return status;
 }
 
+/* The same of a policy that scores lists, the items of X by its mask: w->x and w->rows are those of
+ * the block. */
+static int measure_lists(work *w, const plan *p, size_t first, size_t count) {
+  const fopo_policy *pi = p->pi;
+  fopo_list_row *rows;
+  fopo_sparse_scores sparse = fopo_score_from(p->sparse, 0);
+  sparse.rows = w->rows;
+  int status = fopo_list_rows_init(&rows, pi->items.rows, 0);
+  if (status != FOPO_OK) return status;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 8)
+  for (size_t b = 0; b < count; b++) {
+    fopo_list_row *row = &rows[omp_get_thread_num()];
+    fopo_score_row seen = fopo_score_row_of(&sparse, b);
+    fopo_list_context context = {seen.ids, seen.n, fopo_matrix_row(w->x, b), SIZE_MAX};
+    size_t n = first + b, session = session_of(p, n), left = 0;
+    const uint32_t *Y = fopo_csr_row(&p->sessions->Y, session);
+    double logs = 0.0;
+    pi->kind->score_list(row, pi, pi->theta.x, &context);
+    fopo_list_sums s = fopo_list_normalise(row);
+    w->log_z[n] = s.top + log(s.w);
+    w->squares[n] = s.w > 0.0 ? s.ww / (s.w * s.w) : 0.0;
+    w->reward[n] = 0.0;
+    for (size_t k = 0; k < fopo_csr_count(&p->sessions->Y, session); k++) {
+      float f = fopo_list_score(row, Y[k]);
+      if (f == -INFINITY) continue;
+      left++;
+      w->reward[n] += exp((double)f - w->log_z[n]);
+      logs += (double)f - w->log_z[n];
+    }
+    w->reward[n] = fmin(w->reward[n], 1.0); /* rounding may pass 1 */
+    w->likelihood[n] = left > 0 ? logs / (double)left : (double)NAN;
+    fopo_list_clear(row, &context);
+  }
+  fopo_list_rows_done(rows);
+  return FOPO_OK;
+}
+
 static int sum_contexts(work *w, const plan *p) {
   const fopo_policy *pi = p->pi;
   for (size_t first = 0; first < p->n; first += BLOCK) {
@@ -112,6 +151,14 @@ static int sum_contexts(work *w, const plan *p) {
       memcpy(fopo_matrix_row(w->x, b), row, p->x.cols * sizeof *row);
       int other = p->sparse != NULL && p->sparse->rows != NULL;
       w->rows[b] = other ? p->sparse->rows[session] : (uint32_t)session;
+    }
+    if (pi->kind->score_list != NULL) {
+      int status = measure_lists(w, p, first, count);
+      if (status == FOPO_OK) {
+        status = fopo_progress("evaluating", (double)(first + count), (double)p->n);
+      }
+      if (status != FOPO_OK) return status;
+      continue;
     }
     fopo_sparse_scores sparse = fopo_score_from(p->sparse, 0);
     sparse.rows = w->rows;

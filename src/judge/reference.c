@@ -47,16 +47,28 @@ static void add_sparse(double *f, const fopo_score_row *s, size_t first, size_t 
   }
 }
 
-/* The sums [M] over the items first .. first + n - 1. */
+/* f [M, P] of a policy that scores lists: X is what the context masks. */
+static void score_lists(double *f, const fopo_policy *pi, const double *theta, size_t M,
+                        const fopo_reference_context *context) {
+  size_t P = pi->items.rows, n = pi->theta.rows * pi->theta.cols;
+  fopo_score_row seen = fopo_score_row_of(context->sparse, 0);
+  fopo_list_context list = {seen.ids, seen.n, context->x, context->row};
+  for (size_t m = 0; m < M; m++) pi->kind->reference_list(f + m * P, pi, theta + m * n, &list);
+}
+
+/* The sums [M] over the items first .. first + n - 1, from the scores lists [M, P] if they are not
+ * NULL, else from queries h [L, M]. */
 static void score_tile(sums *out, const fopo_policy *pi, size_t first, size_t n, const double *h,
-                       size_t M, const fopo_reference_context *context) {
+                       const double *lists, size_t M, const fopo_reference_context *context) {
   double f[TILE * FOPO_REFERENCE_MOST];
   fopo_matrix items = fopo_matrix_rows(pi->items, first, n);
   fopo_score_row row = fopo_score_row_of(context->sparse, 0);
   for (size_t a = 0; a < items.rows; a++) {
     const float *beta = fopo_matrix_row(items, a);
     double *fa = f + a * M;
-    for (size_t m = 0; m < M; m++) fa[m] = 0.0;
+    for (size_t m = 0; m < M; m++) {
+      fa[m] = lists != NULL ? lists[m * pi->items.rows + first + a] : 0.0;
+    }
     for (size_t j = 0; j < items.cols; j++) {
       for (size_t m = 0; m < M; m++) fa[m] += (double)beta[j] * h[j * M + m];
     }
@@ -82,8 +94,8 @@ static sums merge(sums s, sums t) {
 }
 
 /* The sums [M] over all items; tiles [TILES, M] is scratch. */
-static int sum_up(sums *all, sums *tiles, const fopo_policy *pi, const double *h, size_t M,
-                  const fopo_reference_context *context) {
+static int sum_up(sums *all, sums *tiles, const fopo_policy *pi, const double *h,
+                  const double *lists, size_t M, const fopo_reference_context *context) {
   size_t P = pi->items.rows, n = (P + TILE - 1) / TILE;
   for (size_t m = 0; m < M; m++) all[m] = (sums){.top = -INFINITY};
   for (size_t first = 0; first < n; first += TILES) {
@@ -94,7 +106,7 @@ static int sum_up(sums *all, sums *tiles, const fopo_policy *pi, const double *h
     for (size_t t = 0; t < count; t++) {
       size_t a = (first + t) * TILE;
       if (fopo_interrupted()) continue; /* the next report of progress fails then */
-      score_tile(tiles + t * M, pi, a, P - a < TILE ? P - a : TILE, h, M, context);
+      score_tile(tiles + t * M, pi, a, P - a < TILE ? P - a : TILE, h, lists, M, context);
     }
     for (size_t t = 0; t < count; t++) {
       for (size_t m = 0; m < M; m++) all[m] = merge(all[m], tiles[t * M + m]);
@@ -111,14 +123,18 @@ int fopo_reference_reward(double *value, double *log_z, const fopo_policy *pi, c
   }
   double *h = fopo_alloc(pi->items.cols * M, sizeof *h);
   sums *all = fopo_alloc(M, sizeof *all), *tiles = fopo_alloc(TILES * M, sizeof *tiles);
-  int status = h && all && tiles ? FOPO_OK : FOPO_ERR_MEMORY;
+  int is_list = pi->kind->score_list != NULL;
+  double *lists = is_list ? fopo_alloc(pi->items.rows * M, sizeof *lists) : NULL;
+  int status = h && all && tiles && (lists || !is_list) ? FOPO_OK : FOPO_ERR_MEMORY;
   if (status == FOPO_OK) status = make_queries(h, pi, theta, M, context->x);
-  if (status == FOPO_OK) status = sum_up(all, tiles, pi, h, M, context);
+  if (status == FOPO_OK && is_list) score_lists(lists, pi, theta, M, context);
+  if (status == FOPO_OK) status = sum_up(all, tiles, pi, h, lists, M, context);
   for (size_t m = 0; m < M && status == FOPO_OK; m++) {
     value[m] = all[m].Z == 0.0 ? 0.0 : all[m].R / all[m].Z;
     log_z[m] = all[m].top + log(all[m].Z);
   }
   fopo_free(h);
+  fopo_free(lists);
   fopo_free(all);
   fopo_free(tiles);
   return status;

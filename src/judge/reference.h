@@ -14,6 +14,7 @@ enum { FOPO_REFERENCE_MOST = 33, FOPO_REFERENCE_DIRECTIONS = (FOPO_REFERENCE_MOS
 typedef struct {
   const float *x;                   /* [D] */
   const float *r;                   /* [P] the rewards of all items */
+  size_t row;                       /* of the training contexts, as fopo_list_context has it */
   const fopo_sparse_scores *sparse; /* context 0 of them; NULL: none */
   fopo_objective_kind objective;    /* what slopes are of; one without target items */
 } fopo_reference_context;

@@ -266,7 +266,9 @@ static int combine(fopo_batch *b) {
   const fopo_estimator *e = b->options->estimator;
   fopo_device *d = b->data->device;
   int status = e->combine(b);
-  if (status != FOPO_OK || !fopo_batch_has_targets(b)) return status;
+  if (status != FOPO_OK || !fopo_batch_has_targets(b) || e->needs & FOPO_SCORES_LISTS) {
+    return status;
+  }
   fopo_csr Y = b->data->credited.Y;
   const uint32_t *rows = b->piece.device.rows;
   fopo_batch_fetched(b, &Y, &rows);

@@ -19,6 +19,7 @@
 #include "learn/fault.h"
 #include "learn/item_rows.h"
 #include "learn/reward.h"
+#include "policy/lists.h"
 
 /* The draws of a piece, at the front of arrays that hold a part's. Device memory, owned. */
 typedef struct {
@@ -73,6 +74,8 @@ struct fopo_batch {
   fopo_draws draws;
   fopo_batch_arrays arrays;
   fopo_item_rows items;
+  fopo_list_row *lists; /* [n_lists] the candidates of a context, one for each thread; owned */
+  size_t n_lists;
   double handed_out; /* clock when the draws of the piece were there */
   double seconds[FOPO_PHASES];
 };
@@ -136,8 +139,9 @@ void fopo_batch_done(fopo_batch *b);   /* after unbind: what lies on the host */
 
 /* Decides how batches of the plan are cut, and makes room for their parts and draws. */
 int fopo_batch_prepare(fopo_batch *b);
-int fopo_batch_reserve(fopo_batch *b);    /* the room alone */
-int fopo_batch_host_draws(fopo_batch *b); /* and for the draws of a part on the host */
+int fopo_batch_reserve(fopo_batch *b);       /* the room alone */
+int fopo_batch_reserve_lists(fopo_batch *b); /* of estimators that score lists, for each thread */
+int fopo_batch_host_draws(fopo_batch *b);    /* and for the draws of a part on the host */
 
 /* Starts a batch of at most as many contexts as the plan allows. theta: device, or NULL for the
  * policy's. */

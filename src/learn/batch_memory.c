@@ -1,5 +1,6 @@
 /* The memory of batches: arrays that live as long as the data is bound, and those that grow with
  * the batch. */
+#include "core/threads.h"
 #include "device/arrays.h"
 #include "learn/batch.h"
 
@@ -29,6 +30,9 @@ void fopo_batch_unbind(fopo_batch *b) {
                           m->sums, s->ids, s->logq,   s->r,     w->mean, w->c, w->log_z, w->weight};
   fopo_release_all(d, blocks, sizeof blocks / sizeof *blocks);
   fopo_item_rows_done(&b->items, d);
+  fopo_list_rows_done(b->lists);
+  b->lists = NULL;
+  b->n_lists = 0;
   fopo_candidates_unbind(&b->candidates);
   *m = (fopo_batch_arrays){
       .host_G = m->host_G, .host_stats = m->host_stats, .host_weight = m->host_weight};
@@ -119,6 +123,16 @@ static int reserve_items(fopo_batch *b, size_t draws) {
   return status == FOPO_OK ? fopo_item_rows_reserve(&b->items, b->data, dense, draws) : status;
 }
 
+int fopo_batch_reserve_lists(fopo_batch *b) {
+  size_t threads = (size_t)fopo_threads();
+  if (b->n_lists >= threads) return FOPO_OK;
+  fopo_list_rows_done(b->lists);
+  b->n_lists = 0;
+  int status = fopo_list_rows_init(&b->lists, b->data->P, 1);
+  if (status == FOPO_OK) b->n_lists = threads;
+  return status;
+}
+
 int fopo_batch_reserve(fopo_batch *b) {
   size_t draws = b->part_size * b->S;
   size_t B = b->plan->B;
@@ -127,6 +141,9 @@ int fopo_batch_reserve(fopo_batch *b) {
     status = renew_part(b, b->part_size);
   }
   if (status == FOPO_OK && draws > b->draws.capacity) status = renew_draws(b, draws);
+  if (status == FOPO_OK && b->options->estimator->needs & FOPO_SCORES_LISTS) {
+    status = fopo_batch_reserve_lists(b);
+  }
   if (status == FOPO_OK) status = fopo_candidates_reserve(&b->candidates, b->part_size);
   if (status == FOPO_OK) {
     status = fopo_parts_reserve(b->data->parts, b->data->device, b->part_size, b->data->L);

@@ -10,6 +10,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "learn/batch.h"
+#include "policy/neighbours.h"
 
 struct fopo_gradient {
   fopo_gradient_options options;
@@ -299,12 +300,47 @@ static int check_objective(const fopo_gradient *g) {
                    row->title, (int)g->data.parts->part->size);
 }
 
+/* Policies that score lists and the estimators for them go together, on the CPU, with whole
+ * catalogues and contexts. */
+static int check_lists(const fopo_gradient *g) {
+  const fopo_policy *pi = g->data.policy;
+  const fopo_estimator *e = g->options.estimator;
+  int scored = pi->kind->score_list != NULL, takes = (e->needs & FOPO_SCORES_LISTS) != 0;
+  if (!scored && !takes) return FOPO_OK;
+  if (!scored) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "gradient %s is that of policies that score lists, as fopo.policy.neighbours; "
+                     "use exact, snis or head_tail for policy %s",
+                     e->name, pi->kind->name);
+  }
+  if (!takes) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "gradient %s draws by dense scores, which policy %s has not; use "
+                     "fopo.gradient.sparse{}",
+                     e->name, pi->kind->name);
+  }
+  if (g->data.device->ops->join_sums == NULL || !fopo_parts_is_whole(g->data.parts)) {
+    return fopo_fail(
+        FOPO_ERR_UNAVAILABLE,
+        "gradient %s works on the CPU, with items and sessions that are not dealt out; "
+        "use device = \"cpu\" and s.train itself",
+        e->name);
+  }
+  const fopo_neighbours *x = pi->neighbours;
+  if (x->n_held == 0 || x->n_contexts == g->data.N) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "there are %zu contexts, but the weights are cross-fitted for the %zu of the "
+                   "sessions pi:training(); train on these",
+                   g->data.N, x->n_contexts);
+}
+
 int fopo_gradient_check_fit(fopo_gradient *g) {
   const fopo_gradient_options *o = &g->options;
   const fopo_proposal *q = fopo_options_proposal(o);
   if (g->checked) return FOPO_OK;
   int status = q != NULL ? fopo_proposal_check_for(q, g->data.policy) : FOPO_OK;
   if (status == FOPO_OK && g->data.parts->part != NULL) status = check_part(g);
+  if (status == FOPO_OK) status = check_lists(g);
   if (status == FOPO_OK) status = check_objective(g);
   if (status == FOPO_OK && o->estimator->check != NULL) {
     fopo_estimator_use use = {g->data.P, g->data.policy, g->batch.reward};

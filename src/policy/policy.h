@@ -6,6 +6,7 @@
 #define FOPO_POLICY_POLICY_H
 
 #include "contexts/contexts.h"
+#include "core/array.h"
 #include "core/matrix.h"
 #include "core/option.h"
 #include "device/ops.h"
@@ -27,6 +28,7 @@ enum {
   FOPO_POLICY_OWN = 4,           /* numbers that only one kind reads */
   FOPO_POLICY_PARAMETERS = 8,    /* named parameters of a policy, at most */
   FOPO_POLICY_SHAPE = 8,         /* numbers of a shape in a checkpoint, at most */
+  FOPO_POLICY_MEMBERS = 4,       /* of its file beside them, at most */
   FOPO_POLICY_DESCRIPTION = 128, /* bytes of the text of `describe` */
   FOPO_POLICY_NAMES = (FOPO_POLICY_PARAMETERS + 1) * (FOPO_PARAMETER_NAME + 2) /* of all blocks */
 };
@@ -64,6 +66,8 @@ struct fopo_policy {
   fopo_matrix theta; /* all parameters: [D, L], or [1, n] if they are no matrix. Owned */
   size_t n_hidden;   /* numbers of a context that `forward` leaves for `backward`; 0: none */
   float temperature; /* > 0; divides every score */
+  const struct fopo_neighbours *neighbours; /* of policy/neighbours.c; NULL: another kind's. Not
+                                             * owned */
 };
 
 /* One of the parameters, which together are theta. */
@@ -88,6 +92,16 @@ typedef struct {
 } fopo_policy_pass;
 
 typedef struct fopo_policy_file fopo_policy_file; /* policy/policy_file.h */
+
+typedef struct fopo_list_row fopo_list_row; /* policy/lists.h */
+
+/* The context of a kind that scores lists. */
+typedef struct {
+  const uint32_t *X; /* [n] ascending */
+  size_t n;
+  const float *x; /* [D] the dense row */
+  size_t row;     /* which of the training contexts it is; SIZE_MAX: none of them */
+} fopo_list_context;
 
 struct fopo_policy_kind {
   const char *name; /* of the function in Lua: fopo.policy.NAME, and in files */
@@ -120,6 +134,19 @@ struct fopo_policy_kind {
   int (*forward)(fopo_device *d, fopo_matrix Q, fopo_matrix X, const fopo_policy_pass *pass);
   int (*backward)(fopo_device *d, float *G, fopo_matrix X, fopo_matrix V,
                   const fopo_policy_pass *pass, int accumulate);
+
+  /* A kind that scores the list of a context (policy/lists.h): fills row with the candidates, their
+   * scores at theta [n_theta] on the host, and slopes if the row has them; place must be 0 before,
+   * fopo_list_clear makes it so again. reference_list: f [P] in double, where X is not masked.
+   * NULL: the kind scores dense queries alone. */
+  void (*score_list)(fopo_list_row *row, const fopo_policy *pi, const float *theta,
+                     const fopo_list_context *context);
+  void (*reference_list)(double *f, const fopo_policy *pi, const double *theta,
+                         const fopo_list_context *context);
+
+  /* Members of its file beside the parameters, FOPO_POLICY_MEMBERS at most; returns how many. NULL:
+   * there are none. */
+  size_t (*members)(fopo_array *a, const fopo_policy *pi);
 
   /* 1: Q = scale X theta and G = scale X^T V with theta [D, L], so that the operations start_batch
    * and outer_totals, where a device has them, may take the place of forward and backward. */

@@ -27,7 +27,7 @@ uint32_t fopo_items_crc(fopo_matrix items) {
 
 /* ---- saving ---- */
 
-enum { OPTIONS = 8, MEMBERS = 18 + OPTIONS + FOPO_POLICY_PARAMETERS };
+enum { OPTIONS = 8, MEMBERS = 18 + OPTIONS + FOPO_POLICY_PARAMETERS + FOPO_POLICY_MEMBERS };
 
 /* The options that are members, then the parameters. Returns how many. */
 static size_t describe_kind(fopo_array *a, const fopo_policy *pi) {
@@ -44,7 +44,7 @@ static size_t describe_kind(fopo_array *a, const fopo_policy *pi) {
     size_t rows = p.ndim == 2 ? p.view.rows : p.view.cols;
     a[n++] = fopo_array_of(p.name, FOPO_F32, p.view.x, p.ndim, rows, p.ndim == 2 ? p.view.cols : 1);
   }
-  return n;
+  return pi->kind->members != NULL ? n + pi->kind->members(a + n, pi) : n;
 }
 
 /* The .npy must hold the items of the policy, bit by bit. */
@@ -304,6 +304,7 @@ static int understand(fopo_policy_loaded *p, file *f) {
   int status = check_format(f);
   if (status == FOPO_OK) status = read_kind(p, f);
   if (status == FOPO_OK) status = read_items(p, f);
+  if (p->options.context_dim == 0) p->options.context_dim = p->L; /* no parameter says it */
   if (status == FOPO_OK) status = read_temperature(p, f);
   if (status == FOPO_OK) status = read_learn(p, f);
   if (status == FOPO_OK) status = read_encoding(p, f);

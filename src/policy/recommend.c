@@ -5,12 +5,16 @@
 #include "policy/recommend.h"
 
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/sort.h"
 #include "core/status.h"
+#include "core/threads.h"
+#include "mips/topk.h"
+#include "policy/lists.h"
 #include "policy/softmax.h"
 
 enum { BLOCK = 256, FIRST = 32, FACTOR = 4 };
@@ -144,12 +148,67 @@ static int normalise(double *log_z, const fopo_recommend_plan *p, fopo_matrix Q,
   return shard == NULL ? status : fopo_shard_log_sums(log_z, NULL, Q.rows, status);
 }
 
+/* The k best candidates of a row; returns how many there are. */
+static uint32_t choose(uint32_t *ids, float *scores, uint64_t *keys, const fopo_list_row *row,
+                       const fopo_recommend_plan *p, size_t k) {
+  const fopo_kernels *kernels = fopo_kernels_get();
+  size_t n = 0;
+  for (size_t i = 0; i < row->n; i++) {
+    if (fopo_sorted_holds(p->never, p->n_never, row->ids[i])) continue;
+    keys[n++] = fopo_topk_key(row->f[i], row->ids[i]);
+  }
+  if (n > k) n = kernels->partition_at_least(keys, n, kernels->kth(keys, n, k));
+  kernels->sort(keys, n);
+  for (size_t i = 0; i < k; i++) {
+    ids[i] = i < n ? fopo_topk_id(keys[i]) : FOPO_NO_ITEM;
+    scores[i] = i < n ? fopo_topk_score(keys[i]) : -INFINITY;
+  }
+  return (uint32_t)n;
+}
+
+enum { WAVE = 4096 }; /* contexts between two reports of progress */
+
+/* Of a kind that scores lists: the candidates alone, so a row may be short. */
+static int recommend_lists(uint32_t *ids, float *scores, uint32_t *counts, double *log_z,
+                           const fopo_recommend_plan *p, size_t k) {
+  const fopo_policy *pi = p->policy;
+  size_t P = pi->items.rows, N = p->x.rows;
+  fopo_list_row *rows;
+  uint64_t *keys = fopo_alloc((size_t)fopo_threads() * P, sizeof *keys);
+  int status = keys != NULL ? fopo_list_rows_init(&rows, P, 0) : FOPO_ERR_MEMORY;
+  if (status != FOPO_OK) rows = NULL;
+  for (size_t first = 0; first < N && status == FOPO_OK; first += WAVE) {
+    size_t last = N - first < WAVE ? N : first + WAVE;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 8)
+    for (size_t n = first; n < last; n++) {
+      size_t t = (size_t)omp_get_thread_num();
+      fopo_list_row *row = &rows[t];
+      fopo_score_row seen = fopo_score_row_of(p->mask, n);
+      fopo_list_context context = {seen.ids, seen.n, fopo_matrix_row(p->x, n), SIZE_MAX};
+      pi->kind->score_list(row, pi, pi->theta.x, &context);
+      counts[n] = choose(ids + n * k, scores + n * k, keys + t * P, row, p, k);
+      if (log_z != NULL) {
+        fopo_list_sums s = fopo_list_normalise(row);
+        log_z[n] = s.top + log(s.w);
+      }
+      fopo_list_clear(row, &context);
+    }
+    status = fopo_progress("recommending", (double)last, (double)N);
+  }
+  fopo_list_rows_done(rows);
+  fopo_free(keys);
+  return status;
+}
+
 int fopo_recommend(uint32_t *ids, float *scores, uint32_t *counts, double *log_z,
                    const fopo_recommend_plan *p, size_t k) {
   scratch s;
   size_t N = p->x.rows;
   int status = check(p, k);
   if (status != FOPO_OK) return status;
+  if (p->policy->kind->score_list != NULL) {
+    return recommend_lists(ids, scores, counts, log_z, p, k);
+  }
   status = scratch_init(&s, N < BLOCK ? N : BLOCK, p->policy->items.cols);
   for (size_t first = 0; first < N && status == FOPO_OK; first += BLOCK) {
     size_t rows = N - first < BLOCK ? N - first : BLOCK;

@@ -88,6 +88,11 @@ void fopo_parts_collective(fopo_parts *p, int on);
 
 static inline int fopo_parts_is_alone(const fopo_parts *p) { return p->ops == &fopo_parts_alone; }
 
+/* Whether every rank has all items and all contexts. */
+static inline int fopo_parts_is_whole(const fopo_parts *p) {
+  return p->part == NULL && p->shared == NULL;
+}
+
 /* Room for a part of that many contexts, of vectors of L numbers. */
 int fopo_parts_reserve(fopo_parts *p, fopo_device *d, size_t part, size_t L);
 

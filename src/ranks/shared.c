@@ -69,16 +69,6 @@ static size_t list_rows(uint32_t *rows, const fopo_sessions *s, size_t n) {
   return here;
 }
 
-static int take(fopo_sessions *some, const fopo_sessions *s, const uint32_t *rows, size_t n) {
-  int status = fopo_csr_take(&some->X, &s->X, rows, n);
-  if (status == FOPO_OK) status = fopo_csr_take(&some->Y, &s->Y, rows, n);
-  if (status != FOPO_OK) return status;
-  some->users = fopo_alloc(n, sizeof *some->users);
-  if (some->users == NULL) return FOPO_ERR_MEMORY;
-  for (size_t i = 0; i < n; i++) some->users[i] = s->users[rows[i]];
-  return FOPO_OK;
-}
-
 static int gather_users(fopo_sessions *all, const fopo_sessions *mine, int status) {
   size_t bytes[FOPO_COMM_RANKS], own = mine->X.rows * sizeof *mine->users;
   status = fopo_comm_agree(status);
@@ -95,7 +85,8 @@ int fopo_sessions_gather(fopo_sessions *some, const fopo_sessions *s, size_t n) 
   if (n > all) n = all;
   *some = (fopo_sessions){0};
   uint32_t *rows = fopo_alloc(n < s->X.rows ? n : s->X.rows, sizeof *rows);
-  int status = rows != NULL ? take(&mine, s, rows, list_rows(rows, s, n)) : FOPO_ERR_MEMORY;
+  int status =
+      rows != NULL ? fopo_sessions_take(&mine, s, rows, list_rows(rows, s, n)) : FOPO_ERR_MEMORY;
   fopo_free(rows);
   if (s->all == 0) {
     *some = mine;

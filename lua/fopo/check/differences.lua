@@ -13,8 +13,9 @@ local function random_reward(seed)
   return reward.custom(function(ids) return array.randn(ids.rows, ids.cols, seed) end)
 end
 
--- How far a step of length 1 in theta moves a score, about: |x| |beta| / temperature.
+-- How far a step of length 1 in theta moves a score, about: |x| |beta| / temperature, or tau.
 local function slope_of_scores(c)
+  if c.pi.scores_lists then return math.exp(c.pi:parameters().log_tau:get(1, 1)) end
   local items = c.pi:items()
   local size = c.picked:norm() / math.sqrt(c.picked.rows) * items:norm() / math.sqrt(items.rows)
   return size / c.pi.temperature
@@ -27,10 +28,15 @@ local function difference_step(c)
   return most > 0 and math.min(h, most) or h
 end
 
+-- The gradient without noise of the policy's kind.
+local function exact_of(c, objective)
+  local make = c.pi.scores_lists and native.gradient_sparse or native.gradient_exact
+  return make{objective = objective}
+end
+
 -- {exact, value} of the policy over these items.
 local function truth_of(c, items)
-  local exact = native.gradient_exact{objective = c.objective}
-  local G, stats = exact:compute(native.policy_over(c.pi, items), c.x, c.rows, c.reward, c.with{})
+  local G, stats = exact_of(c, c.objective):compute(native.policy_over(c.pi, items), c.x, c.rows, c.reward, c.with{})
   return {exact = native.check_project(G, c.directions), value = stats.reward}
 end
 
@@ -61,7 +67,8 @@ end
 -- The slopes along c.directions, the value and log Z of the i-th context, with the rewards r [1, P]
 -- of all items, in double: differences of what the objective calls its value.
 local function slopes_by_value(c, i, r, h, objective)
-  return native.check_slopes(c.pi, c.picked:rows_of{i}, r, c.directions, h, c.seen(i), objective)
+  return native.check_slopes(c.pi, c.picked:rows_of{i}, r, c.directions, h, c.seen(i), objective,
+                             c.rows[i])
 end
 
 -- The same by objective, where the value alone does not say it. With R = E_pi r, d log R = dR / R,
@@ -99,11 +106,12 @@ end
 -- is a sum of terms as large as rewards times slopes, and where the policy is nearly certain they
 -- cancel, so that what is left is as small as their float32 rounding.
 local function reference(c)
-  local exact, of_reward = native.gradient_exact{objective = c.objective}, native.gradient_exact()
+  local exact, of_reward = exact_of(c, c.objective), exact_of(c, "reward")
   local G, stats = exact:compute(c.pi, c.x, c.rows, c.reward, c.with{})
   local others = {}
   for k = 1, 2 do
-    others[k] = of_reward:compute(c.pi, c.x, c.rows, random_reward(c.seed + k), c.with{})
+    others[k] = c.pi.scores_lists and array.randn(G.rows, G.cols, c.seed + k)
+      or of_reward:compute(c.pi, c.x, c.rows, random_reward(c.seed + k), c.with{})
   end
   local noise = array.randn(G.rows, G.cols, c.seed)
   c.directions = native.check_stack(G, others[1], others[2], noise)

@@ -16,7 +16,8 @@ local EXPECTED_BUDGET, EXPECTED_FEWEST, EXPECTED_MOST = 1e9, 100, 1000
 -- Why the sessions of options o are not validated by themselves, or nil and the sessions for it.
 local function by_itself(o)
   local split = origin.of(o.data).split
-  if not split or not rawequal(o.data, split.train) then
+  local data = origin.of(o.data).held_of or o.data -- a part of them that is trained on
+  if not split or not rawequal(data, split.train) then
     return "data is not the train part of a split"
   end
   if o.contexts and not o.valid_contexts then return "contexts are given without valid_contexts" end

@@ -65,6 +65,17 @@ local function losses(pi, ids, a, score)
   return list
 end
 
+-- The score of item a, and what each item of the history adds to it.
+local function contributions(pi, w, ids, a)
+  if pi.scores_lists then
+    local list, sum = native.votes(pi, w.seen, a), 0
+    for _, vote in ipairs(list) do sum = sum + vote end
+    return sum, list
+  end
+  local score = scores(pi, w.x, a)[1]
+  return score, pi.kind == "linear" and shares_of_score(pi, w, ids, a) or losses(pi, ids, a, score)
+end
+
 return define.fn{
   name = NAME, returns = "table",
   args = {
@@ -81,7 +92,8 @@ return define.fn{
 e[1].contribution and e[1].share, the largest contribution first; e.score is the item's score.
 Of a linear policy the contributions sum to the score, because f(a, x) = x^T theta beta_a /
 temperature is linear in x, a sum over the history, weighted and of unit length as pi.contexts says.
-Of a network a contribution is what the score loses if the item is left out of the history,
+Of neighbours they are the votes of the items for it, the weights between items in f. Of a network a
+contribution is what the score loses if the item is left out of the history,
 and they need not sum to it; that takes a context for each item of the history. share is the
 contribution divided by the sum of the sizes of all; a negative one pushed the item down.]],
   example = [[d = fopo.data.synthetic{users = 300, items = 400, clusters = 8}
@@ -97,9 +109,8 @@ assert(math.abs(sum - e.score) < 1e-4 * math.abs(e.score))]],
     end
     local w = who.contexts(NAME, given, pi, o.data)
     local a = who.item(NAME, item, pi, w.catalogue)
-    local ids, score = w.seen:x(1):totable()[1], scores(pi, w.x, a)[1]
-    local list = pi.kind == "linear" and shares_of_score(pi, w.x, ids, a)
-                 or losses(pi, ids, a, score)
+    local ids = w.seen:x(1):totable()[1]
+    local score, list = contributions(pi, w, ids, a)
     local e, sum = {}, 0
     for i, id in ipairs(ids) do
       sum = sum + math.abs(list[i])

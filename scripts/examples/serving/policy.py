@@ -26,7 +26,9 @@ class Policy:
         self.items = z["learnt_items"] if "learnt_items" in z else self.first_items
         P = len(self.first_items)
         self.weights = z["item_weights"] if "item_weights" in z else np.ones(P, np.float32)
+        self.masks = "seen" in z and z["seen"].item() == b"mask"
         self.layers = self._layers(z)
+        self.neighbours = self._neighbours(z) if "weights" in z else None
         self.activation = z["activation"].item().decode() if "activation" in z else None
         self.names = self._names(z)
         self.number = {name: i for i, name in enumerate(self.names)}
@@ -45,6 +47,14 @@ class Policy:
         if "theta" in z:
             return [(z["theta"], 0)]
         return [(z["W%d" % i], z["b%d" % i]) for i in (1, 2, 3) if "W%d" % i in z]
+
+    @staticmethod
+    def _neighbours(z):
+        """A policy of neighbours: the rows of W [P, P], and the scalars of its scores."""
+        scalars = {name: float(z[name][0]) for name in ("c0", "c1", "log_tau")}
+        scalars["dense"] = float(z["dense"][0]) if "dense" in z else 0.0
+        return {"indptr": z["weights_indptr"], "ids": z["weights_ids"], "w": z["weights"],
+                "log_m": z["log_m"], **scalars}
 
     def _names(self, z):
         if "items_numbers" in z:
@@ -69,12 +79,33 @@ class Policy:
                 x = np.tanh(x) if self.activation == "tanh" else np.maximum(x, 0)
         return x / self.temperature
 
+    def votes(self, ids):
+        """scores [P] of neighbours: 0 but for the candidates, and which items are candidates."""
+        v, sums = self.neighbours, np.zeros(len(self.items))
+        candidates = np.zeros(len(self.items), bool)
+        for b in sorted(set(ids)):
+            row = slice(v["indptr"][b], v["indptr"][b + 1])
+            sums[v["ids"][row]] += np.exp(v["c0"] * v["log_m"][b]) * v["w"][row]
+            candidates[v["ids"][row]] = True
+        scores = np.exp(v["log_tau"] + v["c1"] * v["log_m"]) / np.sqrt(len(set(ids))) * sums
+        dense = v["dense"] * (self.items @ self.context(ids)) if v["dense"] else 0.0
+        return np.where(candidates, scores + dense, 0.0), candidates
+
+    def scores(self, ids):
+        """scores [P], and which items may be recommended."""
+        if self.neighbours is not None:
+            return self.votes(ids)
+        x = self.context(ids)[None, :]
+        return (self.queries(x) @ self.items.T)[0].astype(float), np.ones(len(self.items), bool)
+
     def best(self, ids, n):
         """(item, score, probability) of the n best items that the user did not take."""
-        scores = (self.queries(self.context(ids)[None, :]) @ self.items.T)[0].astype(float)
-        log_z = scores.max() + np.log(np.exp(scores - scores.max()).sum())
-        taken = set(ids)
-        order = [a for a in np.argsort(-scores, kind="stable") if a not in taken][:n]
+        scores, candidates = self.scores(ids)
+        taken = np.isin(np.arange(len(scores)), ids)
+        f = scores[~taken] if self.masks else scores
+        log_z = f.max() + np.log(np.exp(f - f.max()).sum())
+        allowed = candidates & ~taken
+        order = [a for a in np.argsort(-scores, kind="stable") if allowed[a]][:n]
         return [(a, scores[a], np.exp(scores[a] - log_z)) for a in order]
 
 

@@ -1,0 +1,61 @@
+-- How fopo.policy.neighbours comes to its weights: from a start that is learnt from all training
+-- users, and for the training contexts from the same start learnt without them (cross-fitting).
+local native = require "fopo.native"
+local array = require "fopo.array"
+local baseline = require "fopo.baseline"
+local define = require "fopo.base.define"
+local origin = require "fopo.base.origin"
+local neighbours = {}
+
+local PARTS = 10 -- a tenth of the users is held out at a time
+
+-- What a start's name stands for: a function that learns weights from sessions.
+neighbours.starts = {
+  slim = function(data) return baseline.slim{data = data} end,
+  cosine = function(data) return baseline.item_knn{data = data} end,
+  jaccard = function(data) return baseline.item_knn{data = data, similarity = "jaccard"} end,
+  ease = function(data) return baseline.ease{data = data, top = 100} end,
+}
+
+neighbours.names = {"slim", "cosine", "jaccard", "ease"}
+
+local function learner(start)
+  if type(start) == "string" then return neighbours.starts[start] end
+  if define.kind(start) == "baseline" then return nil, start end
+  return function(data)
+    local made = start(data)
+    if define.kind(made) ~= "baseline" then
+      define.fail("fopo.policy.neighbours: start returned %s; it is a function that makes a baseline "
+                  .. "of sessions", define.kind(made))
+    end
+    return made
+  end
+end
+
+-- The weights, and the sessions of `data` that the scalars are learnt on. A baseline that is given
+-- has seen all of them, so nothing is held out.
+function neighbours.learn(o)
+  local data, n = o.data, o.n
+  local learn, given = learner(o.start)
+  local w = native.neighbours(given or learn(data), data, n)
+  if given or o.held == 0 then return w, data end
+  local size = math.max(1, data.n // PARTS)
+  local parts = math.min(PARTS, math.max(1, math.ceil(o.held / size)))
+  for k = 1, parts do
+    local held, others = native.sessions_hold(data, (k - 1) * size, k * size, o.seed)
+    native.neighbours_hold(w, learn(others), n, held.n)
+  end
+  local training = native.sessions_hold(data, 0, parts * size, o.seed)
+  local from = origin.of(data)
+  origin.set(training, {dataset = from.dataset, split = from.split, held_of = data})
+  return w, training
+end
+
+-- Items for a policy without a dense part: no dimension says anything.
+function neighbours.no_items(data)
+  local items = array.zeros(data.n_items, 1)
+  origin.set(items, {sessions = data})
+  return items
+end
+
+return neighbours

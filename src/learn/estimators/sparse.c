@@ -1,0 +1,151 @@
+/* The exact gradient of a policy that scores lists (policy/lists.h): all items but the candidates
+ * of a context have the same score, 0, whatever theta is. So the sums over the catalogue are those
+ * over the candidates and a count, nothing is drawn, and the cost does not depend on P. */
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+#include "core/threads.h"
+#include "learn/batch.h"
+
+static size_t draws(const fopo_batch *b) {
+  (void)b;
+  return 1; /* which nobody reads */
+}
+
+static int draw(fopo_batch *b) {
+  memset(b->draws.samples.ids, 0, b->piece.n * sizeof *b->draws.samples.ids);
+  return FOPO_OK;
+}
+
+/* What a context earns: the items of Y, 1 each or its value, or the credit of the logged action. */
+typedef struct {
+  const uint32_t *ids; /* [n] */
+  const float *values; /* [n]; NULL: 1 */
+  size_t n;
+  float credit;
+} earnings;
+
+static earnings earnings_of(const fopo_sparse_reward *r, uint32_t context) {
+  if (r->Y.indptr != NULL) {
+    const uint32_t *ids = fopo_csr_row(&r->Y, context);
+    const float *values = r->Y.values != NULL ? r->Y.values + r->Y.indptr[context] : NULL;
+    return (earnings){ids, values, fopo_csr_count(&r->Y, context), 1.0f};
+  }
+  const fopo_credit *c = &r->credit;
+  float credit = c->weight[context] * (c->gain[context] - c->shift);
+  return (earnings){&c->action[context], NULL, 1, credit};
+}
+
+static double earning(const earnings *e, size_t i) {
+  return (double)(e->values != NULL ? e->values[i] : e->credit);
+}
+
+/* v [4] += c times the slopes of an item; those of an item that is no candidate are 0. */
+static void add_slopes(double *v, const fopo_list_row *row, uint32_t id, double c) {
+  uint32_t place = row->place[id];
+  if (place == 0 || place == FOPO_LIST_MASKED) return;
+  const float *slope = row->slopes + (size_t)(place - 1) * FOPO_LIST_SCALARS;
+  for (size_t j = 0; j < FOPO_LIST_SCALARS; j++) v[j] += c * (double)slope[j];
+}
+
+/* v [4] = sum over a of c_a df_a, c_a = pi_a (gamma (r_a - R) + alpha), and of target items the
+ * mean of their slopes in addition. With pi = w / W this is
+ *
+ *   (alpha - gamma R) / W  sum over candidates of w_a df_a  +  gamma / W  sum of w_a r_a df_a,
+ *
+ * where the second sum has the few items that earn something. */
+static void estimate(float *V, float *stats, const fopo_list_row *row, const fopo_list_sums *s,
+                     const earnings *e, fopo_objective_kind objective) {
+  double v[FOPO_LIST_SCALARS] = {0.0}, all[FOPO_LIST_SCALARS] = {0.0}, R = 0.0, target = 0.0;
+  size_t left = 0, most = 0;
+  memset(stats, 0, FOPO_STATS * sizeof *stats);
+  for (size_t j = 0; j < FOPO_LIST_SCALARS; j++) V[j] = 0.0f;
+  if (s->w == 0.0) return; /* all items are masked */
+  for (size_t i = 0; i < e->n; i++) {
+    R += earning(e, i) * fopo_list_weight(row, s, e->ids[i]) / s->w;
+    if (row->place[e->ids[i]] == FOPO_LIST_MASKED) continue;
+    target += (double)fopo_list_score(row, e->ids[i]);
+    left++;
+  }
+  fopo_objective_rule rule = fopo_objective_rule_of(objective, R, s->top, s->w);
+  for (size_t i = 0; i < row->n; i++) {
+    const float *slope = row->slopes + i * FOPO_LIST_SCALARS;
+    for (size_t j = 0; j < FOPO_LIST_SCALARS; j++) all[j] += (double)(row->w[i] * slope[j]);
+    if (row->w[i] > row->w[most]) most = i;
+  }
+  for (size_t j = 0; j < FOPO_LIST_SCALARS; j++) {
+    v[j] = (rule.alpha - rule.gamma * R) / s->w * all[j];
+  }
+  int targets = fopo_objective_rows[objective].targets;
+  for (size_t i = 0; i < e->n; i++) {
+    double pi = fopo_list_weight(row, s, e->ids[i]) / s->w;
+    double c = rule.gamma * pi * earning(e, i) + (targets && left > 0 ? 1.0 / (double)left : 0.0);
+    add_slopes(v, row, e->ids[i], c);
+  }
+  if (targets && left == 0) memset(v, 0, sizeof v);
+  for (size_t j = 0; j < FOPO_LIST_SCALARS; j++) V[j] = (float)v[j];
+  double value =
+      targets ? (left > 0 ? target / (double)left : s->top + log(s->w)) - rule.value : rule.value;
+  double largest = row->n > 0 ? fmax((double)row->w[most], s->rest) : s->rest;
+  stats[FOPO_STAT_REWARD] = (float)value;
+  stats[FOPO_STAT_ESS] = (float)(s->w * s->w / s->ww);
+  stats[FOPO_STAT_MAX_WEIGHT] = (float)(largest / s->w);
+  stats[FOPO_STAT_HEAD_MASS] = (float)(s->candidates / s->w);
+}
+
+static int combine(fopo_batch *b) {
+  const fopo_policy *pi = b->data->policy;
+  const fopo_span *x = &b->piece;
+  fopo_sparse_reward reward = fopo_batch_sparse(b);
+  int status = fopo_batch_reserve_lists(b); /* nothing, unless there are more threads now */
+  if (status != FOPO_OK) return status;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  for (size_t i = 0; i < x->n; i++) {
+    fopo_list_row *row = &b->lists[omp_get_thread_num()];
+    uint32_t n = x->rows[i];
+    fopo_list_context context = {fopo_csr_row(&b->data->X, n), fopo_csr_count(&b->data->X, n),
+                                 fopo_matrix_row(x->X, i), n};
+    earnings e = earnings_of(&reward, n);
+    float *V = fopo_matrix_row(x->V, i);
+    memset(V, 0, x->V.cols * sizeof *V);
+    pi->kind->score_list(row, pi, b->theta, &context);
+    fopo_list_sums s = fopo_list_normalise(row);
+    estimate(V + x->V.cols - FOPO_LIST_SCALARS, x->stats + i * FOPO_STATS, row, &s, &e,
+             b->options->objective);
+    fopo_list_clear(row, &context);
+  }
+  return FOPO_OK;
+}
+
+static int check(const fopo_gradient_options *o, const fopo_estimator_use *use) {
+  (void)o;
+  if (!fopo_reward_is_sparse(use->reward)) {
+    return fopo_fail(
+        FOPO_ERR_ARGUMENT,
+        "the sparse gradient needs a reward of few items of a context; use hits, ips or "
+        "switch, not %s",
+        use->reward->kind->name);
+  }
+  return FOPO_OK;
+}
+
+static const fopo_option options[] = {{0}};
+
+const fopo_estimator fopo_estimator_sparse = {
+    .name = "sparse",
+    .title = "sparse",
+    .needs = FOPO_TAKES_OBJECTIVES | FOPO_SCORES_LISTS,
+    .draws = draws,
+    .check = check,
+    .draw = draw,
+    .combine = combine,
+    .options = options,
+    // clang-format off
+    .text = "The exact gradient of fopo.policy.neighbours: v = sum_a pi_a (r_a - E_pi r) df_a over the candidates of\n"
+            "a context, by the scalars that its scores depend on. All other items have the score 0 whatever is\n"
+            "learnt, and are counted: no bias, no variance, no draws, and a cost that does not depend on P. It\n"
+            "runs on the CPU.",
+    .example = "g = fopo.gradient.sparse{}",
+    // clang-format on
+};

@@ -1,0 +1,70 @@
+/* Policies that score the list of a context: with X the items that a user took, f(a, X) is a number
+ * for a few candidates a, which follow from X, and 0 for all other items. The items of X are always
+ * masked. So the softmax over all P items costs as much as the candidates alone:
+ *
+ *     Z = sum over candidates of exp f_a  +  (P - |X| - candidates) exp 0.
+ *
+ * A kind of policy does so if it has the function score_list (policy/policy.h). Its scores depend
+ * on few numbers of theta, the scalars, and it gives their slopes with the scores. Wherever the
+ * other kinds are given a mask, these kinds are given X by it. */
+#ifndef FOPO_POLICY_LISTS_H
+#define FOPO_POLICY_LISTS_H
+
+#include <math.h>
+
+#include "policy/policy.h"
+
+enum { FOPO_LIST_SCALARS = 4 }; /* scalars of theta, at most */
+
+/* In fopo_list_row.place, of an item of X. */
+#define FOPO_LIST_MASKED UINT32_MAX
+
+/* The candidates of one context, of one thread. */
+struct fopo_list_row {
+  size_t P, n;     /* items; candidates */
+  size_t masked;   /* items of X */
+  uint32_t *place; /* [P] 0: f = 0; FOPO_LIST_MASKED: in X; else 1 + the item's place in ids */
+  uint32_t *ids;   /* [P] in the order in which they were found */
+  float *f;        /* [P] */
+  float *slopes;   /* [P, FOPO_LIST_SCALARS] of f by each scalar; NULL: not wanted */
+  float *sums;     /* [P, 2] scratch of the kind */
+  float *w;        /* [P] exp(f - top), by fopo_list_normalise */
+};
+
+int fopo_list_row_init(fopo_list_row *row, size_t P, int slopes);
+void fopo_list_row_done(fopo_list_row *row); /* accepts {0} */
+
+/* *rows becomes [fopo_threads()] of them; fopo_list_rows_done frees them. */
+int fopo_list_rows_init(fopo_list_row **rows, size_t P, int slopes);
+void fopo_list_rows_done(fopo_list_row *rows); /* accepts NULL */
+
+/* After score_list: place [P] is 0 again. */
+void fopo_list_clear(fopo_list_row *row, const fopo_list_context *context);
+
+/* The softmax of a row. Sums are relative to exp(top), the largest score. */
+typedef struct {
+  double top, w,
+      ww;      /* sum of exp(f - top), and of its square, over all items that are not masked */
+  double rest; /* exp(0 - top): the weight of an item that is no candidate */
+  double candidates; /* the part of w that is theirs */
+} fopo_list_sums;
+
+/* row->w too. w = 0: all items are masked. */
+fopo_list_sums fopo_list_normalise(fopo_list_row *row);
+
+/* The weight of an item, of the sums' w; 0 if it is masked. */
+static inline double fopo_list_weight(const fopo_list_row *row, const fopo_list_sums *s,
+                                      uint32_t id) {
+  uint32_t place = row->place[id];
+  if (place == FOPO_LIST_MASKED) return 0.0;
+  return place == 0 ? s->rest : (double)row->w[place - 1];
+}
+
+/* The same of its score. */
+static inline float fopo_list_score(const fopo_list_row *row, uint32_t id) {
+  uint32_t place = row->place[id];
+  if (place == FOPO_LIST_MASKED) return -INFINITY;
+  return place == 0 ? 0.0f : row->f[place - 1];
+}
+
+#endif

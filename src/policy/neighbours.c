@@ -1,0 +1,387 @@
+/* Item to item: what a session says for item a is a sum over its items b,
+ *
+ *   f(a | X) = tau |X|^-1/2 m_a^c1 sum over b in X of m_b^c0 w_ba  +  t x . beta_a
+ *
+ * for the candidates a, for which a weight w_ba is there, and 0 for all others. m is how often an
+ * item was taken, relative to the mean. The scalars c0, c1, log tau and, if there is a dense part,
+ * t are learnt by the exact gradient, which costs the candidates alone (policy/lists.h). */
+#include "policy/neighbours.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/sort.h"
+#include "core/status.h"
+#include "kernels/kernels.h"
+#include "mips/topk.h"
+#include "policy/lists.h"
+#include "policy/policy_file.h"
+
+/* theta [1, 4], and the columns of slopes. */
+enum { C0, C1, LOG_TAU, DENSE };
+static const char *const names[FOPO_LIST_SCALARS] = {"c0", "c1", "log_tau", "dense"};
+
+/* ---- weights ---- */
+
+int fopo_neighbours_take(fopo_csr *weights, const fopo_csr *W, size_t n) {
+  const fopo_kernels *kernels = fopo_kernels_get();
+  uint64_t *keys = fopo_alloc(W->cols, sizeof *keys);
+  size_t most = 0;
+  for (size_t b = 0; b < W->rows; b++) {
+    size_t count = fopo_csr_count(W, b);
+    most += n > 0 && count > n ? n : count;
+  }
+  *weights = (fopo_csr){0};
+  int status = keys != NULL ? fopo_csr_init(weights, W->rows, W->cols, most, 1) : FOPO_ERR_MEMORY;
+  size_t at = 0;
+  for (size_t b = 0; b < W->rows && status == FOPO_OK; b++) {
+    const uint32_t *ids = fopo_csr_row(W, b);
+    const float *values = W->values + W->indptr[b];
+    size_t count = fopo_csr_count(W, b);
+    uint64_t least = 0;
+    if (n > 0 && count > n) {
+      for (size_t i = 0; i < count; i++) keys[i] = fopo_topk_key(values[i], ids[i]);
+      least = kernels->kth(keys, count, n);
+    }
+    for (size_t i = 0; i < count; i++) {
+      if (ids[i] == b || fopo_topk_key(values[i], ids[i]) < least) continue;
+      weights->ids[at] = ids[i];
+      weights->values[at++] = values[i];
+    }
+    weights->indptr[b + 1] = at;
+  }
+  fopo_free(keys);
+  return status;
+}
+
+int fopo_neighbours_count(float **log_m, const fopo_csr *M) {
+  double mean = (double)fopo_csr_nnz(M) / (double)M->cols;
+  float *m = *log_m = fopo_alloc(M->cols, sizeof *m);
+  if (m == NULL) return FOPO_ERR_MEMORY;
+  for (size_t i = 0; i < fopo_csr_nnz(M); i++) m[M->ids[i]] += 1.0f;
+  for (size_t a = 0; a < M->cols; a++) {
+    m[a] = (float)log(((double)m[a] + 1.0) / (mean + 1.0));
+  }
+  return FOPO_OK;
+}
+
+void fopo_neighbours_done(fopo_neighbours *x) {
+  fopo_csr_done(&x->weights);
+  for (size_t k = 0; k < x->n_held; k++) fopo_csr_done(&x->held[k]);
+  fopo_free(x->held);
+  fopo_free(x->log_m);
+  fopo_free(x->part);
+  *x = (fopo_neighbours){0};
+}
+
+/* ---- the kind ---- */
+
+/* The columns of the slopes stand behind those of the dense part, and are 0: they make room for
+ * the sums over the candidates in V, from which the gradient is made (backward). */
+static void fill_items(fopo_matrix own, fopo_matrix given, const fopo_policy_options *o) {
+  (void)o;
+  for (size_t a = 0; a < given.rows; a++) {
+    memcpy(fopo_matrix_row(own, a), fopo_matrix_row(given, a), given.cols * sizeof *own.x);
+    memset(fopo_matrix_row(own, a) + given.cols, 0, FOPO_LIST_SCALARS * sizeof *own.x);
+  }
+}
+
+static int init(fopo_policy *pi) {
+  const fopo_policy_options *o = &pi->options;
+  if (o->context_dim + FOPO_LIST_SCALARS != pi->items.cols) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "contexts have %zu features but the items %zu dimensions; the dense part "
+                     "needs as many",
+                     o->context_dim, pi->items.cols - FOPO_LIST_SCALARS);
+  }
+  if (pi->temperature < 1.0f || pi->temperature > 1.0f) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "the temperature is %g; here it is learnt, as tau: use 1",
+                     (double)pi->temperature);
+  }
+  int status = fopo_matrix_init(&pi->theta, 1, FOPO_LIST_SCALARS);
+  if (status != FOPO_OK) return status;
+  pi->theta.x[LOG_TAU] = o->own[0] > 0.0 ? (float)log(o->own[0]) : 0.0f;
+  pi->theta.x[DENSE] = (float)o->own[1];
+  pi->masks_seen = 1;
+  return FOPO_OK;
+}
+
+static int parameter(fopo_parameter *p, const fopo_policy *pi, size_t i) {
+  if (i >= FOPO_LIST_SCALARS || (i == DENSE && pi->options.own[1] == 0.0)) return 0;
+  *p = (fopo_parameter){.ndim = 1, .view = {pi->theta.x + i, 1, 1, 1}};
+  snprintf(p->name, sizeof p->name, "%s", names[i]);
+  return 1;
+}
+
+/* The dense scores of all items are 0: what there is of them is in the scores of the lists. */
+static int queries(fopo_matrix Q, const fopo_policy *pi, fopo_matrix x) {
+  (void)pi;
+  (void)x;
+  for (size_t n = 0; n < Q.rows; n++) memset(fopo_matrix_row(Q, n), 0, Q.cols * sizeof *Q.x);
+  return FOPO_OK;
+}
+
+static void reference(double *q, double *scratch, const fopo_policy *pi, const double *theta,
+                      const double *x) {
+  (void)scratch;
+  (void)theta;
+  (void)x;
+  for (size_t j = 0; j < pi->items.cols; j++) q[j] = 0.0;
+}
+
+/* Finds the candidates, with sums [n, 2]: of m_b^c0 w_ba, and of its slope by c0. */
+static void add_votes(fopo_list_row *row, const fopo_csr *W, const float *log_m, double c0,
+                      const fopo_list_context *context) {
+  uint32_t *place = row->place, n = 0;
+  for (size_t i = 0; i < context->n; i++) place[context->X[i]] = FOPO_LIST_MASKED;
+  for (size_t i = 0; i < context->n; i++) {
+    uint32_t b = context->X[i];
+    const uint32_t *ids = fopo_csr_row(W, b);
+    const float *w = W->values + W->indptr[b];
+    size_t count = fopo_csr_count(W, b);
+    float g = (float)exp(c0 * (double)log_m[b]), slope = g * log_m[b];
+    for (size_t k = 0; k < count; k++) {
+      uint32_t at = place[ids[k]];
+      if (at == FOPO_LIST_MASKED) continue;
+      if (at == 0) {
+        row->ids[n] = ids[k];
+        row->sums[2 * (size_t)n] = row->sums[2 * (size_t)n + 1] = 0.0f;
+        place[ids[k]] = at = ++n;
+      }
+      float *sum = row->sums + 2 * (size_t)(at - 1);
+      sum[0] += g * w[k];
+      sum[1] += slope * w[k];
+    }
+  }
+  row->n = n;
+  row->masked = context->n;
+}
+
+static const fopo_csr *weights_for(const fopo_neighbours *x, size_t row) {
+  return row < x->n_contexts && x->n_held > 0 ? &x->held[x->part[row]] : &x->weights;
+}
+
+static void score_list(fopo_list_row *row, const fopo_policy *pi, const float *theta,
+                       const fopo_list_context *context) {
+  const fopo_neighbours *x = pi->neighbours;
+  const float *log_m = x->log_m;
+  const fopo_kernels *kernels = fopo_kernels_get();
+  size_t L = pi->items.cols - FOPO_LIST_SCALARS;
+  int has_dense = pi->options.own[1] != 0.0;
+  double root = sqrt((double)(context->n > 0 ? context->n : 1));
+  float scale = (float)(exp((double)theta[LOG_TAU]) / root);
+  add_votes(row, weights_for(x, context->row), log_m, (double)theta[C0], context);
+  /* f = m_a^c1, then the scores in its place */
+  for (size_t i = 0; i < row->n; i++) row->f[i] = theta[C1] * log_m[row->ids[i]];
+  kernels->exp_sum(row->f, row->f, 0.0f, row->n);
+  for (size_t i = 0; i < row->n; i++) {
+    uint32_t a = row->ids[i];
+    float e = scale * row->f[i], votes = e * row->sums[2 * i], dense = 0.0f;
+    if (has_dense) dense = kernels->dot(context->x, fopo_matrix_row(pi->items, a), L);
+    row->f[i] = votes + theta[DENSE] * dense;
+    if (row->slopes == NULL) continue;
+    float *slope = row->slopes + i * FOPO_LIST_SCALARS;
+    slope[C0] = e * row->sums[2 * i + 1];
+    slope[C1] = votes * log_m[a];
+    slope[LOG_TAU] = votes;
+    slope[DENSE] = dense;
+  }
+}
+
+/* f [P] in double, straight from the formula: a row of candidates at a time. */
+static void reference_list(double *f, const fopo_policy *pi, const double *theta,
+                           const fopo_list_context *context) {
+  const fopo_neighbours *x = pi->neighbours;
+  const fopo_csr *W = weights_for(x, context->row);
+  double scale = exp(theta[LOG_TAU]) / sqrt((double)(context->n > 0 ? context->n : 1));
+  for (size_t a = 0; a < pi->items.rows; a++) f[a] = 0.0;
+  for (size_t i = 0; i < context->n; i++) {
+    uint32_t b = context->X[i];
+    for (uint64_t k = W->indptr[b]; k < W->indptr[b + 1]; k++) {
+      uint32_t a = W->ids[k];
+      double m = theta[C0] * (double)x->log_m[b] + theta[C1] * (double)x->log_m[a];
+      f[a] += scale * exp(m) * (double)W->values[k];
+    }
+  }
+  if (pi->options.own[1] == 0.0) return;
+  for (size_t a = 0; a < pi->items.rows; a++) {
+    double dense = 0.0;
+    for (size_t j = 0; j < fopo_policy_context_dim(pi); j++) {
+      dense += (double)context->x[j] * (double)fopo_matrix_row(pi->items, a)[j];
+    }
+    int is_candidate = 0;
+    for (size_t i = 0; i < context->n; i++) {
+      is_candidate = is_candidate || fopo_csr_contains(W, context->X[i], (uint32_t)a);
+    }
+    if (is_candidate) f[a] += theta[DENSE] * dense;
+  }
+}
+
+void fopo_neighbours_votes(double *votes, const fopo_policy *pi, const uint32_t *X, size_t n,
+                           uint32_t a) {
+  const fopo_neighbours *x = pi->neighbours;
+  const fopo_csr *W = &x->weights;
+  const float *theta = pi->theta.x;
+  for (size_t i = 0; i < n; i++) {
+    const uint32_t *ids = fopo_csr_row(W, X[i]);
+    size_t at = fopo_sorted_place(ids, fopo_csr_count(W, X[i]), a);
+    int is_there = at < fopo_csr_count(W, X[i]) && ids[at] == a;
+    double w = is_there ? (double)W->values[W->indptr[X[i]] + at] : 0.0;
+    double m = (double)(theta[C0] * x->log_m[X[i]] + theta[C1] * x->log_m[a] + theta[LOG_TAU]);
+    votes[i] = exp(m) / sqrt((double)n) * w;
+  }
+}
+
+static int forward(fopo_device *d, fopo_matrix Q, fopo_matrix X, const fopo_policy_pass *pass) {
+  (void)d;
+  return queries(Q, pass->policy, X);
+}
+
+/* G [4] = scale sum_b V_b, whose last columns are the sums over the candidates of c_a slope_a. */
+static int backward(fopo_device *d, float *G, fopo_matrix X, fopo_matrix V,
+                    const fopo_policy_pass *pass, int accumulate) {
+  (void)d;
+  (void)X;
+  for (size_t j = 0; j < FOPO_LIST_SCALARS; j++) {
+    double sum = 0.0;
+    for (size_t b = 0; b < V.rows; b++) {
+      sum += (double)fopo_matrix_row(V, b)[V.cols - FOPO_LIST_SCALARS + j];
+    }
+    G[j] = (accumulate ? G[j] : 0.0f) + pass->scale * (float)sum;
+  }
+  return FOPO_OK;
+}
+
+static size_t shape(uint64_t *to, const fopo_policy *pi) {
+  to[0] = pi->items.rows;
+  to[1] = fopo_csr_nnz(&pi->neighbours->weights);
+  return 2;
+}
+
+static void describe(char text[FOPO_POLICY_DESCRIPTION], const fopo_policy *pi) {
+  const float *theta = pi->theta.x;
+  int n = snprintf(text, FOPO_POLICY_DESCRIPTION, "%zu weights, c0 %.3g, c1 %.3g, tau %.4g",
+                   fopo_csr_nnz(&pi->neighbours->weights), (double)theta[C0], (double)theta[C1],
+                   exp((double)theta[LOG_TAU]));
+  if (pi->options.own[1] == 0.0) return;
+  snprintf(text + n, FOPO_POLICY_DESCRIPTION - (size_t)n, ", dense %.3g", (double)theta[DENSE]);
+}
+
+/* ---- files ---- */
+
+static size_t members(fopo_array *a, const fopo_policy *pi) {
+  const fopo_neighbours *x = pi->neighbours;
+  size_t P = x->weights.rows, n = fopo_csr_nnz(&x->weights);
+  a[0] = fopo_array_of("weights_indptr", FOPO_U64, x->weights.indptr, 1, P + 1, 1);
+  a[1] = fopo_array_of("weights_ids", FOPO_U32, x->weights.ids, 1, n, 1);
+  a[2] = fopo_array_of("weights", FOPO_F32, x->weights.values, 1, n, 1);
+  a[3] = fopo_array_of("log_m", FOPO_F32, x->log_m, 1, P, 1);
+  return 4;
+}
+
+/* Whether indptr and ids are those of P rows over P items. */
+static int are_rows(const fopo_array *indptr, const fopo_array *ids) {
+  const uint64_t *at = indptr->data;
+  const uint32_t *id = ids->data;
+  size_t P = indptr->shape[0] - 1, n = ids->shape[0];
+  if (indptr->shape[0] < 2 || at[0] != 0 || at[P] != n) return 0;
+  for (size_t b = 0; b < P; b++) {
+    if (at[b] > at[b + 1] || at[b + 1] > n) return 0;
+    for (uint64_t i = at[b]; i < at[b + 1]; i++) {
+      if (id[i] >= P || (i > at[b] && id[i - 1] >= id[i])) return 0;
+    }
+  }
+  return 1;
+}
+
+/* Finite numbers [n]. */
+static int check_numbers(fopo_policy_file *f, const char *name, size_t n) {
+  char label[512];
+  const fopo_array *a = fopo_archive_need(f->archive, f->path, name, FOPO_F32, 1);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  if (a->shape[0] != n) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: %s has %zu numbers, but %zu belong to its weights",
+                     f->path, name, a->shape[0], n);
+  }
+  snprintf(label, sizeof label, "%.400s: %s", f->path, name);
+  return fopo_matrix_finite(fopo_matrix_view(a->data, 1, n), label);
+}
+
+static int load(fopo_policy_file *f) {
+  size_t one = 1;
+  int status = FOPO_OK;
+  fopo_array *indptr = fopo_archive_need(f->archive, f->path, "weights_indptr", FOPO_U64, 1);
+  if (indptr == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *ids = fopo_archive_need(f->archive, f->path, "weights_ids", FOPO_U32, 1);
+  if (ids == NULL) return FOPO_ERR_FORMAT;
+  if (!are_rows(indptr, ids)) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: its weights are not rows of items", f->path);
+  }
+  size_t scalars = f->facts->options.own[1] != 0.0 ? FOPO_LIST_SCALARS : DENSE;
+  for (size_t i = 0; i < scalars && status == FOPO_OK; i++) {
+    status = fopo_policy_file_matrix(f, names[i], 1, &one, &one);
+  }
+  if (status == FOPO_OK) status = check_numbers(f, "log_m", indptr->shape[0] - 1);
+  return status == FOPO_OK ? check_numbers(f, "weights", ids->shape[0]) : status;
+}
+
+static const fopo_option options[] = {
+    {.name = "tau",
+     .type = FOPO_OPTION_NUMBER,
+     .flags = FOPO_OPTION_ABOVE,
+     .member = offsetof(fopo_policy_options, own[0]),
+     .standard = 500,
+     .text = "the first tau; from a small one the expected reward hardly rises"},
+    {.name = "dense_start",
+     .type = FOPO_OPTION_NUMBER,
+     .flags = FOPO_OPTION_SAVED,
+     .member = offsetof(fopo_policy_options, own[1]),
+     .standard = 0,
+     .text = "the first t of the dense part, which needs items; 0: there is no dense part"},
+    {0}};
+
+const fopo_policy_kind fopo_policy_neighbours = {
+    .name = "neighbours",
+    .more_columns = FOPO_LIST_SCALARS,
+    .fill_items = fill_items,
+    .init = init,
+    .parameter = parameter,
+    .queries = queries,
+    .reference = reference,
+    .difference_step = 1e-5,
+    .score_list = score_list,
+    .reference_list = reference_list,
+    .members = members,
+    .forward = forward,
+    .backward = backward,
+    .load = load,
+    .shape = shape,
+    .describe = describe,
+    .options = options,
+    .seed = "of the users whose sessions are held out",
+    // clang-format off
+    .text = "pi(a | X) = exp f(a, X) / Z over all P items without X, the items that the user took, which are masked:\n"
+          "  f(a, X) = tau |X|^-1/2 m_a^c1  sum over b in X of m_b^c0 w_ba\n"
+          "for the candidates a, for which a weight w_ba is there, and 0 for all others; m = (users of an item + 1) / (their mean + 1).\n"
+          "The weights are those of `start`, which is learnt from the sessions first, and stay as they are. Learnt are three scalars:\n"
+          "c0, what a popular item of X says less (it ends below 0), c1, how much popular items are preferred, and log tau, how\n"
+          "sharp the softmax is. Z needs the candidates alone, so the gradient is exact and its cost does not depend on P\n"
+          "(fopo.gradient.sparse, the default of fopo.trainer for such a policy).\n"
+          "A start that was learnt from all users knows each of them, so that their sessions look better than those of new users.\n"
+          "The scalars need few contexts: they are learnt on `held` of them or more, in tenths of the users, each scored by a start\n"
+          "that was learnt without that tenth (cross-fitting); pi:training() are these sessions. The policy itself has the weights\n"
+          "of all users.\n"
+          "With items there is a dense part too, t x . beta_a of the candidates, x the context of X by `contexts`, and t is learnt.\n"
+          "A recommendation is a candidate: a user of few items may get fewer than were asked for. pi:explain gives the votes of\n"
+          "the items of X; pi:save keeps the weights as rows of a sparse matrix, so that NumPy and SciPy serve it (docs/serving.md).\n"
+          "Memory: 8 bytes a weight, and as many for each tenth that is held out, until training ends. Source: item-based\n"
+          "recommendation (Deshpande and Karypis 2004); SLIM of few items (Ning and Karypis 2011) and EASE (Steck 2019) as starts.",
+    .example = "s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}\n"
+               "pi = fopo.policy.neighbours{data = s.train, start = \"cosine\"}\n"
+               "t = fopo.trainer{policy = pi, data = s.train}\n"
+               "t:run{epochs = 2, view = false}\n"
+               "assert(fopo.evaluate(pi, s.test).reward > 0.05)",
+    // clang-format on
+};

@@ -1,0 +1,168 @@
+-- Policies of neighbours: cross-fitting, training, files, resuming, what is refused.
+local lu = require "luaunit"
+local fopo = require "fopo"
+
+local d = fopo.data.synthetic{users = 900, items = 300, clusters = 12, mean_items = 20, seed = 3}
+local s = d:sessions{min_items = 6, seed = 1}
+
+local function made(o)
+  o = o or {}
+  o.data, o.start = s.train, o.start or "cosine"
+  return fopo.policy.neighbours(o)
+end
+
+local function trainer(pi, o)
+  o = o or {}
+  o.policy, o.data = pi, s.train
+  return fopo.trainer(o)
+end
+
+local function refused(part, f, ...)
+  local ok, why = pcall(f, ...)
+  lu.assertFalse(ok, "an error was expected: " .. part)
+  lu.assertStrContains(why, part)
+end
+
+-- Untrained it ranks as its start does: tau and |X| change no order.
+function TestStart()
+  for name, start in pairs{cosine = fopo.baseline.item_knn{data = s.train},
+                           slim = fopo.baseline.slim{data = s.train}} do
+    local pi = made{start = name, held = 0}
+    local own = fopo.evaluate(pi, s.test, {exclude = "seen", k = {1, 10}, expected = false})
+    local theirs = fopo.evaluate(start, s.test, {exclude = "seen", k = {1, 10}, expected = false})
+    lu.assertEquals(own.reward, theirs.reward)
+    lu.assertAlmostEquals(own.ndcg[10], theirs.ndcg[10], 2e-3)
+    local given = fopo.policy.neighbours{data = s.train, start = start}
+    lu.assertEquals(given:best(s.test):totable(), pi:best(s.test):totable())
+    lu.assertEquals(given:training().n, s.train.n)
+  end
+end
+
+-- A tenth at a time is held out, and scored by weights that do not know it: less sure of Y than the
+-- weights that were learnt from all.
+function TestCrossFitting()
+  local pi = made{held = 120, start = "slim"}
+  local tenth = s.train.n // 10
+  lu.assertEquals(pi:training().n, math.ceil(120 / tenth) * tenth)
+  local seen = {}
+  for i = 1, pi:training().n do
+    local user = pi:training():user(i)
+    lu.assertNil(seen[user])
+    seen[user] = true
+  end
+  local g = fopo.gradient.sparse{}
+  local function value(policy, data)
+    local _, stats = g:compute(policy, data, nil, fopo.reward.hits(data))
+    return stats.reward
+  end
+  local known = fopo.policy.neighbours{data = s.train, start = fopo.baseline.slim{data = s.train}}
+  lu.assertTrue(value(known, pi:training()) > value(pi, pi:training()) + 0.02)
+  refused("cross-fitted", value, pi, s.train)
+end
+
+-- The seed decides who is held out.
+function TestSeed()
+  local function first(seed) return made{held = 50, seed = seed}:training():user(1) end
+  lu.assertEquals(first(1), first(1))
+  lu.assertFalse(first(1) == first(2) and first(2) == first(3))
+end
+
+-- From a bad start the exact gradient finds its way: the expected reward rises.
+function TestTraining()
+  local pi = made()
+  pi:set_parameters{c0 = fopo.array.from{{1.5}}, c1 = fopo.array.from{{-1}},
+                    log_tau = fopo.array.from{{5}}}
+  local before = fopo.evaluate(pi, s.valid).expected
+  local t = trainer(pi, {optim = fopo.optim.adam{lr = 0.05}})
+  t:run{epochs = 10, view = false}
+  lu.assertTrue(fopo.evaluate(pi, s.valid).expected > before + 0.05)
+  lu.assertStrContains(tostring(pi), "c0")
+end
+
+-- What is fixed stays, and the others move.
+function TestLearn()
+  local pi = made{learn = {"c0", "log_tau"}}
+  trainer(pi):run{steps = 3, view = false, keep_best = false}
+  local theta = pi:parameters()
+  lu.assertEquals(theta.c1:get(1, 1), 0)
+  lu.assertNotEquals(theta.c0:get(1, 1), 0)
+  refused("no block", made, {learn = {"c7"}})
+end
+
+function TestResume()
+  local path = os.tmpname()
+  local function run(pi, stops)
+    local t = trainer(pi)
+    if stops then
+      t:run{steps = 2, view = false, keep_best = false}
+      t:save(path)
+      pi = made()
+      t = trainer(pi)
+      t:resume(path)
+    end
+    t:run{steps = stops and 3 or 5, view = false, keep_best = false}
+    return pi:theta():totable()
+  end
+  lu.assertEquals(run(made(), true), run(made(), false))
+  os.remove(path)
+end
+
+function TestThreads()
+  local kept, list = fopo.threads(), {}
+  for n = 1, 2 do
+    fopo.threads(n)
+    local pi = made()
+    trainer(pi):run{steps = 4, view = false, keep_best = false}
+    list[n] = pi:theta():totable()
+  end
+  fopo.threads(kept)
+  lu.assertEquals(list[1], list[2])
+end
+
+function TestFile()
+  local items, path = fopo.embed.svd(s.train, {dim = 4}), os.tmpname()
+  for _, o in ipairs{{held = 0}, {held = 0, items = items}} do
+    local pi = made(o)
+    trainer(pi):run{steps = 3, view = false, keep_best = false}
+    pi:save(path)
+    local loaded = fopo.policy.load(path)
+    lu.assertEquals(loaded:theta():totable(), pi:theta():totable())
+    local a, b = pi:recommend(s.test, 5), loaded:recommend(s.test, 5)
+    for n = 1, #a do
+      for i = 1, #a[n] do lu.assertEquals(b[n][i].item, a[n][i].item) end
+    end
+  end
+  os.remove(path)
+end
+
+-- The votes of the items of X sum to the score of a recommendation.
+function TestExplain()
+  local pi = made{tau = 4}
+  local best = pi:recommend({items = {3, 14, 15, 90}}, 1)[1]
+  local e, sum = pi:explain({items = {3, 14, 15, 90}}, best.item), 0
+  for _, part in ipairs(e) do sum = sum + part.contribution end
+  lu.assertAlmostEquals(sum, best.score, 1e-4 * best.score)
+end
+
+function TestCheck()
+  local r = fopo.check{policy = made{tau = 4}, print = false}
+  lu.assertTrue(r.ok, r.first)
+  r = fopo.check{policy = made{tau = 4}, gradient = fopo.gradient.sparse{objective = "likelihood"},
+                 print = false}
+  lu.assertTrue(r.ok, r.first)
+end
+
+function TestRefused()
+  local pi = made()
+  for _, kind in ipairs{"exact", "snis", "reinforce", "head_tail"} do
+    refused("fopo.gradient.sparse", trainer, pi, {gradient = fopo.gradient[kind]{}})
+  end
+  local linear = fopo.policy.linear{items = fopo.embed.svd(s.train, {dim = 4})}
+  refused("fopo.policy.neighbours", fopo.trainer,
+          {policy = linear, data = s.train, gradient = fopo.gradient.sparse{}})
+  refused("there are no items", made, {dense_start = 2})
+  refused("top", made, {start = function(data) return fopo.baseline.ease{data = data} end})
+  refused("makes a baseline", made, {start = function() return 3 end})
+end
+
+os.exit(lu.LuaUnit.run())

@@ -1,0 +1,166 @@
+"""A policy of neighbours against NumPy: its weights, scores, softmax, gradient and best items from
+the formula over all items, in double. Skipped without numpy."""
+import os
+import subprocess
+import sys
+
+try:
+    import numpy as np
+except ImportError:
+    print("skip: numpy is not here")
+    sys.exit(77)
+
+from checks import check, finish, folder, FOPO
+
+os.chdir(folder)
+
+DUMP = """
+local fopo = require "fopo"
+local s = fopo.data.synthetic{users = 300, items = 150, clusters = 12, seed = 7}
+          :sessions{min_items = 8, seed = 2}
+local f = io.open("lists.txt", "w")
+for n = 1, s.train.n do
+  for _, side in ipairs{"x", "y"} do
+    f:write(table.concat(s.train[side](s.train, n):totable()[1], " "), "\\n")
+  end
+end
+f:close()
+local items = fopo.embed.svd(s.train, {dim = 5})
+items:save("items.npy")
+local one = fopo.array.from
+local hits = fopo.reward.hits(s.train)
+for name, items in pairs{hybrid = items, pure = false} do
+  local pi = fopo.policy.neighbours{data = s.train, start = "cosine", n = 20, held = 0,
+                                    items = items or nil}
+  local theta = {c0 = one{{-0.4}}, c1 = one{{0.3}}, log_tau = one{{2.2}}, dense = one{{1.5}}}
+  if not items then theta.dense = nil end
+  pi:set_parameters(theta)
+  pi:save(name .. ".npz")
+  for _, objective in ipairs{"reward", "likelihood", "log_reward"} do
+    local g = fopo.gradient.sparse{objective = objective}
+    local G, stats = g:compute(pi, s.train, nil, hits)
+    G:save(name .. "_" .. objective .. ".npy")
+    print(name, objective, ("%.9g"):format(stats.reward))
+  end
+  local e = fopo.evaluate(pi, s.train, {k = 5})
+  print(name, "evaluate", ("%.9g %.9g %.9g %.9g"):format(e.expected, e.reward, e.effective,
+                                                         e.likelihood))
+  local r, best = pi:recommend(s.train, 3), {}
+  for n = 1, #r do
+    for i = 1, #r[n] do best[#best + 1] = ("%d:%.9g"):format(r[n][i].item, r[n][i].probability) end
+  end
+  print(name, "best", table.concat(best, " "))
+end
+"""
+
+done = subprocess.run([FOPO, "-e", DUMP], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+check("fopo ends", done.returncode == 0, done.stdout, done.stderr)
+said = {}
+for line in done.stdout.strip().split("\n"):
+    name, what, value = line.split("\t")
+    said[name, what] = value
+lists = [[int(i) - 1 for i in line.split()] for line in open("lists.txt")]
+X, Y = lists[0::2], lists[1::2]
+N, P = len(X), len(np.load("items.npy"))
+
+# The weights: the 20 largest cosines of an item, as item_knn shrinks them.
+R = np.zeros((N, P))
+for n in range(N):
+    R[n, X[n] + Y[n]] = 1
+users, together = R.sum(axis=0), R.T @ R
+with np.errstate(divide="ignore", invalid="ignore"):
+    cosine = together / (np.sqrt(np.outer(users, users)) + 10)
+np.fill_diagonal(cosine, 0)
+cosine[~np.isfinite(cosine)] = 0
+
+
+def dense_weights(z):
+    W, at = np.zeros((P, P)), z["weights_indptr"].astype(int)
+    for b in range(P):
+        W[b, z["weights_ids"][at[b]:at[b + 1]]] = z["weights"][at[b]:at[b + 1]]
+    return W
+
+
+def scores(theta, W, log_m, x, beta, taken):
+    """f [P] in double; -inf for what was taken."""
+    c0, c1, log_tau, dense = theta
+    votes = (np.exp(c0 * log_m[taken])[:, None] * W[taken]).sum(axis=0)
+    f = np.exp(log_tau + c1 * log_m) / np.sqrt(len(taken)) * votes
+    f = np.where((W[taken] != 0).any(axis=0), f + dense * (beta @ x), 0.0)
+    f[taken] = -np.inf
+    return f
+
+
+def softmax(f):
+    w = np.exp(f - f.max())
+    return w / w.sum()
+
+
+def value(objective, theta, *of):
+    total = 0.0
+    for n in range(N):
+        f = scores(theta, *of[:2], of[2][n], of[3], X[n])
+        pi, hits = softmax(f), [a for a in Y[n] if a not in X[n]]
+        R_n = pi[hits].sum()
+        if objective == "reward":
+            total += R_n
+        elif objective == "log_reward":
+            total += np.log(max(R_n, 1e-6))
+        else:
+            total += np.log(pi[hits]).mean()
+    return total / N
+
+
+for name in ("pure", "hybrid"):
+    z = np.load(name + ".npz")
+    W, log_m = dense_weights(z), z["log_m"].astype(float)
+    m = (users + 1) / (users.mean() + 1)
+    check(name + ": log m", np.allclose(log_m, np.log(m), atol=1e-5))
+    kept = W != 0
+    check(name + ": at most 20 weights", kept.sum(axis=1).max() <= 20)
+    check(name + ": weights are cosines", np.allclose(W[kept], cosine[kept], rtol=1e-5))
+    least = np.where(kept, W, np.inf).min(axis=1)
+    more = (cosine > least[:, None] * (1 + 1e-5)).sum(axis=1)
+    check(name + ": the largest ones", (more <= 20).all(), more.max())
+    beta = np.load("items.npy").astype(float) if name == "hybrid" else np.zeros((P, 1))
+    x = np.array([beta[t].mean(axis=0) for t in X])
+    length = np.linalg.norm(x, axis=1, keepdims=True)
+    x = np.divide(x, length, out=np.zeros_like(x), where=length > 0)
+    theta = np.array([-0.4, 0.3, 2.2, 1.5 if name == "hybrid" else 0.0])
+    for objective in ("reward", "likelihood", "log_reward"):
+        G = np.load("%s_%s.npy" % (name, objective))[0].astype(float)
+        truth = float(value(objective, theta, W, log_m, x, beta))
+        check("%s: value of %s" % (name, objective),
+              abs(truth - float(said[name, objective])) < 1e-4 * abs(truth),
+              truth, said[name, objective])
+        slopes = np.zeros(4)
+        for j in range(4 if name == "hybrid" else 3):
+            step = np.zeros(4)
+            step[j] = 1e-5
+            slopes[j] = (value(objective, theta + step, W, log_m, x, beta)
+                         - value(objective, theta - step, W, log_m, x, beta)) / 2e-5
+        off = np.abs(G - slopes).max() / np.abs(slopes).max()
+        check("%s: gradient of %s" % (name, objective), off < 1e-3, off, G, slopes)
+    F = np.array([scores(theta, W, log_m, x[n], beta, X[n]) for n in range(N)])
+    pis = np.array([softmax(f) for f in F])
+    expected, reward, effective, likelihood = map(float, said[name, "evaluate"].split())
+    candidates = [(W[X[n]] != 0).any(axis=0) & np.isfinite(F[n]) for n in range(N)]
+    best = [np.argmax(np.where(c, f, -np.inf)) for c, f in zip(candidates, F)]
+    check(name + ": expected reward", abs(value("reward", theta, W, log_m, x, beta) - expected) < 1e-5)
+    check(name + ": reward", abs(np.mean([b in Y[n] for n, b in enumerate(best)]) - reward) < 1e-9)
+    check(name + ": effective items",
+          abs(np.median(1 / (pis ** 2).sum(axis=1)) - effective) < 1e-3 * effective)
+    check(name + ": likelihood",
+          abs(value("likelihood", theta, W, log_m, x, beta) - likelihood) < 1e-4 * abs(likelihood))
+    listed = said[name, "best"].split()
+    wanted = []
+    for n in range(N):
+        order = [a for a in np.argsort(-F[n], kind="stable") if candidates[n][a]][:3]
+        wanted += [(a + 1, pis[n][a]) for a in order]
+    check(name + ": as many items", len(listed) == len(wanted), len(listed), len(wanted))
+    wrong = 0
+    for one, (item, p) in zip(listed, wanted):
+        found, chance = one.split(":")
+        wrong += abs(float(chance) - p) > 1e-4 * p + 1e-9
+    check(name + ": probabilities of the best", wrong == 0, wrong)
+finish()
