@@ -73,7 +73,8 @@ local function contributions(pi, w, ids, a)
     return sum, list
   end
   local score = scores(pi, w.x, a)[1]
-  return score, pi.kind == "linear" and shares_of_score(pi, w, ids, a) or losses(pi, ids, a, score)
+  return score, pi.kind == "linear" and shares_of_score(pi, w.x, ids, a)
+         or losses(pi, ids, a, score)
 end
 
 return define.fn{
