@@ -12,8 +12,9 @@ local row_of = {}
 for _, row in ipairs(native.baselines()) do
   local options = {{"data", "sessions", nil, "to learn from: s.train, X + Y of each user",
                     required = true}, table.unpack(rows.specs(row.options))}
-  options[#options + 1] = {"value", "array|table|reward", nil, "what each of the P items is worth, "
-                           .. "as of fopo.reward.hits, or such a reward: scores are multiplied by it"}
+  options[#options + 1] = {"value", "array|table|reward", nil, "what each of the P items is "
+                           .. "worth, as of fopo.reward.hits, or such a reward: scores are "
+                           .. "multiplied by it"}
   if row.has_seed then options[#options + 1] = {"seed", "integer", 1, "of what is random"} end
   row_of[row.name] = row
   baseline[row.name] = define.fn{
