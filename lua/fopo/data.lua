@@ -141,6 +141,45 @@ assert(twin.n_users == 1000 and twin.n_items == 1580)]],
   end,
 }
 
+dataset.item_values = fn{
+  name = "dataset:item_values", returns = "array",
+  args = {{"d", "dataset", nil, "the dataset"},
+          {"files", "string|table", nil, "a file with a row for each item, or a list of files"}},
+  options = {
+    {"item", "string|integer", 1, "column of the item, by the names that d has"},
+    {"value", "string|integer", 2, "column of what it is worth: a price, a margin, minutes"},
+    {"missing", "number", nil, "the value of items that the file lacks; an error if left out"},
+    {"separator", "string", nil, "as of fopo.data.read"},
+    {"header", "boolean", nil, "as of fopo.data.read"},
+  },
+  text = [[What the items are worth, an array [1, P] for fopo.reward.hits{value = ...}, from a table
+with a column of items and one of numbers, of any format of fopo.data.read that has columns. Rows of
+items that the dataset lacks are left out; an item that stands in two rows is an error.]],
+  example = [[path = os.tmpname()
+f = io.open(path, "w")
+f:write("item,price\napple,2.5\npear,4\n"); f:close()
+d = fopo.data.read(path, {user = "item", item = "item", value = ""})
+assert(d:item_values(path):get(1, d:find_item("pear")) == 4)
+os.remove(path)]],
+  call = function(d, files, o)
+    local item = o.item
+    local file = native.data_read(reading.files("dataset:item_values", files), reading.options{
+      format = "auto", user = item, item = item, value = o.value, time = false,
+      separator = o.separator, header = o.header, skip_errors = false, max_errors = 1000})
+    if file.repeats > 0 then
+      define.fail("dataset:item_values: some items stand in several rows (rows too many: %s); keep "
+                  .. "one row for each item", text.count(file.repeats))
+    end
+    local value, lacking, first = native.item_values(d, file, o.missing or 0)
+    if lacking > 0 and not o.missing then
+      define.fail("dataset:item_values: %s of the %s items have no value in the file, the first is "
+                  .. "%s; give theirs as missing = 0", text.count(lacking), text.count(d.n_items),
+                  d:item_name(first))
+    end
+    return value
+  end,
+}
+
 data.sessions = require("fopo.split").files
 require "fopo.share"
 

@@ -100,9 +100,38 @@ static int share_dataset(lua_State *L) {
   return 1;
 }
 
+/* native.item_values(d, file, missing): the values of d's items in the dataset `file`, whose items
+ * have one each, as an array [1, P], missing for those that it lacks; how many these are; and the
+ * first of them. */
+static int item_values(lua_State *L) {
+  bind_any_dataset(L, 1);
+  bind_any_dataset(L, 2);
+  float missing = (float)bind_number(L, 3, "missing");
+  size_t P = bind_any_dataset(L, 1)->matrix.cols, n = bind_any_dataset(L, 2)->matrix.cols;
+  uint32_t *place = bind_scratch(L, P, sizeof *place);
+  float *of_file = bind_scratch(L, n, sizeof *of_file);
+  float *value = bind_array_new(L, 0, 1, P)->data;
+  const fopo_dataset *d = bind_any_dataset(L, 1), *file = bind_any_dataset(L, 2);
+  const fopo_csr *m = &file->matrix;
+  size_t lacking = 0, first = 0;
+  for (size_t i = 0; i < fopo_csr_nnz(m); i++) {
+    of_file[m->ids[i]] = m->values != NULL ? m->values[i] : 1.0f;
+  }
+  bind_check(L, fopo_names_place(place, &d->items, &file->items));
+  for (size_t a = 0; a < P; a++) {
+    int known = place[a] != FOPO_NO_NAME;
+    value[a] = known ? of_file[place[a]] : missing;
+    if (!known && lacking++ == 0) first = a;
+  }
+  lua_pushinteger(L, (lua_Integer)lacking);
+  lua_pushinteger(L, (lua_Integer)first + 1);
+  return 3;
+}
+
 const luaL_Reg bind_dataset_functions[] = {{"data_read", data_read},
                                            {"data_formats", data_formats},
                                            {"share_dataset", share_dataset},
+                                           {"item_values", item_values},
                                            {NULL, NULL}};
 
 /* ---- what a dataset holds ---- */

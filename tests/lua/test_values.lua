@@ -33,6 +33,28 @@ end
 
 TestValues = {}
 
+-- The values of a dataset's items, from a file.
+function TestValues:test_item_values()
+  local function file(text)
+    local path = os.tmpname()
+    local f <close> = io.open(path, "w")
+    f:write(text)
+    return path
+  end
+  local d = fopo.data.read(file "user,item\n1,apple\n1,pear\n2,007\n")
+  local prices = file "sku;colour;price\npear;red;1.5\nplum;red;9\n007;blue;0\n"
+  refused("1 of the 3 items have no value in the file, the first is apple", d.item_values, d,
+          prices, {item = "sku", value = "price"})
+  local value = d:item_values(prices, {item = "sku", value = "price", missing = 7})
+  lu.assertEquals({value.rows, value.cols}, {1, 3})
+  for name, worth in pairs{apple = 7, pear = 1.5, ["007"] = 0} do
+    lu.assertEquals(value:get(1, d:find_item(name)), worth)
+  end
+  value = d:item_values(file "apple 3\npear 4\n007 5\n") -- columns 1 and 2
+  lu.assertEquals(value:get(1, d:find_item("pear")), 4)
+  refused("some items stand in several rows", d.item_values, d, file "apple,1\napple,2\n")
+end
+
 function TestValues:test_refusals()
   local s = world(1)
   local P, hits = s.train.n_items, fopo.reward.hits
