@@ -111,16 +111,9 @@ int fopo_cpu_snis(fopo_device *d, const fopo_estimate *e, const fopo_samples *sa
     fopo_cpu_sparse sparse;
     fopo_cpu_sparse_take(&sparse, batch, b);
     fopo_running sums = fopo_running_at(fopo_cpu_scratch(d), L);
-    fopo_draws_of_context x = {.q = batch->Q + b * L,
-                               .L = L,
-                               .sparse = &sparse,
-                               .items = items,
-                               .ids = samples->ids + b * S,
-                               .logq = samples->logq + b * S,
-                               .r = samples->r + b * S,
-                               .n = batch->counts == NULL ? S : batch->counts[b],
-                               .floor = floor,
-                               .z = e->c == NULL ? NULL : e->c + b * S};
+    fopo_draws_of_context x = fopo_cpu_draws(samples, items, &sparse, batch, b);
+    x.floor = floor;
+    x.z = e->c == NULL ? NULL : e->c + b * S;
     x.least = e->sums == NULL ? least_of(x.r, S) : 0.0f; /* all parts take the same */
     fopo_running_add(&sums, &x);
     if (e->sums != NULL) {

@@ -273,25 +273,16 @@ static void add_credit(fopo_running *sums, rewarded *x, const fopo_credit *credi
 static void sum_tail(const work *k, size_t b, size_t n_next, const fopo_shared_head *head,
                      const fopo_sparse_reward *reward, const fopo_samples *tail,
                      const fopo_rows *items, const fopo_device_batch *batch) {
-  size_t S = batch->S, L = k->L;
-  const float *q = batch->Q + b * L;
+  size_t L = k->L;
   fopo_running *sums = &k->tail[b];
   fopo_cpu_sparse sparse;
   fopo_cpu_sparse_take(&sparse, batch, b);
   *sums = fopo_running_at(k->tails + b * rounded(fopo_running_bytes(L)), L);
-  size_t n = batch->counts == NULL ? S : batch->counts[b];
-  fopo_running_add(sums, &(fopo_draws_of_context){.q = q,
-                                                  .L = L,
-                                                  .sparse = &sparse,
-                                                  .items = items,
-                                                  .ids = tail->ids + b * S,
-                                                  .logq = tail->logq + b * S,
-                                                  .r = tail->r + b * S,
-                                                  .n = n,
-                                                  .n_next = n < S ? 0 : n_next,
-                                                  .floor = INFINITY});
+  fopo_draws_of_context draws = fopo_cpu_draws(tail, items, &sparse, batch, b);
+  draws.n_next = draws.n < batch->S ? 0 : n_next;
+  fopo_running_add(sums, &draws);
   rewarded x;
-  x.head = head, x.q = q, x.L = L, x.n = 0;
+  x.head = head, x.q = draws.q, x.L = L, x.n = 0;
   if (reward->Y.indptr != NULL) add_hits(sums, &x, reward, batch->rows[b], &sparse);
   if (reward->credit.action != NULL) {
     add_credit(sums, &x, &reward->credit, batch->rows[b], &sparse);

@@ -33,6 +33,23 @@ typedef struct {
   float *z;            /* [n] out: f - log q; NULL: not wanted */
 } fopo_draws_of_context;
 
+/* The draws of context b, its place in samples of `batch`; none counts as a candidate. */
+static inline fopo_draws_of_context fopo_cpu_draws(const fopo_samples *samples,
+                                                   const fopo_rows *items,
+                                                   const fopo_cpu_sparse *sparse,
+                                                   const fopo_device_batch *batch, size_t b) {
+  size_t first = b * batch->S;
+  return (fopo_draws_of_context){.q = batch->Q + b * batch->L,
+                                 .L = batch->L,
+                                 .sparse = sparse,
+                                 .items = items,
+                                 .ids = samples->ids + first,
+                                 .logq = samples->logq + first,
+                                 .r = samples->r + first,
+                                 .n = batch->counts == NULL ? batch->S : batch->counts[b],
+                                 .floor = INFINITY};
+}
+
 /* Bytes of memory that the sums need, and the sums of no draws in that memory. */
 size_t fopo_running_bytes(size_t L);
 fopo_running fopo_running_at(void *memory, size_t L);
