@@ -43,7 +43,7 @@ static void push_own_items(lua_State *L, const fopo_policy_kind *kind, const fop
   bind_check(L, fopo_memory_suffices(bytes,
                                      train ? "training the items (a copy and the optimiser's state)"
                                            : "the items with columns of the policy",
-                                     "use fewer items or dimensions, or train_items = false"));
+                                     "use fewer items or dimensions, or do not learn the items"));
   bind_array *own = bind_array_new(L, 0, P, L_own);
   given = bind_array_numbers(L, items_at, what);
   if (kind->fill_items != NULL) {
@@ -339,7 +339,7 @@ static int set_items(lua_State *L) {
   fopo_matrix own = pi->policy.items;
   if (!pi->policy.learns[FOPO_BLOCK_ITEMS]) {
     return bind_refuse(L, "the items of this policy are fixed; make it with "
-                          "train_items = true, or make another from other items");
+                          "learn = {\"items\"}, or make another from other items");
   }
   if (a->rows != own.rows || a->cols != own.cols) {
     return bind_refuse(L, "these items are %zu x %zu but the policy's are %zu x %zu", a->rows,

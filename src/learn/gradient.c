@@ -290,7 +290,7 @@ static int check_objective(const fopo_gradient *g) {
   }
   if (g->data.learns_items) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE,
-                     "the %s cannot move items; use train_items = false, or the expected reward",
+                     "the %s cannot move items; do not learn them, or use the expected reward",
                      row->title);
   }
   if (g->data.parts->part == NULL) return FOPO_OK;

@@ -5,7 +5,7 @@
 static int renew(fopo_item_rows *r, const fopo_binding *data, size_t n) {
   int status =
       fopo_memory_suffices((uint64_t)n * data->L * sizeof(float), "the gradient of the items",
-                           "use fewer samples, fewer items or train_items = false");
+                           "use fewer samples or items, or do not learn the items");
   if (status != FOPO_OK) return status;
   r->capacity = 0;
   r->rows = fopo_renew_on_device(data->device, r->rows, n * data->L, sizeof *r->rows);

@@ -152,7 +152,7 @@ int fopo_policy_halve(fopo_policy *pi, fopo_float type) {
   if (pi->learns[FOPO_BLOCK_ITEMS]) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "rows = \"%s\" reads a copy of the items, which would become stale while "
-                     "they are learnt; use rows = \"float32\", or train_items = false",
+                     "they are learnt; use rows = \"float32\", or do not learn the items",
                      fopo_float_names[type]);
   }
   size_t P = pi->items.rows, ld = fopo_rows_ld(pi->items.cols);

@@ -162,7 +162,7 @@ static int need_block(state *s, fopo_archive *archive, const char *path, const f
   int theirs = fopo_archive_find(archive, name->values) != NULL, ours = shape.rows > 0;
   if (theirs != ours && name->updates != NULL) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "%s: its items are %s, here they are %s; use the same train_items", path,
+                     "%s: its items are %s, here they are %s; use the same learn", path,
                      theirs ? "trained" : "fixed", theirs ? "fixed" : "trained");
   }
   if (!ours && block != FOPO_BLOCK_THETA) return FOPO_OK;

@@ -25,7 +25,7 @@ static int make_moments(fopo_moments *x, fopo_block_shape shape) {
   int status = FOPO_OK;
   if (shape.by_rows) {
     status = fopo_memory_suffices((uint64_t)(2 * n + shape.rows) * sizeof(float), "the checkpoint",
-                                  "close other programs, or train_items = false");
+                                  "close other programs, or do not learn the items");
   }
   if (status != FOPO_OK) return status;
   *x = (fopo_moments){.rows = shape.rows,

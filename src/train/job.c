@@ -187,8 +187,9 @@ static int check(const fopo_trainer *t, const fopo_run_plan *plan) {
                      "a job cannot call the Lua function of a custom reward; use t:run for it");
   }
   if (t->o.policy->learns[FOPO_BLOCK_ITEMS]) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "a job shares the items with whoever looks at them, so it "
-                                        "cannot learn them; use t:run, or train_items = false");
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "a job shares the items with whoever looks at them, so it "
+                     "cannot learn them; use t:run, or a policy that does not learn items");
   }
   if (fopo_comm_ranks() > 1) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "a job trains on one process and there are %zu; use t:run",

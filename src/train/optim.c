@@ -85,7 +85,7 @@ static int renew(fopo_optim *o, fopo_device *d, fopo_block block, fopo_block_sha
     size_t moments = (size_t)(kind->has_m + kind->has_v);
     uint64_t bytes = (uint64_t)n * moments * sizeof(float) + shape.rows * sizeof(uint32_t);
     status = fopo_memory_suffices(bytes, "the optimiser's state of the items",
-                                  "use fewer items or dimensions, or train_items = false");
+                                  "use fewer items or dimensions, or do not learn the items");
   }
   if (status != FOPO_OK) return status;
   if (kind->has_m) fresh.m = make(d, from->m, n, sizeof *fresh.m);

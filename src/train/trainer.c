@@ -22,8 +22,8 @@
 static int check_items(const fopo_trainer_options *o) {
   if (o->policy->learns[FOPO_BLOCK_ITEMS] && fopo_comm_ranks() > 1) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE,
-                     "items are trained by one process alone, here are %zu; run one, or use "
-                     "train_items = false",
+                     "items are trained by one process alone, here are %zu; run one, or do "
+                     "not learn the items",
                      fopo_comm_ranks());
   }
   if (o->index_refresh == 0) return FOPO_OK;

@@ -388,7 +388,7 @@ TEST(test_refusals) {
   tear_down(&s);
   set_up(&s, &world, snis(ix));
   s.pi.learns[FOPO_BLOCK_ITEMS] = 1;
-  refused(fopo_job_start(&job, s.t, &plan), FOPO_ERR_ARGUMENT, "train_items = false");
+  refused(fopo_job_start(&job, s.t, &plan), FOPO_ERR_ARGUMENT, "does not learn items");
   s.pi.learns[FOPO_BLOCK_ITEMS] = 0;
   plan.valid.sessions = &sessions;
   refused(fopo_job_start(&job, s.t, &plan), FOPO_ERR_ARGUMENT, "true argmax");

@@ -180,7 +180,7 @@ function TestJob:test_refusals()
   fails("use t:run", function()
     new{reward = fopo.reward.custom(function(ids) return ids end)}:start{steps = 1}
   end)
-  fails("train_items = false", function()
+  fails("a policy that does not learn items", function()
     new{policy = fopo.policy.linear{items = items, train_items = true}}:start{steps = 1}
   end)
   fails("one of epochs, steps and seconds", function() new():start{} end)
