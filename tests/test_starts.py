@@ -5,8 +5,10 @@ import sys
 
 try:
     import numpy as np
+    import scipy.sparse
+    from scipy.sparse.linalg import svds
 except ImportError:
-    print("skip: numpy is not here")
+    print("skip: numpy or scipy is not here")
     sys.exit(77)
 
 from checks import check, finish, folder, FOPO
@@ -27,7 +29,17 @@ for _, part in ipairs{"train", "test"} do
   end
   f:close()
 end
-local items = fopo.embed.svd(s.train, {dim = %d, power_iterations = 12})
+local items, singular
+for name, o in pairs{sqrt = {scale = "sqrt"}, sigma = {scale = "sigma"}, quarter = {power = 0.25},
+                     degree = {normalise = "degree", power = 0},
+                     degree_sqrt = {normalise = "degree"}, degree_third = {normalise = "degree",
+                     power = 0.33}, degree_none = {normalise = "degree", scale = "none"}} do
+  o.dim, o.power_iterations = %d, 20
+  local made, s = fopo.embed.svd(s.train, o)
+  made:save(name .. ".items.npy")
+  fopo.array.from{s}:save(name .. ".singular.npy")
+end
+local items = fopo.embed.svd(s.train, {dim = %d})
 items:save("items.npy")
 for _, kind in ipairs{"degree", "sqrt_degree", "idf"} do
   s.train:item_weights(kind):save(kind .. ".weights.npy")
@@ -41,7 +53,12 @@ for _, kind in ipairs{"degree", "sqrt_degree", "idf"} do
     scores:save(("%%s.%%s.scores.npy"):format(kind, name))
   end
 end
-""" % L
+""" % (L, L)
+
+# The power, whether the mean squared norm is 1, and whether by degree.
+EMBEDDINGS = {"sqrt": (0.5, True, False), "sigma": (1, False, False),
+              "quarter": (0.25, True, False), "degree": (0, True, True), "degree_sqrt": (0.5, True, True),
+              "degree_third": (0.33, True, True), "degree_none": (0, False, True)}
 
 
 def read_part(name, n_items):
@@ -56,6 +73,23 @@ def read_part(name, n_items):
 
 def close(a, b, tolerance):
     return a.shape == b.shape and np.abs(a - b).max() <= tolerance * max(1e-30, np.abs(b).max())
+
+
+def check_items(name, R, power, is_sized, by_degree):
+    """Against scipy.sparse.linalg.svds of the matrix of interactions R, or that by degree."""
+    users, n = R.sum(1), R.sum(0)
+    root = np.sqrt(n)
+    M = R / np.sqrt(users)[:, None] / np.maximum(root, 1) if by_degree else R
+    _, s, Vt = svds(scipy.sparse.csr_matrix(M), k=L + 1)
+    order = np.argsort(-s)[:L]
+    s, V = s[order], Vt[order].T
+    V *= np.sign(V[np.abs(V).argmax(0), np.arange(L)])
+    truth = V * s ** power * (root[:, None] if by_degree else 1)
+    if is_sized:
+        truth /= np.sqrt((truth ** 2).sum() / (n > 0).sum())
+    found = np.load(name + ".items.npy")
+    check(name + ": singular values", close(np.load(name + ".singular.npy")[0], s, 1e-4))
+    check(name + ": items", close(found, truth, 2e-3), np.abs(found - truth).max())
 
 
 def check_contexts(kind, items, train, X):
@@ -87,6 +121,8 @@ if made.returncode == 0:
     items = np.load("items.npy").astype(np.float64)
     X, Y = read_part("train.txt", len(items))
     test, _ = read_part("test.txt", len(items))
+    for name, kind in EMBEDDINGS.items():
+        check_items(name, X + Y, *kind)
     for kind in KINDS:
         check_contexts(kind, items, X + Y, test)
 finish()

@@ -125,16 +125,21 @@ static int sessions_n_items(lua_State *L, bind_object *o) {
   return bind_return_count(L, ((bind_sessions *)o)->sessions.X.cols);
 }
 
-/* native.embed_svd(sessions, {dim, scale, seed, power_iterations, oversample, shard}): items [P,
- * L], dealt out if `shard`, and a table of the L singular values. */
+/* native.embed_svd(sessions, {dim, scale, power, by_degree, seed, power_iterations, oversample,
+ * shard}): items [P, L], dealt out if `shard`, and a table of the L singular values. power, if
+ * there is one, takes the place of scale. */
 static int embed_svd(lua_State *L) {
-  static const char *const scales[] = {"none", "sqrt", "sigma", NULL};
   fopo_svd_options o = {.dim = bind_option_count(L, 2, "dim", 0, SIZE_MAX),
                         .oversample = bind_option_count(L, 2, "oversample", 0, SIZE_MAX),
                         .power_iterations =
                             bind_option_count(L, 2, "power_iterations", 0, SIZE_MAX),
                         .seed = bind_option_seed(L, 2)};
-  fopo_scale scale = (fopo_scale)bind_option_choice(L, 2, "scale", scales);
+  fopo_embed_options embed = {
+      .svd = o,
+      .scale = bind_has(L, 2, "power")
+                   ? (fopo_scale){bind_option_number(L, 2, "power"), 1}
+                   : fopo_scales[bind_option_choice(L, 2, "scale", fopo_scale_names)],
+      .by_degree = bind_has(L, 2, "by_degree") && bind_option_boolean(L, 2, "by_degree")};
   int is_dealt = bind_has(L, 2, "shard") && bind_option_boolean(L, 2, "shard");
   fopo_sessions *s = is_dealt ? bind_any_sessions(L, 1) : bind_get_sessions(L, 1);
   size_t N = fopo_sessions_count(s), most = N < s->X.cols ? N : s->X.cols;
@@ -147,12 +152,12 @@ static int embed_svd(lua_State *L) {
   float *singular = bind_scratch(L, o.dim, sizeof *singular);
   if (is_dealt) {
     bind_array *part = bind_array_new_part(L);
-    bind_check(L, fopo_shard_svd(part->shard, singular, bind_any_sessions(L, 1), scale, &o));
+    bind_check(L, fopo_shard_svd(part->shard, singular, bind_any_sessions(L, 1), &embed));
     bind_array_dealt(L, part);
   } else {
     bind_array *items = bind_array_new(L, 0, s->X.cols, o.dim);
     s = bind_get_sessions(L, 1);
-    bind_check(L, fopo_embed_svd(bind_matrix(items), singular, s, scale, &o));
+    bind_check(L, fopo_embed_svd(bind_matrix(items), singular, s, &embed));
   }
   bind_push_floats(L, singular, o.dim);
   return 2;

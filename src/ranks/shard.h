@@ -37,9 +37,10 @@ void fopo_shard_done(fopo_shard *s); /* accepts {0} */
 
 /* Deals out the embeddings of fopo_embed_svd, of which no rank ever has all; singular [dim]. The
  * sessions are the same on every rank, or shared out. Beside them a rank takes, with N users, P
- * items and l = dim + oversample, 4 l (2 N + P) / R bytes, and 8 for each of its interactions. */
-int fopo_shard_svd(fopo_shard *s, float *singular, const fopo_sessions *sessions, fopo_scale scale,
-                   const fopo_svd_options *options);
+ * items and l = dim + oversample, 4 l (2 N + P) / R bytes, and for each of its interactions 8, or
+ * 16 by degree. */
+int fopo_shard_svd(fopo_shard *s, float *singular, const fopo_sessions *sessions,
+                   const fopo_embed_options *options);
 
 /* For tests: the work of a rank between two looks at whether all go on; 0: the default. */
 void fopo_shard_svd_slab(size_t multiply_adds);

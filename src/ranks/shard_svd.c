@@ -34,6 +34,7 @@
 
 typedef struct {
   size_t N, P;     /* users and items of all ranks */
+  int by_degree;   /* of the normalised matrix: M and Mt have values */
   size_t first, n; /* the items of this rank */
   fopo_csr M;      /* [rows, n] X + Y of the users that took one of these items; owned, as Mt and
                       users */
@@ -57,9 +58,9 @@ static void columns_done(columns *c) {
 
 /* ---- sending ---- */
 
-/* A user before the user's items. */
+/* A user before the user's items: `count` of them go to a rank, of `all`. */
 typedef struct {
-  uint32_t place, count;
+  uint32_t place, count, all;
 } head;
 
 /* What each rank gets: heads and items, in the order of the ranks. */
@@ -103,7 +104,7 @@ static void pack(parcel *p, const fopo_csr *m, size_t first, uint32_t *at) {
       p->users[r]++;
       p->entries[r] += to - from;
       if (p->heads == NULL) continue;
-      p->heads[user++] = (head){(uint32_t)(first + row), (uint32_t)(to - from)};
+      p->heads[user++] = (head){(uint32_t)(first + row), (uint32_t)(to - from), (uint32_t)count};
       for (size_t i = from; i < to; i++) p->ids[entry++] = ids[i] - (uint32_t)begin;
     }
   }
@@ -151,7 +152,8 @@ static int own_interactions(fopo_csr *m, const fopo_sessions *s) {
 /* ---- what has come ---- */
 
 /* M and users of the parcels, whose users ascend since those of rank b do, and lie before those of
- * rank b + 1. */
+ * rank b + 1. By degree the values of M are the interactions of each user with items of all ranks.
+ */
 static int unpack(columns *c, parcel *p) {
   size_t rows = sum_of(p->users);
   c->users = fopo_alloc(rows, sizeof *c->users);
@@ -161,10 +163,33 @@ static int unpack(columns *c, parcel *p) {
     c->users[i] = p->heads[i].place;
     c->M.indptr[i + 1] = c->M.indptr[i] + p->heads[i].count;
   }
+  if (c->by_degree) {
+    c->M.values = fopo_alloc(fopo_csr_nnz(&c->M), sizeof *c->M.values);
+    if (c->M.values == NULL) return FOPO_ERR_MEMORY;
+    for (size_t i = 0; i < rows; i++) {
+      for (uint64_t e = c->M.indptr[i]; e < c->M.indptr[i + 1]; e++) {
+        c->M.values[e] = (float)p->heads[i].all;
+      }
+    }
+  }
   fopo_free(c->M.ids);
   c->M.ids = p->ids; /* of the same size */
   p->ids = NULL;
   return FOPO_OK;
+}
+
+/* The values of M and Mt become those of the normalised matrix. */
+static void normalise(columns *c) {
+  for (size_t e = 0; e < fopo_csr_nnz(&c->M); e++) {
+    double n_a = (double)fopo_csr_count(&c->Mt, c->M.ids[e]);
+    c->M.values[e] = fopo_embed_entry((double)c->M.values[e], n_a);
+  }
+  for (size_t a = 0; a < c->n; a++) {
+    double n_a = (double)fopo_csr_count(&c->Mt, a);
+    for (uint64_t e = c->Mt.indptr[a]; e < c->Mt.indptr[a + 1]; e++) {
+      c->Mt.values[e] = fopo_embed_entry((double)c->Mt.values[e], n_a);
+    }
+  }
 }
 
 static int transpose(columns *c) {
@@ -172,17 +197,18 @@ static int transpose(columns *c) {
   if (status != FOPO_OK) return status;
   for (size_t e = 0; e < fopo_csr_nnz(&c->Mt); e++) c->Mt.ids[e] = c->users[c->Mt.ids[e]];
   c->Mt.cols = c->N;
+  if (c->by_degree) normalise(c);
   c->next = fopo_alloc(c->n, sizeof *c->next);
   return c->next != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
 /* Of sessions that are shared out, or the same on every rank. Collective (comm/comm.h), after
  * `status` of the work before. */
-static int columns_init(columns *c, const fopo_sessions *s, int status) {
+static int columns_init(columns *c, const fopo_sessions *s, int by_degree, int status) {
   fopo_csr own = {0};
   parcel go = {0}, come = {0};
   size_t first;
-  *c = (columns){.N = fopo_sessions_count(s), .P = s->X.cols};
+  *c = (columns){.N = fopo_sessions_count(s), .P = s->X.cols, .by_degree = by_degree};
   fopo_comm_own_share(&first, c->N);
   c->n = fopo_comm_own_share(&c->first, c->P);
   if (status == FOPO_OK) status = own_interactions(&own, s);
@@ -206,7 +232,8 @@ static void columns_by_users(fopo_matrix Y, const columns *c, size_t first, fopo
   for (size_t i = 0; i < Y.rows; i++) memset(fopo_matrix_row(Y, i), 0, Y.cols * sizeof *Y.x);
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 256)
   for (size_t i = begin; i < end; i++) {
-    fopo_csr_add_rows(fopo_matrix_row(Y, c->users[i] - first), fopo_csr_row(&c->M, i), NULL,
+    const float *values = c->by_degree ? c->M.values + c->M.indptr[i] : NULL;
+    fopo_csr_add_rows(fopo_matrix_row(Y, c->users[i] - first), fopo_csr_row(&c->M, i), values,
                       fopo_csr_count(&c->M, i), 0, 0, W);
   }
 }
@@ -245,7 +272,8 @@ static void columns_by_items(fopo_matrix items, size_t at, columns *c, size_t b,
     if (b == 0) memset(w, 0, items.cols * sizeof *w);
     uint64_t begin = b == 0 ? c->Mt.indptr[a] : c->next[a], end = begin;
     while (end < c->Mt.indptr[a + 1] && c->Mt.ids[end] < first + n) end++;
-    fopo_csr_add_rows(w, c->Mt.ids + begin, NULL, (size_t)(end - begin), 0, first, Y);
+    const float *values = c->by_degree ? c->Mt.values + begin : NULL;
+    fopo_csr_add_rows(w, c->Mt.ids + begin, values, (size_t)(end - begin), 0, first, Y);
     c->next[a] = end;
   }
 }
@@ -314,10 +342,10 @@ static int plan(job *j) {
   return status;
 }
 
-static int init(job *j, const fopo_sessions *sessions, const fopo_svd_options *o) {
+static int init(job *j, const fopo_sessions *sessions, const fopo_embed_options *o) {
   size_t l, n, first, ranks = fopo_comm_ranks();
   size_t largest = fopo_sessions_count(sessions) / ranks + 1;
-  int status = measure(j, sessions, o);
+  int status = measure(j, sessions, &o->svd);
   if (status != FOPO_OK) return status; /* on all ranks */
   l = j->l;
   n = fopo_comm_own_share(&first, sessions->X.cols);
@@ -325,9 +353,9 @@ static int init(job *j, const fopo_sessions *sessions, const fopo_svd_options *o
   if (sessions->all == 0) nnz /= ranks;
   if (largest < 2 * (ranks - 1)) largest = 2 * (ranks - 1); /* a user of each block */
   uint64_t bytes = (uint64_t)(j->rows + largest + n + 2 * l) * l * sizeof(float) +
-                   4 * (uint64_t)nnz * sizeof(uint32_t);
+                   (o->by_degree ? 6 : 4) * (uint64_t)nnz * sizeof(uint32_t);
   status = fopo_memory_suffices(bytes, "the SVD", "use a smaller dim, or more machines");
-  status = columns_init(&j->M, sessions, status);
+  status = columns_init(&j->M, sessions, o->by_degree, status);
   if (status == FOPO_OK) status = fopo_matrix_init(&j->Y, j->rows, l);
   if (status == FOPO_OK) status = fopo_matrix_init(&j->W, n, l);
   if (status == FOPO_OK) status = fopo_matrix_init(&j->C, l, l);
@@ -557,26 +585,50 @@ static double count_used(const job *j) {
   return used;
 }
 
-int fopo_shard_svd(fopo_shard *s, float *singular, const fopo_sessions *sessions, fopo_scale scale,
-                   const fopo_svd_options *options) {
+/* V_a becomes n_a^1/2 V_a. */
+static void scale_rows(fopo_matrix V, const columns *c) {
+  for (size_t a = 0; a < V.rows; a++) {
+    float *row = fopo_matrix_row(V, a), root = sqrtf((float)fopo_csr_count(&c->Mt, a));
+    for (size_t k = 0; k < V.cols; k++) row[k] *= root;
+  }
+}
+
+/* factor [V.cols] of the columns of V, whose rows all ranks have; by degree V_a becomes n_a^1/2
+ * V_a. Collective. */
+static int find_factors(float *factor, fopo_matrix V, const job *j, const fopo_embed_options *o) {
+  double seen = count_used(j), *squares = fopo_alloc(V.cols, sizeof *squares);
+  int status = fopo_comm_agree(squares != NULL ? FOPO_OK : FOPO_ERR_MEMORY);
+  if (status == FOPO_OK) status = fopo_comm_sum_doubles(&seen, 1);
+  if (status == FOPO_OK && o->by_degree) {
+    scale_rows(V, &j->M);
+    fopo_embed_squares(squares, V);
+    status = fopo_comm_sum_doubles(squares, V.cols);
+  }
+  if (status == FOPO_OK) {
+    fopo_embed_factors(factor, j->s, o->by_degree ? squares : NULL, V.cols, (size_t)seen, o->scale);
+  }
+  fopo_free(squares);
+  return status;
+}
+
+int fopo_shard_svd(fopo_shard *s, float *singular, const fopo_sessions *sessions,
+                   const fopo_embed_options *options) {
   job j = {0};
   fopo_matrix V = {0};
-  double seen = 0.0;
-  float *factor = fopo_alloc(options->dim, sizeof *factor);
+  size_t dim = options->svd.dim;
+  float *factor = fopo_alloc(dim, sizeof *factor);
   *s = (fopo_shard){0};
   fopo_comm_begin();
   int status = factor != NULL ? init(&j, sessions, options) : FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) status = fopo_matrix_init(&V, j.M.n, options->dim);
-  if (status == FOPO_OK) status = iterate(&j, options);
+  if (status == FOPO_OK) status = fopo_matrix_init(&V, j.M.n, dim);
+  if (status == FOPO_OK) status = iterate(&j, &options->svd);
   if (status == FOPO_OK) status = extract(&j, V, status);
   if (status == FOPO_OK) status = find_signs(factor, V);
   if (status == FOPO_OK) fopo_embed_scale(V, factor);
-  if (status == FOPO_OK) seen = count_used(&j);
-  if (status == FOPO_OK) status = fopo_comm_sum_doubles(&seen, 1);
+  if (status == FOPO_OK) status = find_factors(factor, V, &j, options);
   if (status == FOPO_OK) {
-    fopo_embed_factors(factor, j.s, options->dim, (size_t)seen, scale);
     fopo_embed_scale(V, factor);
-    memcpy(singular, j.s, options->dim * sizeof *singular);
+    memcpy(singular, j.s, dim * sizeof *singular);
     status = fopo_shard_deal(s, V);
   }
   status = fopo_comm_end(status);

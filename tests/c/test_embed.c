@@ -14,7 +14,7 @@ static const fopo_encoding by_unit = {&fopo_encoder_unit, NULL};
 enum { P = 600, L = 6 };
 
 static fopo_split split;
-static const fopo_svd_options svd = {L, 0, 4, 1};
+static const fopo_embed_options svd = {{L, 0, 4, 1}, {0, 0}, 0};
 
 static int make_split(void **state) {
   (void)state;
@@ -37,10 +37,11 @@ static int drop_split(void **state) {
   return 0;
 }
 
-static fopo_matrix embed(fopo_scale scale, float *s) {
+static fopo_matrix embed(int scale, float *s) {
+  fopo_embed_options o = {svd.svd, fopo_scales[scale], 0};
   fopo_matrix items;
   ok(fopo_matrix_init(&items, P, L));
-  ok(fopo_embed_svd(items, s, &split.train, scale, &svd));
+  ok(fopo_embed_svd(items, s, &split.train, &o));
   return items;
 }
 
@@ -170,16 +171,14 @@ TEST(refusals) {
   fopo_matrix fewer = fopo_matrix_rows(items, 0, P - 1);
   fopo_sessions none = {.X = {.cols = P}};
   ok(fopo_matrix_init(&x, split.train.X.rows, L));
-  refused(fopo_embed_svd(fewer, NULL, &split.train, FOPO_SCALE_NONE, &svd), FOPO_ERR_ARGUMENT,
-          "599 x 6");
-  assert_int_equal(fopo_embed_svd(items, NULL, &none, FOPO_SCALE_NONE, &svd), FOPO_ERR_ARGUMENT);
+  refused(fopo_embed_svd(fewer, NULL, &split.train, &svd), FOPO_ERR_ARGUMENT, "599 x 6");
+  assert_int_equal(fopo_embed_svd(items, NULL, &none, &svd), FOPO_ERR_ARGUMENT);
   refused(fopo_encode(x, by_mean, &split.train.X, fewer), FOPO_ERR_ARGUMENT, "599 items");
   assert_int_equal(fopo_encode(x, by_mean, &split.test.X, items), FOPO_ERR_ARGUMENT);
 
   fopo_interrupt_request();
   assert_int_equal(fopo_encode(x, by_mean, &split.train.X, items), FOPO_ERR_INTERRUPTED);
-  assert_int_equal(fopo_embed_svd(items, NULL, &split.train, FOPO_SCALE_NONE, &svd),
-                   FOPO_ERR_INTERRUPTED);
+  assert_int_equal(fopo_embed_svd(items, NULL, &split.train, &svd), FOPO_ERR_INTERRUPTED);
   fopo_interrupt_clear();
   ok(fopo_encode(x, by_mean, &split.train.X, items));
 }
@@ -191,7 +190,7 @@ TEST(survives_lack_of_memory) {
   int status = FOPO_ERR_MEMORY;
   for (long n = 0; status != FOPO_OK; n++) {
     fopo_memory_fail_after(n, 0);
-    status = fopo_embed_svd(items, NULL, &split.train, FOPO_SCALE_SQRT, &svd);
+    status = fopo_embed_svd(items, NULL, &split.train, &svd);
     fopo_memory_fail_after(-1, 0);
     assert_true(status == FOPO_OK || status == FOPO_ERR_MEMORY);
     assert_int_equal(fopo_memory_in_use().blocks, blocks);

@@ -26,11 +26,11 @@ static void set_up(scene *s) {
   fopo_world_options world = {
       .users = 4000, .items = ITEMS, .clusters = 20, .mean_items = 40, .noise = 0.05, .seed = 5};
   fopo_split_options split = {.min_items = 10, .test = 0.5, .seed = 5};
-  fopo_svd_options svd = {.dim = DIM, .power_iterations = 3, .seed = 5};
+  fopo_embed_options svd = {{.dim = DIM, .power_iterations = 3, .seed = 5}, {0.5, 1}, 0};
   ok(fopo_world_new(&s->world, &s->d, &world));
   ok(fopo_split_by(&s->split, s->d, &split, &(fopo_split_plan){0}));
   ok(fopo_matrix_init(&s->items, ITEMS, DIM));
-  ok(fopo_embed_svd(s->items, NULL, &s->split.train, FOPO_SCALE_SQRT, &svd));
+  ok(fopo_embed_svd(s->items, NULL, &s->split.train, &svd));
   ok(fopo_matrix_init(&s->train, s->split.train.X.rows, DIM));
   ok(fopo_matrix_init(&s->test, s->split.test.X.rows, DIM));
   ok(fopo_encode(s->train, by_mean, &s->split.train.X, s->items));

@@ -298,12 +298,15 @@ TEST(embeddings) {
     const fopo_sessions *all = part ? &whole.valid : &whole.train;
     const fopo_sessions *own = part ? &split.valid : &split.train;
     assert_true((all->X.rows < ITEMS) == part);
-    for (size_t q = 0; q < 9; q += 4) {
-      const fopo_svd_options o = {.dim = DIM, .oversample = 8, .power_iterations = q, .seed = 2};
-      ok(fopo_embed_svd(items, expected, all, FOPO_SCALE_SQRT, &o));
+    for (int i = 0; i < 6; i++) {
+      const fopo_embed_options o = {
+          .svd = {.dim = DIM, .oversample = 8, .power_iterations = 4 * (size_t)(i / 2), .seed = 2},
+          .scale = {0.5, 1},
+          .by_degree = i % 2};
+      ok(fopo_embed_svd(items, expected, all, &o));
       for (int is_shared = 0; is_shared < 2; is_shared++) {
         DONE(fopo_shard_done) fopo_shard s;
-        ok(fopo_shard_svd(&s, singular, is_shared ? own : all, FOPO_SCALE_SQRT, &o));
+        ok(fopo_shard_svd(&s, singular, is_shared ? own : all, &o));
         for (size_t j = 0; j < DIM; j++) {
           assert_true(fabsf(singular[j] / expected[j] - 1) < 1e-5f);
         }
@@ -318,12 +321,13 @@ TEST(embeddings_in_pieces) {
   DONE(fopo_split_done) fopo_split whole, split;
   fopo_shard one, other;
   float singular[DIM], again[DIM];
-  const fopo_svd_options o = {.dim = DIM, .oversample = 8, .power_iterations = 2, .seed = 2};
+  const fopo_embed_options o = {
+      {.dim = DIM, .oversample = 8, .power_iterations = 2, .seed = 2}, {0.5, 1}, 0};
   make_train(&whole, &split);
-  ok(fopo_shard_svd(&one, singular, &split.train, FOPO_SCALE_SQRT, &o));
+  ok(fopo_shard_svd(&one, singular, &split.train, &o));
   for (size_t slab = 100; slab < 100000; slab *= 10) { /* from a user and an item at a time on */
     fopo_shard_svd_slab(slab);
-    ok(fopo_shard_svd(&other, again, &split.train, FOPO_SCALE_SQRT, &o));
+    ok(fopo_shard_svd(&other, again, &split.train, &o));
     assert_memory_equal(singular, again, sizeof singular);
     assert_int_equal(one.items.rows, other.items.rows);
     assert_memory_equal(one.id, other.id, one.items.rows * sizeof *one.id);
@@ -444,20 +448,21 @@ TEST(interruptions) {
   DONE(fopo_split_done) fopo_split whole, split;
   fopo_shard shard;
   float singular[DIM];
-  const fopo_svd_options o = {.dim = DIM, .oversample = 8, .power_iterations = 1, .seed = 2};
+  const fopo_embed_options o = {
+      {.dim = DIM, .oversample = 8, .power_iterations = 1, .seed = 2}, {0.5, 1}, 0};
   make_train(&whole, &split);
   struct sigaction own = {.sa_handler = on_signal}, before;
   sigaction(SIGINT, &own, &before);
   fopo_shard_svd_slab(300);
   stop s = {0};
   fopo_progress_to(stop_at, &s);
-  ok(fopo_shard_svd(&shard, singular, &split.train, FOPO_SCALE_SQRT, &o));
+  ok(fopo_shard_svd(&shard, singular, &split.train, &o));
   size_t looks = s.calls;
   fopo_shard_done(&shard);
   assert_true(looks > 60);
   for (size_t n = 1; n < looks; n++) {
     s = (stop){n % fopo_comm_ranks(), n, 0};
-    int status = fopo_shard_svd(&shard, singular, &split.train, FOPO_SCALE_SQRT, &o);
+    int status = fopo_shard_svd(&shard, singular, &split.train, &o);
     assert_int_equal(status, FOPO_ERR_INTERRUPTED);
     assert_true(fopo_interrupted());
     assert_true(s.calls <= n + 2);
@@ -474,7 +479,8 @@ TEST(interruptions) {
 /* Everything, from the dataset to contexts to train on. */
 static int all_work(const fopo_dataset *d, const fopo_split_plan *plan) {
   const fopo_split_options o = {.min_items = 3, .valid = 0.2, .test = 0.1, .seed = 3};
-  const fopo_svd_options svd = {.dim = DIM, .oversample = 8, .power_iterations = 1, .seed = 2};
+  const fopo_embed_options svd = {
+      {.dim = DIM, .oversample = 8, .power_iterations = 1, .seed = 2}, {0.5, 1}, 0};
   float singular[DIM];
   fopo_split split = {0};
   fopo_shard shard = {0};
@@ -483,7 +489,7 @@ static int all_work(const fopo_dataset *d, const fopo_split_plan *plan) {
   int status = fopo_ranks_split(&split, d, &o, plan);
   if (status == FOPO_OK) status = fopo_sessions_gather(&some, &split.valid, 9);
   if (status == FOPO_OK) {
-    status = fopo_shard_svd(&shard, singular, &split.train, FOPO_SCALE_SQRT, &svd);
+    status = fopo_shard_svd(&shard, singular, &split.train, &svd);
   }
   fopo_matrix items = fopo_matrix_view(NULL, 0, DIM);
   if (status == FOPO_OK) {

@@ -512,8 +512,10 @@ TEST_WITH(embedding_of_both, no_leak) {
     fopo_sessions s = {.X = {4, 3, starts, x, NULL}, .Y = {4, 3, ends, again ? both : y, NULL}};
     float space[12] = {0};
     fopo_matrix items = {space, 3, 2, 2};
-    ok(fopo_embed_svd(items, NULL, &s, FOPO_SCALE_SIGMA,
-                      &(fopo_svd_options){.dim = 2, .oversample = 1, .power_iterations = 4}));
+    ok(fopo_embed_svd(
+        items, NULL, &s,
+        &(fopo_embed_options){.svd = {.dim = 2, .oversample = 1, .power_iterations = 4},
+                              .scale = fopo_scales[FOPO_SCALE_SIGMA]}));
     memcpy(values[again], space, sizeof space);
   }
   assert_memory_equal(values[0], values[1], 6 * sizeof(float));
