@@ -57,8 +57,9 @@ end
 
 # The power, whether the mean squared norm is 1, and whether by degree.
 EMBEDDINGS = {"sqrt": (0.5, True, False), "sigma": (1, False, False),
-              "quarter": (0.25, True, False), "degree": (0, True, True), "degree_sqrt": (0.5, True, True),
-              "degree_third": (0.33, True, True), "degree_none": (0, False, True)}
+              "quarter": (0.25, True, False), "degree": (0, True, True),
+              "degree_sqrt": (0.5, True, True), "degree_third": (0.33, True, True),
+              "degree_none": (0, False, True)}
 
 
 def read_part(name, n_items):

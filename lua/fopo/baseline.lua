@@ -34,7 +34,7 @@ baseline.identity = define.fn{
     {"items", "array", nil, "beta [P, L]", required = true},
     {"contexts", "string", nil, "how contexts are made of sessions; as fopo.policy.linear if left "
      .. "out", one_of = (rows.names(native.encoders()))},
-    {"weights", "array", nil, "[1, P], of weighted contexts"},
+    {"item_weights", "array", nil, "[1, P], of weighted contexts"},
     {"temperature", "number|string", nil, "divides every score, which changes the expected reward "
      .. "alone; as fopo.policy.linear if left out", above = 0, one_of = {"auto"}},
   },
@@ -46,7 +46,7 @@ start = fopo.baseline.identity{items = fopo.embed.svd(s.train, {dim = 8})}
 assert(fopo.evaluate(start, s.test).reward > 0.05)]],
   call = function(o)
     return require("fopo.policy").linear{items = o.items, theta = "identity",
-                                         contexts = o.contexts, weights = o.weights,
+                                         contexts = o.contexts, item_weights = o.item_weights,
                                          temperature = o.temperature}
   end,
 }

@@ -209,13 +209,13 @@ sessions.contexts = fn{
            .. "makes"}},
   options = {
     {"scale", "string", encoders[1], about_encoders, one_of = encoders},
-    {"weights", "array", nil, "[1, P], of those that weigh items; if left out, s:item_weights of "
-     .. "the sessions that the items were embedded from"},
+    {"item_weights", "array", nil, "[1, P], of those that weigh items; if left out, s:item_weights "
+     .. "of the sessions that the items were embedded from"},
   },
   text = [[[N, L], a context for each session. The mean of many items is short and that of a few
 is long, so the softmax over means is sharp for short sessions and flat for long ones; with contexts
 of unit length one temperature fits all. A policy says in pi.contexts which of them it learns with,
-and in pi:weights() what each item weighs.]],
+and in pi:item_weights() what each item weighs.]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
@@ -223,9 +223,9 @@ x = s.test:contexts(items, {scale = "unit"})
 assert(math.abs(x:rows_of{1}:norm() - 1) < 1e-6)]],
   call = function(s, items, o)
     if define.kind(items) == "policy" then
-      return native.contexts(s, items:initial_items(), items.contexts, items:weights())
+      return native.contexts(s, items:initial_items(), items.contexts, items:item_weights())
     end
-    local w = o.weights or cache.weights_for("sessions:contexts", items, o.scale)
+    local w = o.item_weights or cache.weights_for("sessions:contexts", items, o.scale)
     return native.contexts(s, items, o.scale, w)
   end,
 }

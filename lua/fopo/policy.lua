@@ -19,8 +19,8 @@ local contexts = {"contexts", "string", nil, "how contexts are made of sessions:
                   .. "embedding, that at unit length, or a weighted one (s:contexts); the default "
                   .. "is unit where the sessions are known, else mean",
                   one_of = (table_rows.names(native.encoders()))}
-local weights = {"weights", "array", nil, "[1, P], of weighted contexts: what each item weighs; "
-                 .. "those of the sessions if left out (s:item_weights)"}
+local item_weights = {"item_weights", "array", nil, "[1, P], of weighted contexts: what each item "
+                      .. "weighs; those of the sessions if left out (s:item_weights)"}
 local temperature = {"temperature", "number|string", nil, "divides every score; auto, the default "
                      .. "where the sessions are known: see below; else 1", above = 0,
                      one_of = {"auto"}}
@@ -51,7 +51,7 @@ local function with_defaults(name, make)
     o.contexts = o.contexts or known and "unit" or "mean"
     o.theta = o.theta or known and "identity" or "random"
     o.temperature = o.temperature or known and "auto" or 1.0
-    o.weights = o.weights or cache.weights_for(name, o.items, o.contexts, o.data)
+    o.item_weights = o.item_weights or cache.weights_for(name, o.items, o.contexts, o.data)
     if o.temperature == "auto" then
       if not known then
         define.fail("%s: temperature = \"auto\" is chosen for contexts made of sessions, %s", name,
@@ -63,9 +63,9 @@ local function with_defaults(name, make)
       if o.seen == "mask" then
         local some = sessions:gather(CONTEXTS)
         o.temperature = native.policy_temperature(
-          native.contexts(some, o.items, o.contexts, o.weights), o.items, in_effect, some)
+          native.contexts(some, o.items, o.contexts, o.item_weights), o.items, in_effect, some)
       else
-        local x = cache.contexts(sessions, o.items, o.contexts, o.weights, CONTEXTS)
+        local x = cache.contexts(sessions, o.items, o.contexts, o.item_weights, CONTEXTS)
         o.temperature = cache.number(x, in_effect, native.policy_temperature, o.items, in_effect)
       end
     end
@@ -77,7 +77,7 @@ end
 local function options_of(row)
   local options = {items}
   for _, spec in ipairs(table_rows.specs(row.options)) do options[#options + 1] = spec end
-  for _, spec in ipairs{context_dim, contexts, weights, temperature, effective, data, seen,
+  for _, spec in ipairs{context_dim, contexts, item_weights, temperature, effective, data, seen,
                        train_items, learn, rows} do
     options[#options + 1] = spec
   end
@@ -112,7 +112,7 @@ local function options_of_lists(row)
     {"items", "array", nil, "beta [P, L] of the dense part"},
   }
   for _, spec in ipairs(table_rows.specs(row.options)) do options[#options + 1] = spec end
-  for _, spec in ipairs{contexts, learn} do options[#options + 1] = spec end
+  for _, spec in ipairs{contexts, item_weights, learn} do options[#options + 1] = spec end
   options[#options + 1] = {"seed", "integer", 1, row.seed}
   return options
 end
@@ -128,6 +128,8 @@ local function with_weights(name, make)
     local given = {items = o.items or neighbours.no_items(o.data), neighbours = weights, seed = o.seed,
                    temperature = 1, contexts = o.contexts or o.items and "unit" or "mean",
                    train_items = false, learn = o.learn, tau = o.tau, dense_start = o.dense_start}
+    given.item_weights = o.item_weights
+                         or cache.weights_for(name, given.items, given.contexts, o.data)
     local pi = make(given)
     training_of[pi] = {data = o.data, training = training}
     return pi
@@ -214,7 +216,7 @@ policy's own copy as it is learnt, always the same array: ix:update() brings an 
 to date. pi.version grows with every change.]]}
 define.doc{name = "policy:initial_items", signature = "pi:initial_items()", returns = "array",
   text = "The item embeddings that the policy was made with: contexts are made of them."}
-define.doc{name = "policy:weights", signature = "pi:weights()", returns = "array",
+define.doc{name = "policy:item_weights", signature = "pi:item_weights()", returns = "array",
   text = [[
 What each item weighs in a context, [1, P]; nil if pi.contexts weighs none (s:contexts).]]}
 define.doc{name = "policy:set_items", signature = "pi:set_items(array)",

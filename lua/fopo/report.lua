@@ -60,7 +60,7 @@ local function identity_of(runs)
     local pi = run.policy or run.trainer and run.trainer.policy
     if pi and define.kind(pi) == "policy" and pi.context_dim == pi.dim then
       return require("fopo.baseline").identity{items = pi:initial_items(), contexts = pi.contexts,
-                                               weights = pi:weights(),
+                                               item_weights = pi:item_weights(),
                                                temperature = pi.temperature}
     end
   end

@@ -71,7 +71,7 @@ t = fopo.trainer{policy = pi, data = s.train:share(pi), valid = s.valid}
 t:run{steps = 10, view = false}]],
   call = function(s, pi)
     return native.share_sessions(s, pi:initial_items(), pi.contexts, pi.seen == "mask",
-                                 pi:weights())
+                                 pi:item_weights())
   end,
 }
 

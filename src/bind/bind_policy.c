@@ -72,7 +72,7 @@ static void set_encoding(lua_State *L, bind_policy *pi, const fopo_encoder *enco
   size_t P = items->shard != NULL ? items->shard->part.P : items->rows;
   pi->encoding = bind_encoding(L, encoder, at, P);
   if (pi->encoding.weights == NULL) return;
-  bind_keep(&pi->object, WEIGHTS, &bind_array_numbers(L, at, "weights")->object);
+  bind_keep(&pi->object, WEIGHTS, &bind_array_numbers(L, at, "item_weights")->object);
   lua_pushvalue(L, at);
   lua_setiuservalue(L, -2, 1 + WEIGHTS);
 }
@@ -138,8 +138,8 @@ static size_t read_learn(lua_State *L, const char **names, int at) {
   return n;
 }
 
-/* native.policy_NAME{items, neighbours (of a kind that scores lists), context_dim, contexts, weights,
- * temperature, seed, seen, train_items, learn, rows, and those of the kind}. */
+/* native.policy_NAME{items, neighbours (of a kind that scores lists), context_dim, contexts,
+ * item_weights, temperature, seed, seen, train_items, learn, rows, and those of the kind}. */
 static int make(lua_State *L, const fopo_policy_kind *kind) {
   int items_at = bind_option(L, 1, "items"), train = bind_option_boolean(L, 1, "train_items");
   const char *names[NAMES + 1], *items_name = fopo_block_names[FOPO_BLOCK_ITEMS];
@@ -151,7 +151,7 @@ static int make(lua_State *L, const fopo_policy_kind *kind) {
                            .seed = bind_option_seed(L, 1)};
   o.context_dim = context_dim(L, bind_array_items(L, items_at, "items")->cols);
   int array_at = read_options(L, kind, &o), own_at = items_at;
-  int weights_at = bind_option(L, 1, "weights");
+  int weights_at = bind_option(L, 1, "item_weights");
   if (train || kind->fill_items != NULL) {
     push_own_items(L, kind, &o, items_at, train);
     own_at = lua_gettop(L);
@@ -326,8 +326,8 @@ static int initial_items(lua_State *L) {
   return 1;
 }
 
-/* pi:weights(): the weights of the items in its contexts; nil if it weighs none. */
-static int weights(lua_State *L) {
+/* pi:item_weights(): the weights of the items in its contexts; nil if it weighs none. */
+static int item_weights(lua_State *L) {
   bind_push_held(L, 1, &bind_policy_type, WEIGHTS);
   return 1;
 }
@@ -489,7 +489,7 @@ static const luaL_Reg methods[] = {{"queries", queries},
                                    {"set_parameters", set_parameters},
                                    {"items", items},
                                    {"initial_items", initial_items},
-                                   {"weights", weights},
+                                   {"item_weights", item_weights},
                                    {"set_items", set_items},
                                    {NULL, NULL}};
 

@@ -47,21 +47,21 @@ static int policy_save(lua_State *L) {
   return 0;
 }
 
-/* Moves a member of the archive into t[key], an array, for the table t on the top. */
-static void set_array(lua_State *L, bind_policy_file *f, const char *name, const char *key) {
+/* Moves a member of the archive into t[name], an array, for the table t on the top. */
+static void set_array(lua_State *L, bind_policy_file *f, const char *name) {
   bind_array *a = bind_new(L, &bind_array_type, 0);
   fopo_array *member = fopo_archive_find(&f->archive, name);
   a->rows = member->ndim == 2 ? member->shape[0] : 1;
   a->cols = member->ndim == 2 ? member->shape[1] : member->shape[0];
   a->data = fopo_array_release(member);
   bind_pressure(L, a->rows * a->cols * sizeof(float));
-  lua_setfield(L, -2, key);
+  lua_setfield(L, -2, name);
 }
 
 static void set_parameters(lua_State *L, bind_policy_file *f) {
   lua_newtable(L);
   for (size_t i = 0; f->facts.parameters[i][0] != '\0'; i++) {
-    set_array(L, f, f->facts.parameters[i], f->facts.parameters[i]);
+    set_array(L, f, f->facts.parameters[i]);
   }
   lua_setfield(L, -2, "parameters");
 }
@@ -109,8 +109,8 @@ static void set_neighbours(lua_State *L, bind_policy_file *f) {
 }
 
 /* native.policy_load(path): {kind, context_dim, temperature, contexts, seen, rows, train_items,
- * learn = "W2, b2"; weights; parameters = {theta} or {W1, b1, ..}; options of the kind, as hidden
- * and activation; items, or items_file, n_items, dim and items_crc; learnt_items; names}. */
+ * learn = "W2, b2"; item_weights; parameters = {theta} or {W1, b1, ..}; options of the kind, as
+ * hidden and activation; items, or items_file, n_items, dim and items_crc; learnt_items; names}. */
 static int policy_load(lua_State *L) {
   const char *path = bind_path(L, 1);
   bind_policy_file *f = bind_new(L, &bind_policy_file_type, 0);
@@ -130,13 +130,13 @@ static int policy_load(lua_State *L) {
   if (facts->learn[0] != '\0') bind_set_string(L, "learn", facts->learn);
   set_parameters(L, f);
   if (facts->items_file[0] == '\0') {
-    set_array(L, f, "items", "items");
+    set_array(L, f, "items");
   } else {
     bind_set_string(L, "items_file", facts->items_file);
     bind_set_count(L, "items_crc", facts->items_crc);
   }
-  if (facts->train_items) set_array(L, f, "learnt_items", "learnt_items");
-  if (facts->encoder->weight != NULL) set_array(L, f, "item_weights", "weights");
+  if (facts->train_items) set_array(L, f, "learnt_items");
+  if (facts->encoder->weight != NULL) set_array(L, f, "item_weights");
   if (facts->kind->score_list != NULL) set_neighbours(L, f);
   if (facts->names.n > 0) set_names(L, facts);
   return 1;

@@ -33,17 +33,18 @@ fopo_encoding bind_encoding(lua_State *L, const fopo_encoder *encoder, int at, s
   int is_given = !lua_isnoneornil(L, at);
   if (is_given != (encoder->weight != NULL)) {
     bind_refuse(L,
-                is_given ? "contexts = \"%s\" weigh no items; leave out weights"
-                         : "contexts = \"%s\" weigh the items; give weights, as "
+                is_given ? "contexts = \"%s\" weigh no items; leave out item_weights"
+                         : "contexts = \"%s\" weigh the items; give item_weights, as "
                            "s.train:item_weights makes them",
                 encoder->name);
   }
   if (!is_given) return how;
-  bind_array *w = bind_array_numbers(L, at, "weights");
+  bind_array *w = bind_array_numbers(L, at, "item_weights");
   if (w->rows * w->cols != P) {
-    bind_refuse(L, "weights of %zu x %zu are not one for each of %zu items", w->rows, w->cols, P);
+    bind_refuse(L, "item_weights of %zu x %zu are not one for each of %zu items", w->rows, w->cols,
+                P);
   }
-  bind_check(L, fopo_matrix_finite(bind_matrix(w), "weights"));
+  bind_check(L, fopo_matrix_finite(bind_matrix(w), "item_weights"));
   how.weights = w->data;
   return how;
 }

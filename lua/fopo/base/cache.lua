@@ -44,7 +44,7 @@ function cache.weights_for(name, items, scale, sessions)
   sessions = sessions or origin.sessions(items)
   if sessions then return cache.weights(sessions, scale) end
   define.fail('%s: "%s" weighs items by the training users of each, who are not known of these '
-              .. 'items; give weights = s.train:item_weights("%s")', name, scale, scale)
+              .. 'items; give item_weights = s.train:item_weights("%s")', name, scale, scale)
 end
 
 -- The contexts [N, L] of these sessions from the items' rows, as the encoder `scale` makes them
@@ -52,7 +52,7 @@ end
 -- a policy, cache.contexts(sessions, pi): as it makes them, of its first items.
 function cache.contexts(sessions, items, scale, weights, n)
   if not scale then
-    items, scale, weights = items:initial_items(), items.contexts, items:weights()
+    items, scale, weights = items:initial_items(), items.contexts, items:item_weights()
   end
   local by_items = contexts_of[sessions] or setmetatable({}, {__mode = "k"})
   contexts_of[sessions] = by_items

@@ -41,7 +41,7 @@ end
 -- The score is linear in x = c sum of w_i beta_i over the history: item i adds the score of
 -- c w_i beta_i, where c is the length of x over that of the sum.
 local function shares_of_score(pi, x, ids, a)
-  local beta, weights, given = pi:initial_items():rows_of(ids), {}, pi:weights()
+  local beta, weights, given = pi:initial_items():rows_of(ids), {}, pi:item_weights()
   for i, id in ipairs(ids) do weights[i] = given and given:get(1, id) or 1 end
   local length = array.from{weights}:matmul(beta):norm()
   local c, list = length > 0 and x:norm() / length or 0, scores(pi, beta, a)
