@@ -122,6 +122,10 @@ static int sessions_shared(lua_State *L, bind_object *o) {
   return bind_return_boolean(L, ((bind_sessions *)o)->sessions.all > 0);
 }
 
+static int sessions_at_random(lua_State *L, bind_object *o) {
+  return bind_return_boolean(L, ((bind_sessions *)o)->sessions.at_random);
+}
+
 static int sessions_n_items(lua_State *L, bind_object *o) {
   return bind_return_count(L, ((bind_sessions *)o)->sessions.X.cols);
 }
@@ -238,6 +242,7 @@ static const luaL_Reg sessions_methods[] = {{"x", sessions_x},
 static const bind_field sessions_fields[] = {{"n", sessions_n, NULL},
                                              {"here", sessions_here, NULL},
                                              {"shared", sessions_shared, NULL},
+                                             {"at_random", sessions_at_random, NULL},
                                              {"n_items", sessions_n_items, NULL},
                                              {NULL, NULL, NULL}};
 

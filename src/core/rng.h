@@ -32,7 +32,8 @@ enum {
   FOPO_STREAM_POLICY = 10,   /* REINFORCE's draws from the policy */
   FOPO_STREAM_LOGS = 11,     /* synthetic logs */
   FOPO_STREAM_RANKING = 12,  /* the random baseline */
-  FOPO_STREAM_HELD = 13      /* users whose sessions are held out */
+  FOPO_STREAM_HELD = 13,     /* users whose sessions are held out */
+  FOPO_STREAM_RESPLIT = 14   /* X / Y of sessions, anew in each epoch */
 };
 
 typedef struct {

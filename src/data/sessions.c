@@ -665,7 +665,11 @@ static int all_parts(job *j, int status) {
   status = j->others->sum(counts, 4, status);
   for (int p = 0; p < 3; p++) rows[p] = (size_t)counts[p];
   if (status == FOPO_OK) status = count_users(j, users, rows, (size_t)counts[3]);
-  return status == FOPO_OK ? deal_parts(j, users, rows, status) : status;
+  if (status == FOPO_OK) status = deal_parts(j, users, rows, status);
+  for (int p = 0; p < 3 && !j->plan->by_time; p++) { /* in windows train alone is divided */
+    part_of(j->split, p)->at_random = p == 0 || j->plan->kind == FOPO_SPLIT_USERS;
+  }
+  return status;
 }
 
 /* Where the windows of a split by time begin. */

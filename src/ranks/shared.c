@@ -90,6 +90,7 @@ int fopo_sessions_gather(fopo_sessions *some, const fopo_sessions *s, size_t n) 
   fopo_free(rows);
   if (s->all == 0) {
     *some = mine;
+    some->at_random = s->at_random;
     if (status != FOPO_OK) fopo_sessions_done(some);
     return status;
   }
@@ -99,6 +100,7 @@ int fopo_sessions_gather(fopo_sessions *some, const fopo_sessions *s, size_t n) 
   if (status == FOPO_OK) status = gather_users(some, &mine, status);
   status = fopo_comm_end(status);
   fopo_sessions_done(&mine);
+  some->at_random = s->at_random;
   if (status != FOPO_OK) fopo_sessions_done(some);
   return status;
 }
