@@ -20,7 +20,8 @@ import sys
 import tempfile
 
 # Pairs of rooms. A commit that raises the number gives its reason behind it, in the same line.
-ARROWS = 116  # 105; 5 of plan; 4: contexts is a room; 1: train, arrays; 1: learn, scores of lists
+ARROWS = 117  # 105; 5 of plan; 4: contexts is a room; 2: train, arrays, and contexts anew;
+# 1: learn, scores of lists
 
 # Circles that are let pass, each the list of its files. The list only shrinks: none is added.
 KNOWN = []

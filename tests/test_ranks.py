@@ -42,9 +42,10 @@ WORLD = """
 s = data.synthetic{users = 400, items = 500, clusters = 8, seed = 3}:sessions{min_items = 10}
 items = embed.svd(s.train, {dim = 8})
 ix = index.norm(items)
-function new(g, lr)
+function new(g, lr, resplit)
   return fopo.trainer{policy = policy.linear{items = items, seed = 1}, data = s.train, batch = 13,
-    seed = 7, optim = optim.adam{lr = lr or 1e-2}, gradient = g, valid = s.valid}
+    seed = 7, optim = optim.adam{lr = lr or 1e-2}, gradient = g, valid = s.valid,
+    resplit = resplit}
 end
 function mixture(o)
   o.index, o.k = ix, 20
@@ -73,7 +74,7 @@ end)
 t = fopo.trainer{policy = policy.linear{items = items, seed = 1}, data = s.train, batch = 5,
   reward = rw, seed = 7, optim = optim.adam{lr = 1e-2}, gradient = gradient.snis{samples = 8}}
 print(steps(t, 20))
--- contexts and hits shared out: no bit differs
+-- contexts and hits shared out, which are not divided anew: no bit differs
 function shared(g)
   local pi = policy.linear{items = items, seed = 1}
   return fopo.trainer{policy = pi, data = s.train:share(pi), batch = 13, seed = 7,
@@ -81,7 +82,7 @@ function shared(g)
 end
 for _, g in ipairs{gradient.head_tail{}, mixture{refresh = 3}, gradient.reinforce{samples = 20}} do
   local t = shared(g)
-  print(steps(t, 40) == steps(new(g), 40), t.data.n)
+  print(steps(t, 40) == steps(new(g, nil, false), 40), t.data.n)
 end
 half = shared(mixture{refresh = 3})
 steps(half, 40)
@@ -127,7 +128,7 @@ MASK = WORLD + """
 function masked(g, share)
   local pi = policy.linear{items = items, seen = "mask"}
   return fopo.trainer{policy = pi, data = share and s.train:share(pi) or s.train, batch = 13,
-    seed = 7, optim = optim.adam{lr = 1e-2}, gradient = g, valid = s.valid}
+    seed = 7, optim = optim.adam{lr = 1e-2}, gradient = g, valid = s.valid, resplit = false}
 end
 for _, g in ipairs{mixture{}, mixture{refresh = 3}, gradient.head_tail{},
     gradient.head_tail{head = 64, tail = 16}, gradient.head_tail{index = ix, k = 20, tail = 16},
@@ -166,7 +167,8 @@ for _, g in ipairs{gradient.snis{samples = 40}, gradient.exact{}, mixture{},
     local t = fopo.trainer{policy = pi, data = share and not ALL and s.train:share(pi) or s.train,
                            batch = 13, gradient = g, seed = 7, valid = s.valid,
                            optim = optim.adam{lr = 1e-2}}
-    t:run{steps = 12, view = false, every = 6, keep_best = false}
+    -- of those that are not shared out, X and Y are divided anew after 19 steps
+    t:run{steps = share and 12 or 30, view = false, every = 6, keep_best = false}
     local e = fopo.evaluate(pi, s.test)
     print("T", pi:theta():norm(), t.history.ess[2], e.reward, e.expected, e.effective)
   end
@@ -219,7 +221,7 @@ for _, g in ipairs{gradient.head_tail{head = 64, tail = 16}, mixture(ix, "iid"),
   local part = ALL and s.train or s.train:share(pi)
   local t = fopo.trainer{policy = pi, data = part, batch = 13, gradient = g, seed = 7,
                          reward = fopo.reward.hits(part, {value = worth}), valid = false,
-                         optim = optim.adam{lr = 1e-2}}
+                         optim = optim.adam{lr = 1e-2}, resplit = false}
   t:run{steps = 12, view = false}
   print("T", pi:theta():norm(), t.history.ess[1], t.history.reward[1])
 end
@@ -363,7 +365,8 @@ print("S", singular[1], singular[8], some:contexts(items):norm())
 for _, scale in ipairs{"mean", "unit", "idf"} do
   local pi = policy.linear{items = items, contexts = scale}
   local t = fopo.trainer{policy = pi, data = ALL and s.train or s.train:share(pi), batch = 13,
-                         seed = 7, valid = s.valid:gather(20), gradient = gradient.snis{}}
+                         seed = 7, valid = s.valid:gather(20), gradient = gradient.snis{},
+                         resplit = false}
   t:run{steps = 40, view = false, keep_best = false}
   print("T", pi.temperature, pi:theta():norm(), t.history.reward[1], t.history.valid_expected[2])
   local e = fopo.evaluate(pi, s.test:gather(1000))
@@ -373,7 +376,7 @@ end
 s = made{users = 400, items = 500, clusters = 8, seed = 4}:sessions{split = "last", min_items = 10}
 local pi = policy.linear{items = fopo.array.randn(500, 8, 1), data = s.train}
 local t = fopo.trainer{policy = pi, data = ALL and s.train or s.train:share(pi), batch = 13,
-                       seed = 7, valid = s.valid:gather(50)}
+                       seed = 7, valid = s.valid:gather(50), resplit = false}
 t:run{steps = 40, view = false, keep_best = false}
 print("I", pi.temperature, pi:theta():norm(), t.history.valid_expected[3], t.history.reward[20])
 local popular = fopo.baseline.popular{data = s.train}
@@ -432,7 +435,7 @@ for _, split in ipairs{"users", "time", "last"} do
   local items, singular = embed.svd(s.train, {dim = 8, shard = not ALL})
   local pi = policy.linear{items = items}
   local t = fopo.trainer{policy = pi, data = ALL and s.train or s.train:share(pi), batch = 16,
-                         seed = 3, valid = s.valid:gather(50)}
+                         seed = 3, valid = s.valid:gather(50), resplit = false}
   t:run{steps = 40, view = false, keep_best = false}
   print("S", singular[1], singular[8])
   print("T", pi.temperature, pi:theta():norm(), t.history.valid_expected[2])

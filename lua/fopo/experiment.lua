@@ -32,10 +32,12 @@ experiment.race = define.fn{
     {"contexts", "string", nil, "of sessions; the same", one_of = (rows.names(native.encoders()))},
     {"theta", "string", nil, "the start of every run; the same", one_of = {"identity", "random"}},
     {"seed", "integer", 1, "of theta, the order of contexts and the draws"},
+    {"resplit", "boolean", nil, "as of fopo.trainer"},
     {"device", "string", "auto", "where the steps run", one_of = {"auto", "cpu", "cuda"}},
     {"on_run", "function", nil, "called with each run at its end"},
   },
-  presets = {paper = {lr = 1e-4, temperature = 1.0, contexts = "mean", theta = "random"}},
+  presets = {paper = {lr = 1e-4, temperature = 1.0, contexts = "mean", theta = "random",
+                       resplit = false}},
   text = [[Trains one policy per method from the same start, on the same contexts, for the same
 number of steps, and evaluates each on the test split. A run ends with the parameters that were best
 on the valid part of the split, where it has one (t:run). Returns the runs for fopo.report.runs:
@@ -68,7 +70,7 @@ print(fopo.report.runs(runs))]],
       local pi = policy()
       local t = fopo.trainer{policy = pi, data = o.split.train, gradient = method[2],
                              optim = fopo.optim.adam{lr = o.lr}, batch = o.batch, seed = o.seed,
-                             device = o.device, exclude = o.exclude}
+                             device = o.device, exclude = o.exclude, resplit = o.resplit}
       t:run{steps = o.steps, view = false}
       local run = {name = method[1], policy = pi, trainer = t,
                    evaluation = evaluate(pi, o.index)}

@@ -32,7 +32,8 @@ candidates only raise the variance. Age is counted in visits, not in steps: if a
 context only a few times, the first candidates, those of an untrained policy, serve the whole run,
 and that costs reward (scripts/studies/fast.lua). The cache takes 4 N (K + 2) bytes for N contexts,
 in memory and in a checkpoint; a size that does not fit into memory is refused before it is
-allocated. A resumed run is equal to the bit.
+allocated. A resumed run is equal to the bit. Contexts that are drawn anew each epoch need other
+candidates each time: refresh serves with resplit = false of fopo.trainer.
 Without index the candidates are the K best of the H items of largest norm. H follows from the mass
 of the policy (sums of exp(f)): it is the smallest of 256, 512, 768, 1024, 1536, 2048, 3072 ...
 whose items hold 0.995 of the mass that each context's own top K holds; all items, if it would be
@@ -73,8 +74,8 @@ At the default floor and 1000 samples one context in ten has a uniform draw. The
 close to that of the reward among the candidates, and its bias close to the share outside them; give
 a floor of 0.05 or more if the tail must be seen at every step. head_mass of such steps is too high.
 Candidates serve `refresh` visits, 20 by default, and their cache takes 4 N (K + 2) bytes for N
-contexts; see fopo.proposal.mixture. g.epsilon and the history show the current value. m is part of
-the checkpoint: a resumed run is equal to the bit.
+contexts; see fopo.proposal.mixture, also for where they serve one epoch alone. g.epsilon and the
+history show the current value. m is part of the checkpoint: a resumed run is equal to the bit.
 Bias and variance: those of snis with the epsilon of the step. Source: ours; the paper leaves the
 choice of epsilon open.]],
   example = [[items = fopo.array.randn(100, 4, 1)

@@ -47,6 +47,21 @@ local function standard_gradient(P, objective)
   return require("fopo.gradient").head_tail{k = k, tail = tail, objective = objective}
 end
 
+-- Whether a trainer of these options draws X and Y anew each epoch; raises if it is asked to and
+-- cannot.
+local function resplits(o, kind)
+  local why = kind == "logs" and "data is a bandit log, which has one X"
+    or kind == "shared_sessions" and "the sessions are shared out to the ranks"
+    or o.contexts and "contexts are given, so they cannot be made anew"
+    or o.reward and not native.reward_is_of(o.reward, o.data)
+       and "the reward is not fopo.reward.hits on data"
+    or not o.data.at_random and "X and Y of data were not divided at random"
+  if o.resplit and why then
+    define.fail("fopo.trainer: resplit = true, but %s; leave it out", why)
+  end
+  return not why and o.resplit ~= false
+end
+
 local make = define.fn{
   name = "fopo.trainer", returns = "trainer",
   options = {
@@ -66,6 +81,8 @@ local make = define.fn{
     {"device", "string", "auto", "where the steps run", one_of = {"auto", "cpu", "cuda"}},
     {"index_refresh", "integer", 0, "with train_items: steps between two updates of the index that "
      .. "candidates come from; 0: never", min = 0},
+    {"resplit", "boolean", nil, "draw X and Y of the sessions anew each epoch; true where they "
+     .. "were divided at random, else it is refused"},
     {"valid", "sessions|logs|boolean", nil, "sessions to validate on, for early stopping; or "
      .. "another log: what the policy is worth there, by fopo.ope's snips; false: none. If left "
      .. "out, s.valid where data is s.train"},
@@ -74,6 +91,7 @@ local make = define.fn{
     {"exclude", "string", nil, "of validation, as of fopo.evaluate: seen, if what users took "
      .. "before will not be recommended", one_of = {"seen"}},
   },
+  presets = {paper = {resplit = false}},
   text = [[A training run: t:run makes steps, t.history records them, t:save and t:resume keep them.
 Everything is a function of the seed: the same bits for any number of threads, in one run or
 several, interrupted and resumed or not; but a run that validates ends with its best parameters, and
@@ -82,6 +100,13 @@ of the proposal goes stale: the estimate stays valid, its candidates get worse; 
 it up to date (an index over pi:items()), and t:save does so too. The index of validation is asked
 as it is: index:update(). On a GPU the proposal's exact or norm index is searched there, budget and
 all, for k up to 2048 and items that are not learnt; any other on the host while the GPU works.
+Epochs. X and Y of a session that were divided at random are drawn anew at the start of each epoch,
+as many items in X as before: a policy that sees the same Y in every pass learns that Y by heart.
+The first epoch takes the split as it is; what is drawn is a function of the seed and the epoch.
+Contexts are encoded again, at the cost of s:contexts each epoch, and cached candidates expire, so
+that refresh serves only with resplit = false. Sessions that were cut by time, or whose last items
+were left out by time, keep X and Y; so do bandit logs, sessions that are shared out, contexts that
+are given, and other rewards than hits on data.
 Validation. Before the first step of a run and at each record the policy is judged on `valid`: by
 the reward (greedy: is the best item in Y) and by the expected reward, which training raises, over
 at most 1,000 contexts, evenly spread and always the same. Where data is the train part of a split
@@ -115,6 +140,7 @@ assert(t.step == 20 and #t.history.step > 0)]],
     if lists and o.policy:training() then o.data = o.policy:training() end
     validation.check(o)
     local valid, automatic = validation.of(o)
+    local resplit = resplits(o, kind)
     local raises = o.gradient and common(o.gradient, "objective")
     if raises and o.objective and o.objective ~= raises then
       define.fail("fopo.trainer: objective is \"%s\" but the gradient's is \"%s\"; give it to the "
@@ -132,12 +158,14 @@ assert(t.step == 20 and #t.history.step > 0)]],
                policy = o.policy, data = o.data, reward = o.reward, gradient = o.gradient,
                optim = o.optim, batch = o.batch, seed = o.seed, valid = valid, index = o.index,
                valid_contexts = o.valid_contexts, exclude = o.exclude, valid_automatic = automatic,
-               history = {}, actions = {}, notes = {}, seconds = 0, unlogged = {}}
+               history = {}, actions = {}, notes = {}, seconds = 0, unlogged = {},
+               resplit = resplit}
+    local device = lists and o.device == "auto" and "cpu" or o.device
     t.native = native.trainer{policy = o.policy, contexts = contexts, reward = o.reward,
                               sessions = kind == "sessions" and o.data or nil,
                               gradient = o.gradient, optim = o.optim, batch = o.batch,
-                              seed = o.seed, device = lists and o.device == "auto" and "cpu" or o.device,
-                              index_refresh = o.index_refresh}
+                              seed = o.seed, device = device,
+                              index_refresh = o.index_refresh, resplit = resplit}
     for _, name in ipairs(columns) do t.history[name] = {} end
     t.knobs = knobs.all(t)
     return sealed.new(trainer, t)
@@ -400,8 +428,9 @@ trainer.describe = define.method("trainer", "describe", function(t)
     state = (", %s %.4f"):format(validation.measure(t), h.reward[n]) .. validation.state(t)
   end
   if t.job then state = state .. ", a job trains it" end
-  return ("trainer at step %s (%s a pass)%s, batch %d, %s%s, on %s"):format(text.count(t.step),
+  return ("trainer at step %s (%s a pass)%s, batch %d, %s%s%s, on %s"):format(text.count(t.step),
     text.count(t.steps_per_epoch), state, t.batch, t.gradient:describe(),
+    t.resplit and ", X and Y drawn anew each pass" or "",
     norms.of_history(h)
     .. (kept > 0 and (", candidates kept in %s"):format(text.bytes(kept)) or ""), t.device)
 end, "t")

@@ -104,8 +104,8 @@ function methods.trainer(world, c, o)
   if c.learnt == "yes" then -- its index is brought up to date, so it is this policy's own
     index = function() return worlds.indexes[c.index](pi:items()) end
   end
-  return fopo.trainer{policy = pi, data = world.train, valid = false, seed = c.seed,
-                      gradient = gradient[c.method](with, index), batch = o.batch,
+  return fopo.trainer{policy = pi, data = world.train, preset = "paper", valid = false,
+                      seed = c.seed, gradient = gradient[c.method](with, index), batch = o.batch,
                       optim = fopo.optim.adam{lr = c.lr, weight_decay = 1e-10},
                       index_refresh = c.learnt == "yes" and c.index and 100 or 0}
 end

@@ -19,7 +19,8 @@ static bind_gradient *get_gradient(lua_State *L, int index) {
 
 /* ---- binding ---- */
 
-int bind_gradient_bind(bind_gradient *g, bind_object *const *k) {
+int bind_gradient_bind_by(bind_gradient *g, bind_object *const *k, int (*bind)(void *payload),
+                          void *payload) {
   static const int slots[] = {BIND_POLICY, BIND_CONTEXTS, BIND_REWARD, BIND_DEVICE, BIND_SESSIONS};
   bind_object *fresh = fopo_alloc(1, binding_type.size);
   if (fresh == NULL) return FOPO_ERR_MEMORY;
@@ -28,15 +29,30 @@ int bind_gradient_bind(bind_gradient *g, bind_object *const *k) {
   for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
     bind_keep(fresh, slots[i], k[slots[i]]);
   }
-  int status = fopo_gradient_bind(g->gradient, ((bind_device *)k[BIND_DEVICE])->device,
-                                  &((bind_policy *)k[BIND_POLICY])->policy,
-                                  bind_contexts(k[BIND_CONTEXTS], k[BIND_SESSIONS]),
-                                  &((bind_reward *)k[BIND_REWARD])->reward);
+  int status = bind(payload);
   /* The former binding is released last: the core compares with it, or goes back to it on failure.
    */
   if (status == FOPO_OK) bind_keep(&g->object, BOUND, fresh);
   bind_release(fresh);
   return status;
+}
+
+typedef struct {
+  fopo_gradient *gradient;
+  bind_object *const *k;
+} to_objects;
+
+static int bind_objects(void *payload) {
+  const to_objects *to = payload;
+  bind_object *const *k = to->k;
+  return fopo_gradient_bind(to->gradient, ((bind_device *)k[BIND_DEVICE])->device,
+                            &((bind_policy *)k[BIND_POLICY])->policy,
+                            bind_contexts(k[BIND_CONTEXTS], k[BIND_SESSIONS]),
+                            &((bind_reward *)k[BIND_REWARD])->reward);
+}
+
+int bind_gradient_bind(bind_gradient *g, bind_object *const *k) {
+  return bind_gradient_bind_by(g, k, bind_objects, &(to_objects){g->gradient, k});
 }
 
 /* ---- making ---- */

@@ -95,6 +95,10 @@ static void set_shard(bind_policy *pi) {
   pi->policy.shard = ((const bind_array *)pi->object.keeps[ITEMS])->shard;
 }
 
+const bind_array *bind_policy_initial(const bind_policy *pi) {
+  return (const bind_array *)pi->object.keeps[INITIAL];
+}
+
 static fopo_matrix items_of(const bind_policy *pi) {
   return bind_matrix((const bind_array *)pi->object.keeps[ITEMS]);
 }

@@ -440,7 +440,14 @@ fopo_sessions bind_judged(lua_State *L, int index, int reward) {
   return s;
 }
 
+/* native.reward_is_of(reward, sessions): whether it is looked up in Y of these. */
+static int reward_is_of(lua_State *L) {
+  const bind_reward *r = bind_get(L, 1, &bind_reward_type);
+  return bind_return_boolean(L, r->reward.Y == &bind_any_sessions(L, 2)->Y);
+}
+
 const luaL_Reg bind_reward_functions[] = {{"rewards", rewards},
+                                          {"reward_is_of", reward_is_of},
                                           {"reward_fit", reward_fit},
                                           {"reward_given", reward_given},
                                           {"reward_apply", reward_apply},

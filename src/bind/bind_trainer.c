@@ -28,22 +28,49 @@ void bind_trainer_check(lua_State *L, const bind_trainer *t) {
 
 /* ---- making ---- */
 
+/* Where the trainer has contexts of its own, it binds the gradient to them itself. */
+static int make(void *payload) {
+  bind_trainer *t = payload;
+  return fopo_trainer_new(&t->trainer, &t->options);
+}
+
+static int bind_own(void *payload) { return fopo_trainer_bind(((bind_trainer *)payload)->trainer); }
+
 /* Binds the gradient to this trainer's data; it may have been bound to others since the last slice.
  */
-static int bind_all(bind_trainer *t) {
+static int bind_all(bind_trainer *t, int (*bind)(void *payload)) {
   bind_object **k = t->object.keeps;
-  int status = bind_gradient_bind((bind_gradient *)k[BIND_GRADIENT], k);
-  if (status == FOPO_OK) bind_optim_on((bind_optim *)k[BIND_OPTIM], k[BIND_DEVICE]);
-  return status;
+  bind_gradient *g = (bind_gradient *)k[BIND_GRADIENT];
+  bind_optim_on((bind_optim *)k[BIND_OPTIM], k[BIND_DEVICE]);
+  if (t->options.resplit.sessions != NULL) return bind_gradient_bind_by(g, k, bind, t);
+  int status = bind_gradient_bind(g, k);
+  return status == FOPO_OK ? bind(t) : status;
 }
 
 void bind_trainer_prepare(lua_State *L, bind_trainer *t) {
   bind_trainer_check(L, t);
-  bind_check(L, bind_all(t));
-  bind_check(L, fopo_trainer_bind(t->trainer));
+  bind_check(L, bind_all(t, bind_own));
 }
 
-static int open(bind_trainer *t, size_t batch, size_t index_refresh, uint64_t seed) {
+/* What the contexts of the sessions are made of. */
+static fopo_resplit_source resplit_of(bind_object *const *k) {
+  const bind_policy *pi = (const bind_policy *)k[BIND_POLICY];
+  const bind_array *items = bind_policy_initial(pi);
+  return (fopo_resplit_source){.sessions = &((const bind_sessions *)k[BIND_SESSIONS])->sessions,
+                               .how = pi->encoding,
+                               .items = bind_matrix(items),
+                               .shard = items->shard};
+}
+
+/* Whether contexts and rewards are those of the sessions. */
+static int is_divided(const bind_trainer *t) {
+  bind_object *const *k = t->object.keeps;
+  return k[BIND_SESSIONS] != NULL && k[BIND_CONTEXTS]->type == &bind_array_type &&
+         ((const bind_reward *)k[BIND_REWARD])->reward.Y ==
+             &((const bind_sessions *)k[BIND_SESSIONS])->sessions.Y;
+}
+
+static int open(bind_trainer *t, size_t batch, size_t index_refresh, uint64_t seed, int resplit) {
   bind_object **k = t->object.keeps;
   fopo_trainer_options o = {.policy = &((bind_policy *)k[BIND_POLICY])->policy,
                             .contexts = bind_contexts(k[BIND_CONTEXTS], k[BIND_SESSIONS]),
@@ -54,8 +81,9 @@ static int open(bind_trainer *t, size_t batch, size_t index_refresh, uint64_t se
                             .batch = batch,
                             .index_refresh = index_refresh,
                             .seed = seed};
-  int status = bind_all(t);
-  return status == FOPO_OK ? fopo_trainer_new(&t->trainer, &o) : status;
+  if (resplit) o.resplit = resplit_of(k);
+  t->options = o;
+  return bind_all(t, make);
 }
 
 /* The type of part i at `at`: contexts are an array, or sessions that are shared out. */
@@ -65,13 +93,14 @@ static const bind_type *type_of(lua_State *L, int at, int i) {
 }
 
 /* native.trainer{policy, contexts, sessions, reward, gradient, optim, batch, seed, device,
- * index_refresh}: sessions, or nil, are those that the contexts were made of. */
+ * index_refresh, resplit}: sessions, or nil, are those that the contexts were made of; resplit: X
+ * and Y of them are drawn anew in each epoch. */
 static int trainer(lua_State *L) {
   size_t batch = bind_option_count(L, 1, "batch", 0, SIZE_MAX);
   uint64_t seed = bind_option_seed(L, 1);
   size_t refresh = bind_option_count_or(L, 1, "index_refresh", 0, SIZE_MAX, 0);
   const char *name = bind_string(L, bind_option(L, 1, "device"), "device");
-  int at[BIND_DEVICE], sessions_at = 0;
+  int at[BIND_DEVICE], sessions_at = 0, resplit = bind_option_boolean(L, 1, "resplit");
   luaL_checkstack(L, 20, NULL);
   for (int i = 0; i < BIND_DEVICE; i++) at[i] = bind_option(L, 1, parts[i]);
   if (bind_has(L, 1, "sessions")) sessions_at = bind_option(L, 1, "sessions");
@@ -90,7 +119,10 @@ static int trainer(lua_State *L) {
   if (sessions_at > 0) {
     bind_keep(&t->object, BIND_SESSIONS, bind_sessions_or_none(L, sessions_at));
   }
-  bind_check(L, open(t, batch, refresh, seed));
+  if (resplit && !is_divided(t)) {
+    bind_refuse(L, "resplit needs the sessions that contexts and reward were made of");
+  }
+  bind_check(L, open(t, batch, refresh, seed, resplit));
   return 1;
 }
 

@@ -115,6 +115,9 @@ typedef struct {
   fopo_encoding encoding; /* makes its contexts of sessions */
 } bind_policy;
 
+/* bind_policy.c: the items that its contexts are made of. */
+const bind_array *bind_policy_initial(const bind_policy *pi);
+
 typedef struct {
   bind_object object; /* keeps: the index */
   fopo_proposal proposal;
@@ -162,7 +165,8 @@ typedef struct {
   bind_object object; /* keeps: the slots above. User value 1 of the handle: the function of a
                        * custom reward */
   fopo_trainer *trainer;
-  int busy; /* 1: in advance */
+  fopo_trainer_options options; /* that it was made of */
+  int busy;                     /* 1: in advance */
 } bind_trainer;
 
 /* Raises if the trainer, its policy, gradient or optimiser may not be changed now. */
@@ -265,6 +269,11 @@ void bind_push_refresh(lua_State *L, const fopo_proposal *q);
  * BIND_DEVICE and BIND_SESSIONS of k, which the binding keeps alive. A failure leaves the former
  * binding, or none. */
 int bind_gradient_bind(bind_gradient *g, bind_object *const *k);
+
+/* The same by a function that binds the gradient to what points into these objects, and unbinds it
+ * before that is freed. */
+int bind_gradient_bind_by(bind_gradient *g, bind_object *const *k, int (*bind)(void *payload),
+                          void *payload);
 
 /* The objective of the name at `index`. */
 fopo_objective_kind bind_objective(lua_State *L, int index);

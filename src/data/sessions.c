@@ -748,6 +748,7 @@ int fopo_split_by(fopo_split *split, const fopo_dataset *d, const fopo_split_opt
 
 int fopo_sessions_take(fopo_sessions *some, const fopo_sessions *s, const uint32_t *rows,
                        size_t n) {
+  some->at_random = s->at_random;
   int status = fopo_csr_take(&some->X, &s->X, rows, n);
   if (status == FOPO_OK) status = fopo_csr_take(&some->Y, &s->Y, rows, n);
   if (status != FOPO_OK) return status;

@@ -51,7 +51,7 @@ int fopo_gradient_new(fopo_gradient **g, const fopo_gradient_options *options) {
   return FOPO_OK;
 }
 
-static void unbind(fopo_gradient *g) {
+void fopo_gradient_unbind(fopo_gradient *g) {
   if (g->data.device == NULL) return;
   fopo_batch_unbind(&g->batch);
   fopo_planner_unbind(&g->planner);
@@ -60,7 +60,7 @@ static void unbind(fopo_gradient *g) {
 
 void fopo_gradient_free(fopo_gradient *g) {
   if (g == NULL) return;
-  unbind(g);
+  fopo_gradient_unbind(g);
   fopo_batch_done(&g->batch);
   fopo_free(g);
 }
@@ -218,11 +218,11 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
   }
   status = check_source(g, &from);
   if (status != FOPO_OK) return status;
-  unbind(g);
+  fopo_gradient_unbind(g);
   g->batch.reward = reward;
   status = fopo_binding_init(&g->data, &from);
   if (status == FOPO_OK) status = fopo_batch_bind(&g->batch);
-  if (status != FOPO_OK) unbind(g);
+  if (status != FOPO_OK) fopo_gradient_unbind(g);
   return status;
 }
 
@@ -234,6 +234,13 @@ int fopo_gradient_is_bound(const fopo_gradient *g, fopo_device *device, const fo
 }
 
 const fopo_binding *fopo_gradient_binding(const fopo_gradient *g) { return &g->data; }
+
+int fopo_gradient_renew_contexts(fopo_gradient *g) {
+  int status = check_idle(g);
+  if (status == FOPO_OK) status = fopo_binding_renew_contexts(&g->data);
+  if (status == FOPO_OK) fopo_candidate_cache_expire(g->planner.cache);
+  return status;
+}
 
 /* ---- a batch ---- */
 

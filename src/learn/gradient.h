@@ -68,6 +68,13 @@ int fopo_gradient_is_bound(const fopo_gradient *g, fopo_device *device, const fo
                            fopo_contexts contexts, const fopo_reward *reward);
 const fopo_binding *fopo_gradient_binding(const fopo_gradient *g); /* to be read */
 
+/* The arrays that it is bound to hold other contexts from now on, of the same shapes
+ * (fopo_binding_renew_contexts); cached candidates of the former ones are expired. */
+int fopo_gradient_renew_contexts(fopo_gradient *g);
+
+/* Bound to nothing: before the arrays that it is bound to are freed. Accepts one that is not. */
+void fopo_gradient_unbind(fopo_gradient *g);
+
 /* FOPO_ERR_ARGUMENT if the options do not fit the data that the gradient is bound to, such as a
  * head of more items than there are. Each plan checks it too. */
 int fopo_gradient_check_fit(fopo_gradient *g);

@@ -37,6 +37,11 @@ int fopo_binding_renew(fopo_binding *b, const fopo_policy *pi) {
                              b->P * b->L * sizeof *b->items.x);
 }
 
+/* Sends host data to the copy that `resident` has made of it. */
+static int send(fopo_device *d, void *copy, const void *host, size_t bytes) {
+  return copy == host ? FOPO_OK : d->ops->put(d, copy, host, bytes);
+}
+
 /* The device's copy of host data, or NULL with the sentence set. */
 static void *resident(fopo_device *d, const void *host, size_t bytes) {
   void *block = NULL;
@@ -150,6 +155,38 @@ static int copy_data(fopo_binding *b) {
   if (b->theta == NULL) return FOPO_ERR_MEMORY;
   int status = copy_lists(b);
   return status == FOPO_OK ? copy_reward(b) : status;
+}
+
+/* The lists that a part of the catalogue holds, which have other lengths now. */
+static int recopy_parts(fopo_binding *b) {
+  fopo_binding old = *b;
+  b->own_hits = b->own_X = b->device_X = b->credited.Y = (fopo_csr){0};
+  int status = copy_lists(b), hits = b->rewarded.Y.indptr != NULL;
+  if (status == FOPO_OK && hits) status = find_own(b);
+  if (status == FOPO_OK && hits) status = copy_hits(&b->credited.Y, b->device, &b->own_hits);
+  fopo_binding *gone = status == FOPO_OK ? &old : b;
+  void *const blocks[] = {gone->credited.Y.indptr, gone->credited.Y.ids, gone->device_X.indptr,
+                          gone->device_X.ids};
+  fopo_release_all(b->device, blocks, sizeof blocks / sizeof *blocks);
+  fopo_csr_done(&gone->own_hits);
+  fopo_csr_done(&gone->own_X);
+  if (status != FOPO_OK) *b = old;
+  return status;
+}
+
+int fopo_binding_renew_contexts(fopo_binding *b) {
+  fopo_device *d = b->device;
+  fopo_matrix x = b->contexts;
+  const fopo_csr *X = &b->X, *Y = &b->rewarded.Y;
+  int status = send(d, b->device_contexts.x, x.x, x.rows * x.ld * sizeof *x.x);
+  if (status == FOPO_OK && b->parts->part != NULL) return recopy_parts(b);
+  if (status == FOPO_OK && X->indptr != NULL) {
+    status = send(d, b->device_X.ids, X->ids, fopo_csr_nnz(X) * sizeof *X->ids);
+  }
+  if (status == FOPO_OK && Y->indptr != NULL) {
+    status = send(d, b->credited.Y.ids, Y->ids, fopo_csr_nnz(Y) * sizeof *Y->ids);
+  }
+  return status;
 }
 
 int fopo_binding_init(fopo_binding *b, const fopo_binding_source *s) {

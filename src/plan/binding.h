@@ -55,6 +55,11 @@ int fopo_binding_holds(const fopo_binding *b, const fopo_binding_source *s);
  * host since, and go to the device again. */
 int fopo_binding_renew(fopo_binding *b, const fopo_policy *pi);
 
+/* The bound arrays of contexts, of X and of the hits in Y have other values on the host now, and X
+ * and Y as many in each row: brings the device's copies up to date, which stay where they are
+ * unless items are a part of the catalogue. No step may be under way. */
+int fopo_binding_renew_contexts(fopo_binding *b);
+
 /* Copies the data to the device into *b, which is {0} and after a failure again. Shapes have been
  * checked; contexts must be finite. */
 int fopo_binding_init(fopo_binding *b, const fopo_binding_source *s);

@@ -85,6 +85,10 @@ int fopo_candidate_cache_expired(const fopo_candidate_cache *cache, uint32_t row
   return cache->served[row] == 0 || cache->served[row] >= refresh;
 }
 
+void fopo_candidate_cache_expire(fopo_candidate_cache *cache) {
+  if (cache->N > 0) memset(cache->served, 0, cache->N * sizeof *cache->served);
+}
+
 fopo_candidate_sets fopo_candidate_cache_sets(const fopo_candidate_cache *cache) {
   return (fopo_candidate_sets){cache->K, cache->sets, NULL, cache->set_counts};
 }

@@ -43,6 +43,9 @@ int fopo_candidate_cache_reserve(fopo_candidate_cache *cache, fopo_device *devic
 /* True if the context has no candidates, or they have served their visits. */
 int fopo_candidate_cache_expired(const fopo_candidate_cache *cache, uint32_t row, size_t refresh);
 
+/* The contexts are others now: none has candidates. */
+void fopo_candidate_cache_expire(fopo_candidate_cache *cache);
+
 /* Copy ids and counts of the contexts rows [B] into the cache, or from it; device pointers. */
 int fopo_candidate_cache_store(fopo_candidate_cache *cache, const fopo_candidate_sets *sets,
                                const uint32_t *rows, size_t B);

@@ -90,7 +90,6 @@ int fopo_sessions_gather(fopo_sessions *some, const fopo_sessions *s, size_t n) 
   fopo_free(rows);
   if (s->all == 0) {
     *some = mine;
-    some->at_random = s->at_random;
     if (status != FOPO_OK) fopo_sessions_done(some);
     return status;
   }

@@ -118,6 +118,16 @@ static int check_learn(const fopo_archive *archive, const char *path, const fopo
                    path, text, ours[0] != '\0' ? ours : "all of theta");
 }
 
+/* Contexts that are drawn anew in each epoch, or never. */
+static int check_resplit(const fopo_archive *archive, const char *path, const fopo_trainer *t) {
+  int theirs = fopo_archive_find(archive, "resplit") != NULL;
+  int ours = t->resplit.from.sessions != NULL;
+  if (theirs == ours) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT, "%s: its X and Y were %s, here they are %s; use resplit = %s",
+                   path, theirs ? "drawn anew each epoch" : "those of the split in every epoch",
+                   ours ? "drawn anew" : "those of the split", theirs ? "true" : "false");
+}
+
 /* One that was chosen for items that are dealt out is rounded in another way for each number of
  * ranks. */
 static int check_temperature(fopo_archive *archive, const char *path, const fopo_policy *pi) {
@@ -237,6 +247,7 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
     status = need_block(s, archive, path, t, (fopo_block)i);
   }
   if (status == FOPO_OK) status = check_fixed(archive, path, &f);
+  if (status == FOPO_OK) status = check_resplit(archive, path, t);
   if (status == FOPO_OK) status = check_temperature(archive, path, t->o.policy);
   if (status == FOPO_OK) status = need_steps(&s->step, archive, path, "step");
   if (status == FOPO_OK) status = need_steps(&s->t, archive, path, "optim_t");

@@ -11,7 +11,7 @@
 #include "train/checkpoint.h"
 
 /* The most arrays of the trainer itself. */
-enum { OWN = 18 + FOPO_FIXED + FOPO_CANDIDATE_CACHE_ARRAYS };
+enum { OWN = 19 + FOPO_FIXED + FOPO_CANDIDATE_CACHE_ARRAYS };
 
 /* Copies for the file; owned. */
 typedef struct {
@@ -98,6 +98,7 @@ static size_t describe(fopo_array *a, fopo_trainer *t, const fopo_fixed *f,
   a[n++] = fopo_array_of("optim_t", FOPO_U64, &o->t, 0, 1, 1);
   for (int i = 0; i < FOPO_BLOCKS; i++) n += describe_block(a + n, t, (fopo_block)i, &x->of[i]);
   if (x->learn[0] != '\0') a[n++] = fopo_array_text("learn", x->learn);
+  if (t->resplit.from.sessions != NULL) a[n++] = fopo_array_text("resplit", "epoch");
   a[n++] = fopo_array_text("record_names", x->names);
   a[n++] = fopo_array_of("record", FOPO_F64, &t->record, 1, FOPO_RECORD, 1);
   for (int i = 0; i < FOPO_FIXED; i++) {

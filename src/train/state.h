@@ -27,8 +27,12 @@ typedef struct {
 
 struct fopo_trainer {
   fopo_trainer_options o;
-  size_t n_theta; /* parameters */
-  uint64_t step;  /* made in all */
+  fopo_resplit resplit;      /* {0}: X and Y stay as they are */
+  fopo_reward drawn_reward;  /* then that of the options, of resplit.Y */
+  fopo_contexts contexts;    /* what steps read: those of the options, or of resplit */
+  const fopo_reward *reward; /* the same */
+  size_t n_theta;            /* parameters */
+  uint64_t step;             /* made in all */
 
   uint32_t *order; /* [N] the permutation of epoch `shuffled`; UINT64_MAX: none yet */
   uint64_t shuffled;
@@ -81,6 +85,10 @@ int fopo_trainer_check_batch(size_t batch, size_t N);
 
 /* The batch of t->step. */
 void fopo_trainer_choose_rows(fopo_trainer *t);
+
+/* Draws X and Y anew if t->step begins another epoch than they were drawn for, and expires what was
+ * made of the former ones. Waits for queued steps before, which may take steps back. */
+int fopo_trainer_resplit(fopo_trainer *t);
 
 /* The failure of step t->step + 1, whose gradient is not finite. */
 int fopo_trainer_fail_numeric(const fopo_trainer *t);

@@ -41,11 +41,30 @@ static int check_items(const fopo_trainer_options *o) {
                    o->index_refresh);
 }
 
+static int bind(fopo_trainer *t) {
+  const fopo_trainer_options *o = &t->o;
+  return fopo_gradient_bind(o->gradient, o->device, o->policy, t->contexts, t->reward);
+}
+
 static int check(const fopo_trainer_options *o) {
   int status = fopo_trainer_check_batch(o->batch, o->contexts.n);
-  if (status == FOPO_OK) status = check_items(o);
-  if (status != FOPO_OK) return status;
-  status = fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
+  return status == FOPO_OK ? check_items(o) : status;
+}
+
+/* What steps read, and the gradient that is bound to it. */
+static int prepare_data(fopo_trainer *t) {
+  const fopo_trainer_options *o = &t->o;
+  int status = FOPO_OK;
+  t->contexts = o->contexts;
+  t->reward = o->reward;
+  if (o->resplit.sessions != NULL) {
+    status = fopo_resplit_init(&t->resplit, &o->resplit, o->contexts.x);
+    t->drawn_reward = *o->reward;
+    t->drawn_reward.Y = &t->resplit.Y;
+    t->contexts = (fopo_contexts){.n = o->contexts.n, .x = t->resplit.x, .X = t->resplit.X};
+    t->reward = &t->drawn_reward;
+  }
+  if (status == FOPO_OK) status = bind(t);
   return status == FOPO_OK ? fopo_gradient_check_fit(o->gradient) : status;
 }
 
@@ -77,7 +96,7 @@ int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
   x->n_theta = theta.rows * theta.cols;
   x->shuffled = UINT64_MAX;
   x->order = fopo_alloc(options->contexts.n, sizeof *x->order);
-  status = x->order != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  status = x->order != NULL ? prepare_data(x) : FOPO_ERR_MEMORY;
   x->stride = 1;
   x->reach[FOPO_BLOCK_ITEMS].bound = INFINITY; /* looked at when the first step is made */
   if (status == FOPO_OK) status = allocate_on_device(x);
@@ -94,8 +113,7 @@ int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
 }
 
 int fopo_trainer_bind(fopo_trainer *t) {
-  const fopo_trainer_options *o = &t->o;
-  int status = fopo_gradient_bind(o->gradient, o->device, o->policy, o->contexts, o->reward);
+  int status = bind(t);
   return status == FOPO_OK ? fopo_trainer_prepare_optim(t) : status;
 }
 
@@ -106,6 +124,11 @@ void fopo_trainer_free(fopo_trainer *t) {
     fopo_gradient_attach_cache(t->o.gradient, NULL);
     fopo_gradient_collective(t->o.gradient, 0);
   }
+  if (t->resplit.x.x != NULL &&
+      fopo_gradient_binding(t->o.gradient)->contexts.x == t->resplit.x.x) {
+    fopo_gradient_unbind(t->o.gradient);
+  }
+  fopo_resplit_done(&t->resplit);
   fopo_candidate_cache_done(&t->cache);
   if (t->theta != NULL) t->o.device->ops->release(t->o.device, t->theta);
   if (t->totals != NULL) t->o.device->ops->release(t->o.device, t->totals);
@@ -136,7 +159,7 @@ static int check_same(const fopo_trainer *t) {
 static int begin_slice(fopo_trainer *t) {
   const fopo_trainer_options *o = &t->o;
   int status = fopo_trainer_check_theta(t);
-  if (!fopo_gradient_is_bound(o->gradient, o->device, o->policy, o->contexts, o->reward)) {
+  if (!fopo_gradient_is_bound(o->gradient, o->device, o->policy, t->contexts, t->reward)) {
     status = fopo_fail(FOPO_ERR_ARGUMENT, "the gradient was used for other data meanwhile; bind it "
                                           "to the trainer's again");
   }
@@ -219,13 +242,14 @@ static int add_step(fopo_trainer *t, const fopo_gradient_stats *stats) {
   return FOPO_OK;
 }
 
-/* The rows of the next step, and what is due before it: the refresh of an index over items that
- * are learnt, and another plan. Queued steps that were not whole are taken back: then t->step is
- * less than before, and there is nothing more to prepare. */
+/* The rows of the next step, and what is due before it: X and Y that are drawn anew, the refresh of
+ * an index over items that are learnt, and another plan. Queued steps that were not whole are taken
+ * back: then t->step is less than before, and there is nothing more to prepare. */
 static int prepare(fopo_trainer *t) {
   uint64_t step = t->step;
   fopo_trainer_choose_rows(t);
-  int status = t->way != NULL ? t->way->prepare(t) : FOPO_OK;
+  int status = fopo_trainer_resplit(t);
+  if (status == FOPO_OK && t->step == step && t->way != NULL) status = t->way->prepare(t);
   if (status != FOPO_OK || t->step != step) return status;
   if (t->o.index_refresh > 0 && step > 0 && step % t->o.index_refresh == 0) {
     double start = fopo_clock();

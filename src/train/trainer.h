@@ -11,6 +11,7 @@
 
 #include "core/npz.h"
 #include "learn/gradient.h"
+#include "ranks/resplit.h"
 #include "train/optim.h"
 
 typedef struct {
@@ -25,6 +26,10 @@ typedef struct {
   size_t index_refresh;      /* if items are learnt: steps between two refreshes of the index that
                               * candidates come from; 0: never */
   uint64_t seed;
+  fopo_resplit_source resplit; /* {0}: contexts and reward are the same in every epoch; else those
+                                * of epoch 0: before the first step of each other epoch X and Y of
+                                * the sessions, of which the contexts were made and whose Y the
+                                * reward is of, are drawn anew, and x is encoded */
 } fopo_trainer_options;
 
 /* A stretch of steps: sums of its statistics, and its seconds. */
@@ -47,7 +52,7 @@ typedef struct {
 typedef struct fopo_trainer fopo_trainer;
 
 int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options);
-void fopo_trainer_free(fopo_trainer *t); /* accepts NULL */
+void fopo_trainer_free(fopo_trainer *t); /* accepts NULL; the gradient must be there still */
 
 /* Binds the gradient to the trainer's data and prepares the optimiser's state, as fopo_trainer_new
  * has done: before the next run if others have used one of them, or moved items that are learnt. */

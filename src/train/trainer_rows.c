@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/memory.h"
 #include "core/rng.h"
 #include "core/status.h"
@@ -53,6 +54,20 @@ void fopo_trainer_choose_rows(fopo_trainer *t) {
     t->shuffled = epoch;
   }
   t->rows = t->order + first;
+}
+
+int fopo_trainer_resplit(fopo_trainer *t) {
+  fopo_resplit *r = &t->resplit;
+  uint64_t step = t->step;
+  if (r->from.sessions == NULL || r->epoch == t->shuffled) return FOPO_OK;
+  int status = t->way != NULL ? t->way->wait(t) : FOPO_OK;
+  if (status != FOPO_OK || t->step != step) return status;
+  double start = fopo_clock();
+  status = fopo_resplit_make(r, t->o.seed, (uint32_t)t->shuffled);
+  if (status == FOPO_OK) status = fopo_gradient_renew_contexts(t->o.gradient);
+  if (status != FOPO_OK) r->epoch = UINT64_MAX;
+  t->slice.phases[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
+  return status;
 }
 
 /* "3, 17, 4, ..." the first contexts of the batch, 1-based. */

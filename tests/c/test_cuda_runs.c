@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include "cuda_case.h"
+#include "small_sessions.h"
 #include "train/state.h"
 
 enum { P = 600, N = 40, L = 12, BATCH = 16, SAMPLES = 60, K = 24 };
@@ -41,6 +42,9 @@ typedef struct {
   small_world w;
   int masks;  /* 1: the policy masks X */
   fopo_csr X; /* [N, P] */
+  int anew;   /* 1: contexts and hits are of `sessions`, which are divided anew each epoch */
+  fopo_sessions sessions;
+  fopo_reward reward;
   fopo_policy pi;
   fopo_index *ix;
   fopo_gradient *g;
@@ -103,6 +107,17 @@ static int begin(setting *s, const method *m, fopo_device *device) {
                             .device = device,
                             .batch = m->graph ? m->graph : BATCH / few,
                             .seed = 9};
+  if (s->anew) {
+    small_sessions_init(&s->sessions, s->w.N, s->w.P, 5);
+    s->reward = s->w.reward;
+    s->reward.Y = &s->sessions.Y;
+    t.reward = &s->reward;
+    t.contexts.X = s->sessions.X;
+    t.resplit = (fopo_resplit_source){
+        .sessions = &s->sessions, .how = {.encoder = &fopo_encoder_mean}, .items = s->w.items};
+    ok(fopo_encode(s->w.contexts, (fopo_encoding){.encoder = &fopo_encoder_mean}, &s->sessions.X,
+                   s->w.items));
+  }
   return status == FOPO_OK ? fopo_trainer_new(&s->t, &t) : status;
 }
 
@@ -113,6 +128,7 @@ static void end(setting *s) {
   fopo_index_free(s->ix);
   fopo_policy_done(&s->pi);
   fopo_csr_done(&s->X);
+  fopo_sessions_done(&s->sessions);
 }
 
 /* theta after `steps`, in `out` [n]; the mean reward of the last half in *reward. */
@@ -194,6 +210,40 @@ TEST(test_masked) {
     assert_true(off(a, plain, n) > 10 * most);
   }
   free(items);
+}
+
+/* X and Y drawn anew each epoch, of 3 steps: the arrays on the device change, and what was recorded
+ * over them stays. Steps are queued up to the epoch's end alone. */
+TEST(test_resplit) {
+  float theta[3][L * L];
+  size_t steps = 14;
+  for (size_t k = 0; k < METHODS; k++) {
+    if (methods[k].items || methods[k].network) continue;
+    for (int masks = 0; masks < 2; masks++) {
+      fopo_device *const on[] = {cpu, gpu, gpu};
+      long replays = 0;
+      for (int i = 0; i < 3; i++) {
+        setting s = {.masks = masks, .anew = 1};
+        fopo_slice slice;
+        small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
+        ok(begin(&s, &methods[k], on[i]));
+        long before = emulation_replays != NULL ? emulation_replays() : 0;
+        for (size_t at = 0; at < steps; at += i == 2 ? 4 : steps) {
+          ok(fopo_trainer_run(s.t, i < 2 ? steps : at + 4 < steps ? 4 : steps - at, &slice));
+        }
+        if (i == 1 && emulation_replays != NULL) replays = emulation_replays() - before;
+        assert_true(s.t->resplit.epoch == (steps - 1) / 3);
+        memcpy(theta[i], s.pi.theta.x, sizeof theta[i]);
+        end(&s);
+        small_world_done(&s.w);
+      }
+      double most = emulation_calls == NULL ? 2e-2 : 1e-5,
+             theta_off = off(theta[1], theta[0], L * L);
+      if (theta_off > most) fail_msg("%s: theta differs by %.2e", methods[k].name, theta_off);
+      assert_memory_equal(theta[1], theta[2], sizeof theta[1]);
+      if (k == 0 && emulation_replays != NULL) assert_true(replays > 0);
+    }
+  }
 }
 
 /* The reward curve of a longer run: 1,000 steps on a card, fewer on the emulation. */

@@ -209,9 +209,10 @@ end
 -- ------------------------------------------------------------------------------------------------
 TestRefresh = {}
 
+-- The same contexts in every epoch, so that candidates which are kept serve.
 local function trainer(gradient, pi)
   return fopo.trainer{policy = pi or policy(), data = s.train, gradient = gradient, seed = 3,
-                      optim = fopo.optim.adam{lr = 0.03}, valid = false}
+                      optim = fopo.optim.adam{lr = 0.03}, valid = false, resplit = false}
 end
 
 local function mixture(refresh)

@@ -147,7 +147,7 @@ end
 function TestMask:test_shared()
   local function theta(data)
     local t = fopo.trainer{policy = policy(), data = data, gradient = mixture{epsilon = 0.5},
-                           valid = false, seed = 3}
+                           valid = false, seed = 3, resplit = false}
     t:run{steps = 20, view = false}
     return t.policy:theta():totable()
   end

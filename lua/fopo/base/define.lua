@@ -257,7 +257,7 @@ local function preset_option(presets)
   for i, name in ipairs(names) do
     local parts = {}
     for key, value in pairs(presets[name]) do
-      parts[#parts + 1] = (type(value) == "string" and "%s = %q" or "%s = %g"):format(key, value)
+      parts[#parts + 1] = (type(value) == "number" and "%s = %g" or "%s = %q"):format(key, value)
     end
     table.sort(parts)
     texts[i] = name .. ": " .. table.concat(parts, ", ") .. ", unless given"

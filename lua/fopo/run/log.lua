@@ -75,7 +75,7 @@ local function facts(t, options)
   end
   return {
     format = 1, started = os.date("!%Y-%m-%dT%H:%M:%SZ"), first_step = t.step, run = run,
-    seed = t.seed, batch = t.batch, steps_per_epoch = t.steps_per_epoch,
+    seed = t.seed, batch = t.batch, resplit = t.resplit, steps_per_epoch = t.steps_per_epoch,
     policy = about(t.policy), data = about(t.data), reward = about(t.reward),
     valid = about(t.valid), valid_contexts = validation.contexts(t), exclude = t.exclude,
     index = about(t.index),
