@@ -8,9 +8,9 @@ local values = require "fopo.base.values"
 local reward, methods = {}, native.types.reward
 
 local sessions = {"sessions", "sessions|shared_sessions", nil, "whose Y holds the hits"}
-local value = {"value", "array|table", nil, "what a hit on each of the P items earns: margin, "
-               .. "price, minutes, each finite and 0 or more, as an array or a list of P numbers; "
-               .. "1 if left out"}
+local value = {"value", "array|table|reward", nil, "what a hit on each of the P items earns: "
+               .. "margin, price, minutes, each finite and 0 or more, as an array (d:item_values), "
+               .. "a list of P numbers, or a reward of hits that has them; 1 if left out"}
 local fill = {"f", "function", nil, "f(ids, rows) -> values: ids an array [B, S] of items, rows "
               .. "the ids [1, B] of their contexts; values an array [B, S] or a table of B rows"}
 local the_log = {"logs", "logs", nil, "the log to learn from; train with data = the same log",

@@ -137,7 +137,14 @@ assert(t.step == 20 and #t.history.step > 0)]],
                   .. "out contexts")
     end
     local lists = o.policy.scores_lists
-    if lists and o.policy:training() then o.data = o.policy:training() end
+    local training = lists and o.policy:training()
+    if training then
+      o.data = training
+      -- hits on these sessions, by the values of those that were given
+      if o.reward and o.reward.kind == "hits" then
+        o.reward = native.reward_hits(training, o.reward)
+      end
+    end
     validation.check(o)
     local valid, automatic = validation.of(o)
     local resplit = resplits(o, kind)

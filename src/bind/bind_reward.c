@@ -151,19 +151,15 @@ static void keep_sessions(lua_State *L, bind_reward *r, fopo_reward_source *sour
   source->Y = &s->sessions.Y;
 }
 
-/* (sessions, value): rewards of Y. value: an array with a number for each item; nil: all are 1. */
+/* (sessions, value): rewards of Y. value: what items are worth (bind_values); nil: all are 1. */
 static int make_of_sessions(lua_State *L, const fopo_reward_kind *kind) {
   fopo_reward_source source = {0};
   int shared = bind_is(L, 1, &bind_shared_type);
   lua_settop(L, 2);
   if (!shared) bind_get_sessions(L, 1);
-  if (!lua_isnil(L, 2)) bind_array_numbers(L, 2, "value");
+  if (!lua_isnil(L, 2)) bind_values(L, &source.n_values, 2);
   bind_reward *r = bind_new(L, &bind_reward_type, 1);
-  if (!lua_isnil(L, 2)) {
-    const bind_array *value = bind_array_numbers(L, 2, "value");
-    source.value = value->data;
-    source.n_values = value->rows * value->cols;
-  }
+  if (!lua_isnil(L, 2)) source.value = bind_values(L, &source.n_values, 2);
   (shared ? keep_shared : keep_sessions)(L, r, &source);
   bind_check(L, fopo_reward_init(&r->reward, kind, &source));
   return 1;

@@ -54,6 +54,9 @@ static uint32_t row_of(const fopo_policy *pi, uint32_t item) {
   return pi->shard == NULL ? item : fopo_part_row(&pi->shard->part, item);
 }
 
+/* The largest reward of a context, which rounding may pass. */
+static double most_of(const plan *p) { return p->sessions->value != NULL ? (double)INFINITY : 1.0; }
+
 /* What the items of Y of a session come to, as far as this process holds them. */
 static in_y sum_y(const plan *p, const float *q, double log_z, size_t session) {
   const fopo_kernels *kernels = fopo_kernels_get();
@@ -97,8 +100,7 @@ static int measure_block(work *w, const plan *p, fopo_matrix Q, size_t first) {
     if (status == FOPO_OK) status = fopo_comm_sum_doubles(&w->sums->reward, 2 * Q.rows);
   }
   for (size_t b = 0; b < Q.rows && status == FOPO_OK; b++) {
-    double most = p->sessions->value != NULL ? (double)INFINITY : 1.0; /* rounding may pass 1 */
-    w->reward[first + b] = fmin(w->sums[b].reward, most);
+    w->reward[first + b] = fmin(w->sums[b].reward, most_of(p));
     w->likelihood[first + b] = w->sums[b].likelihood;
   }
   return status;
@@ -118,9 +120,9 @@ static int measure_lists(work *w, const plan *p, size_t first, size_t count) {
     fopo_list_row *row = &rows[omp_get_thread_num()];
     fopo_score_row seen = fopo_score_row_of(&sparse, b);
     fopo_list_context context = {seen.ids, seen.n, fopo_matrix_row(w->x, b), SIZE_MAX};
-    size_t n = first + b, session = session_of(p, n), left = 0;
+    size_t n = first + b, session = session_of(p, n);
     const uint32_t *Y = fopo_csr_row(&p->sessions->Y, session);
-    double logs = 0.0;
+    double logs = 0.0, worth = 0.0;
     pi->kind->score_list(row, pi, pi->theta.x, &context);
     fopo_list_sums s = fopo_list_normalise(row);
     w->log_z[n] = s.top + log(s.w);
@@ -129,12 +131,13 @@ static int measure_lists(work *w, const plan *p, size_t first, size_t count) {
     for (size_t k = 0; k < fopo_csr_count(&p->sessions->Y, session); k++) {
       float f = fopo_list_score(row, Y[k]);
       if (f == -INFINITY) continue;
-      left++;
-      w->reward[n] += exp((double)f - w->log_z[n]);
-      logs += (double)f - w->log_z[n];
+      double value = (double)fopo_sessions_value(p->sessions, Y[k]);
+      worth += value;
+      w->reward[n] += value * exp((double)f - w->log_z[n]);
+      logs += value * ((double)f - w->log_z[n]);
     }
-    w->reward[n] = fmin(w->reward[n], 1.0); /* rounding may pass 1 */
-    w->likelihood[n] = left > 0 ? logs / (double)left : (double)NAN;
+    w->reward[n] = fmin(w->reward[n], most_of(p));
+    w->likelihood[n] = worth > 0.0 ? logs / worth : (double)NAN;
     fopo_list_clear(row, &context);
   }
   fopo_list_rows_done(rows);

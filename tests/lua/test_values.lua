@@ -141,6 +141,27 @@ function TestValues:test_check()
   end
 end
 
+-- The same of a policy of neighbours, whose evaluation is compared with its exact gradient, and of a
+-- trainer that learns on other sessions than those it was given.
+function TestValues:test_neighbours()
+  local s = world(4)
+  local reward = fopo.reward.hits(s.train, {value = made(s.train.n_items)})
+  local pi = fopo.policy.neighbours{data = s.train, start = "cosine", tau = 4, held = 0}
+  for _, objective in ipairs{"reward", "likelihood", "log_reward"} do
+    local g = fopo.gradient.sparse{objective = objective}
+    local r = fopo.check{policy = pi, data = s.train, contexts = 2, reward = reward, gradient = g,
+                         print = false}
+    lu.assertTrue(r.ok, ("%s: %s"):format(objective, r.first))
+    local _, stats = g:compute(pi, s.train, nil, reward)
+    local e = fopo.evaluate(pi, s.train, {reward = reward})
+    if objective == "reward" then lu.assertAlmostEquals(e.expected, stats.reward, 1e-5) end
+  end
+  pi = fopo.policy.neighbours{data = s.train, start = "cosine", held = 60}
+  local t = fopo.trainer{policy = pi, data = s.train, reward = reward}
+  lu.assertTrue(t.reward.valued and t.reward.n == pi:training().n and t.data.n < s.train.n)
+  t:run{steps = 5, view = false}
+end
+
 -- A checkpoint knows the values that it was trained with.
 function TestValues:test_checkpoints()
   local s, items = world(5)

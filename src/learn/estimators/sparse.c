@@ -21,24 +21,23 @@ static int draw(fopo_batch *b) {
 /* What a context earns: the items of Y, 1 each or its value, or the credit of the logged action. */
 typedef struct {
   const uint32_t *ids; /* [n] */
-  const float *values; /* [n]; NULL: 1 */
   size_t n;
-  float credit;
+  const float *value; /* [P] what each item earns; NULL: `each` */
+  float each;
 } earnings;
 
 static earnings earnings_of(const fopo_sparse_reward *r, uint32_t context) {
   if (r->Y.indptr != NULL) {
     const uint32_t *ids = fopo_csr_row(&r->Y, context);
-    const float *values = r->Y.values != NULL ? r->Y.values + r->Y.indptr[context] : NULL;
-    return (earnings){ids, values, fopo_csr_count(&r->Y, context), 1.0f};
+    return (earnings){ids, fopo_csr_count(&r->Y, context), r->value, 1.0f};
   }
   const fopo_credit *c = &r->credit;
   float credit = c->weight[context] * (c->gain[context] - c->shift);
-  return (earnings){&c->action[context], NULL, 1, credit};
+  return (earnings){&c->action[context], 1, NULL, credit};
 }
 
 static double earning(const earnings *e, size_t i) {
-  return (double)(e->values != NULL ? e->values[i] : e->credit);
+  return (double)(e->value != NULL ? e->value[e->ids[i]] : e->each);
 }
 
 /* v [4] += c times the slopes of an item; those of an item that is no candidate are 0. */
@@ -50,7 +49,7 @@ static void add_slopes(double *v, const fopo_list_row *row, uint32_t id, double 
 }
 
 /* v [4] = sum over a of c_a df_a, c_a = pi_a (gamma (r_a - R) + alpha), and of target items the
- * mean of their slopes in addition. With pi = w / W this is
+ * mean of their slopes, weighted by what they earn, in addition. With pi = w / W this is
  *
  *   (alpha - gamma R) / W  sum over candidates of w_a df_a  +  gamma / W  sum of w_a r_a df_a,
  *
@@ -58,15 +57,16 @@ static void add_slopes(double *v, const fopo_list_row *row, uint32_t id, double 
 static void estimate(float *V, float *stats, const fopo_list_row *row, const fopo_list_sums *s,
                      const earnings *e, fopo_objective_kind objective) {
   double v[FOPO_LIST_SCALARS] = {0.0}, all[FOPO_LIST_SCALARS] = {0.0}, R = 0.0, target = 0.0;
-  size_t left = 0, most = 0;
+  double worth = 0.0; /* of the target items that are not masked */
+  size_t most = 0;
   memset(stats, 0, FOPO_STATS * sizeof *stats);
   for (size_t j = 0; j < FOPO_LIST_SCALARS; j++) V[j] = 0.0f;
   if (s->w == 0.0) return; /* all items are masked */
   for (size_t i = 0; i < e->n; i++) {
     R += earning(e, i) * fopo_list_weight(row, s, e->ids[i]) / s->w;
     if (row->place[e->ids[i]] == FOPO_LIST_MASKED) continue;
-    target += (double)fopo_list_score(row, e->ids[i]);
-    left++;
+    target += earning(e, i) * (double)fopo_list_score(row, e->ids[i]);
+    worth += earning(e, i);
   }
   fopo_objective_rule rule = fopo_objective_rule_of(objective, R, s->top, s->w);
   for (size_t i = 0; i < row->n; i++) {
@@ -80,13 +80,13 @@ static void estimate(float *V, float *stats, const fopo_list_row *row, const fop
   int targets = fopo_objective_rows[objective].targets;
   for (size_t i = 0; i < e->n; i++) {
     double pi = fopo_list_weight(row, s, e->ids[i]) / s->w;
-    double c = rule.gamma * pi * earning(e, i) + (targets && left > 0 ? 1.0 / (double)left : 0.0);
-    add_slopes(v, row, e->ids[i], c);
+    double r = earning(e, i);
+    add_slopes(v, row, e->ids[i], rule.gamma * pi * r + (targets && worth > 0.0 ? r / worth : 0.0));
   }
-  if (targets && left == 0) memset(v, 0, sizeof v);
+  if (targets && worth == 0.0) memset(v, 0, sizeof v);
   for (size_t j = 0; j < FOPO_LIST_SCALARS; j++) V[j] = (float)v[j];
   double value =
-      targets ? (left > 0 ? target / (double)left : s->top + log(s->w)) - rule.value : rule.value;
+      targets ? (worth > 0.0 ? target / worth : s->top + log(s->w)) - rule.value : rule.value;
   double largest = row->n > 0 ? fmax((double)row->w[most], s->rest) : s->rest;
   stats[FOPO_STAT_REWARD] = (float)value;
   stats[FOPO_STAT_ESS] = (float)(s->w * s->w / s->ww);
