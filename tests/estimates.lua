@@ -67,15 +67,15 @@ local work = {
   end,
   ease = function()
     local s = world{users = 20000, items = 5000, mean = 20}:sessions{min_items = 5}
-    return function() return fopo.baseline.ease{data = s.train} end
+    return function() return fopo.baseline.ease{data = s.train, l2 = 100} end
   end,
   ease_by_users = function()
     local s = world{users = 6000, items = 20000, mean = 20}:sessions{min_items = 5}
-    return function() return fopo.baseline.ease{data = s.train, top = 100} end
+    return function() return fopo.baseline.ease{data = s.train, l2 = 100, top = 100} end
   end,
   slim = function()
     local s = world{users = 30000, items = 20000, mean = 20}:sessions{min_items = 5}
-    return function() return fopo.baseline.slim{data = s.train} end
+    return function() return fopo.baseline.slim{data = s.train, l2 = 100} end
   end,
   item_knn = function()
     local s = world{users = 30000, items = 60000, mean = 8}:sessions{min_items = 4}

@@ -56,6 +56,13 @@ for name, one in pairs(made) do
   f:write(e.reward, " ", e.recall[%d], " ", e.ndcg[%d], " ", e.expected or -1, "\\n")
   f:close()
 end
+for name, one in pairs{ease_auto = b.ease{data = s.train},
+                       slim_auto = b.slim{data = s.train, m = 30, l2 = "auto"}} do
+  local f = io.open(name .. ".txt", "w")
+  f:write(one.l2, " ", one.tried.held)
+  for _, t in ipairs(one.tried) do f:write("\\n", t.value, " ", t.ndcg) end
+  f:close()
+end
 fopo.array.randn(%d, 5, 4, 0.1):save("start.npy")
 """ % (K, K, K, K, P)
 
@@ -70,6 +77,16 @@ def matrix(rows):
 def read(folder, part):
     lines = [[int(a) - 1 for a in line.split()] for line in open(os.path.join(folder, part))]
     return matrix(lines[0::2]), matrix(lines[1::2])
+
+
+def philox(counter, key):
+    """Philox4x32-10 (Salmon et al. 2011)."""
+    c, k = list(counter), list(key)
+    for _ in range(10):
+        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [b >> 32 ^ c[1] ^ k[0], b & 0xFFFFFFFF, a >> 32 ^ c[3] ^ k[1], a & 0xFFFFFFFF]
+        k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return c
 
 
 def knn(M, X, neighbours, jaccard, shrink):
@@ -147,17 +164,46 @@ def same_lists(name, scores, ids, given, tolerance):
             return
 
 
-def measures(scores, Y):
+def measures(scores, Y, k=K):
     hits = recall = ndcg = 0
-    gain = 1 / np.log2(np.arange(2, K + 2))
+    gain = 1 / np.log2(np.arange(2, k + 2))
     for f, y in zip(scores, Y):
-        best = np.argsort(-f.astype(np.float32), kind="stable")[:K]
+        best = np.argsort(-f.astype(np.float32), kind="stable")[:k]
         best = best[np.isfinite(f[best])]
         hit = y[best]
         hits += hit[0] if len(hit) else 0
         recall += hit.sum() / y.sum()
-        ndcg += (hit * gain[:len(hit)]).sum() / gain[:int(min(K, y.sum()))].sum()
+        ndcg += (hit * gain[:len(hit)]).sum() / gain[:int(min(k, y.sum()))].sum()
     return hits / len(Y), recall / len(Y), ndcg / len(Y)
+
+
+def shuffled(n, seed, stream, step):
+    """Fisher and Yates, from words of Philox; a bounded draw that needs a second try is refused."""
+    order, words = list(range(n)), []
+    for i in range(n - 1):
+        if i % 4 == 0:
+            words = philox((i // 4, 0, step, stream), (seed, 0))
+        draw = words[i % 4] * (n - i)
+        assert draw & 0xFFFFFFFF >= n, "a draw that is made again"
+        j = i + (draw >> 32)
+        order[i], order[j] = order[j], order[i]
+    return order
+
+
+def search(name, folder, X, Y, weights):
+    """l2 = "auto": NDCG@20 of the first users of a random order, by the weights learnt from the others."""
+    lines = [line.split() for line in open(os.path.join(folder, name + ".txt"))]
+    N, (chosen, held) = len(X), map(float, lines[0])
+    check(name + ": held out", held == max(N // 10, min(100, (N + 3) // 4)), held, N)
+    order = shuffled(N, 0, 13, 0)
+    out, rest = order[:int(held)], order[int(held):]
+    M, seen = np.maximum(X, Y)[rest], X[out] > 0
+    tried = [(float(l2), float(ndcg)) for l2, ndcg in lines[1:]]
+    check(name + ": bracketed", 3 <= len(tried) <= 9, tried)
+    check(name + ": the best", chosen == max(tried, key=lambda one: one[1])[0], chosen, tried)
+    for l2, ndcg in tried:
+        mine = measures(np.where(seen, -np.inf, X[out] @ weights(M, l2)), Y[out], 20)[2]
+        check(name + ": NDCG@20", abs(mine - ndcg) < 2e-3, l2, mine, ndcg)
 
 
 def compare(users, folder):
@@ -200,6 +246,8 @@ def compare(users, folder):
             check("popular: expected reward", abs(chance.mean() - expected) < 1e-6)
         else:
             check(name + ": no expected reward", expected == -1)
+    search("ease_auto", folder, x, y, ease)
+    search("slim_auto", folder, x, y, lambda M, l2: slim(M, 30, l2))
 
 
 # what would not fit is refused before it is allocated: n^2 floats of the smaller side, 150 MB here

@@ -67,12 +67,23 @@ assert(ids.cols == 3 and scores:get(1, 1) >= scores:get(1, 2))]],
   call = function(b, sessions, o) return lists.of(b, sessions, o) end,
 }
 
+-- " by NDCG@20 of 120 users (10: 0.2214, 31.6: 0.2301, ..)" of an option that was "auto".
+local function how(tried)
+  if tried.held == 0 then return " (too few users to choose it by)" end
+  local parts = {}
+  for i, one in ipairs(tried) do
+    parts[i] = ("%.3g: %s"):format(one.value, one.ndcg < 0 and "no solution"
+                                              or ("%.4f"):format(one.ndcg))
+  end
+  return (" by NDCG@20 of %s users (%s)"):format(text.count(tried.held), table.concat(parts, ", "))
+end
+
 function methods.describe(b)
   local parts = {}
   for _, option in ipairs(row_of[b.kind].options) do
-    local value = b[option.name]
-    parts[#parts + 1] = ("%s %s"):format(option.name,
-      type(value) == "number" and ("%.4g"):format(value) or value)
+    local value, chosen = b[option.name], b.tried and b.tried.option == option.name
+    parts[#parts + 1] = ("%s %s%s"):format(option.name,
+      type(value) == "number" and ("%.4g"):format(value) or value, chosen and how(b.tried) or "")
   end
   return ("baseline %s%s: %s items%s%s, learnt in %s"):format(b.kind,
     b.valued and " by value" or "", text.count(b.n_items), #parts > 0 and ", " or "",

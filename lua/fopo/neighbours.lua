@@ -9,12 +9,13 @@ local neighbours = {}
 
 local PARTS = 10 -- a tenth of the users is held out at a time
 
--- What a start's name stands for: a function that learns weights from sessions.
+-- What a start's name stands for: a function that learns weights from sessions; l2: as another
+-- baseline has chosen it by validation, so that it is chosen once.
 neighbours.starts = {
-  slim = function(data) return baseline.slim{data = data} end,
+  slim = function(data, l2) return baseline.slim{data = data, l2 = l2} end,
   cosine = function(data) return baseline.item_knn{data = data} end,
   jaccard = function(data) return baseline.item_knn{data = data, similarity = "jaccard"} end,
-  ease = function(data) return baseline.ease{data = data, top = 100} end,
+  ease = function(data, l2) return baseline.ease{data = data, top = 100, l2 = l2} end,
 }
 
 neighbours.names = {"slim", "cosine", "jaccard", "ease"}
@@ -37,13 +38,14 @@ end
 function neighbours.learn(o)
   local data, n = o.data, o.n
   local learn, given = learner(o.start)
-  local w = native.neighbours(given or learn(data), data, n)
+  local first = given or learn(data)
+  local w, l2 = native.neighbours(first, data, n), first.tried and first.l2 or nil
   if given or o.held == 0 then return w, data end
   local size = math.max(1, data.n // PARTS)
   local parts = math.min(PARTS, math.max(1, math.ceil(o.held / size)))
   for k = 1, parts do
     local held, others = native.sessions_hold(data, (k - 1) * size, k * size, o.seed)
-    native.neighbours_hold(w, learn(others), n, held.n)
+    native.neighbours_hold(w, learn(others, l2), n, held.n)
   end
   local training = native.sessions_hold(data, 0, parts * size, o.seed)
   local from = origin.of(data)

@@ -2,11 +2,12 @@
 #include <string.h>
 
 #include "bind/families.h"
-#include "judge/baseline.h"
+#include "judge/baseline_search.h"
 
 typedef struct {
   bind_object object;
   fopo_baseline *baseline;
+  fopo_baseline_search search; /* of an option that was "auto" */
 } bind_baseline;
 
 static void done(bind_object *o) { fopo_baseline_free(((bind_baseline *)o)->baseline); }
@@ -43,10 +44,7 @@ static int baseline(lua_State *L) {
   bind_table(L, 3, "the options");
   for (const fopo_option *row = o.kind->options; row->name != NULL; row++) {
     bind_read_row(L, 3, row, &o);
-    if (row->type != FOPO_OPTION_NUMBER) continue;
-    double value = *(const double *)(const void *)((const char *)&o + row->member);
-    if (value >= row->least && value < 1e300) continue;
-    return bind_refuse(L, "%s is %g; use %g or more", row->name, value, row->least);
+    bind_check(L, fopo_option_check(row, &o));
   }
   if (o.kind->has_seed) o.seed = bind_option_seed(L, 3);
   fopo_sessions *(*get)(lua_State *, int) = o.kind->join ? bind_any_sessions : bind_get_sessions;
@@ -55,7 +53,7 @@ static int baseline(lua_State *L) {
   if (!lua_isnil(L, at)) bind_values(L, &o.n_values, at);
   bind_baseline *b = bind_new(L, &bind_baseline_type, 0);
   if (!lua_isnil(L, at)) o.value = bind_values(L, &o.n_values, at);
-  bind_check(L, fopo_baseline_new(&b->baseline, get(L, 2), &o));
+  bind_check(L, fopo_baseline_learn(&b->baseline, &b->search, get(L, 2), &o));
   return 1;
 }
 
@@ -102,7 +100,27 @@ static int field_n_items(lua_State *L, bind_object *o) {
 }
 
 static int field_seconds(lua_State *L, bind_object *o) {
-  return bind_return_number(L, fopo_baseline_seconds(baseline_of(o)));
+  return bind_return_number(L, ((const bind_baseline *)o)->search.seconds +
+                                   fopo_baseline_seconds(baseline_of(o)));
+}
+
+/* What the option that was "auto" follows from: {option =, held =, users =, items =, {value =, ndcg
+ * =}, ...}; nil if there was none. */
+static int field_tried(lua_State *L, bind_object *o) {
+  const fopo_baseline_search *s = &((const bind_baseline *)o)->search;
+  if (s->option == NULL) return bind_return_nil(L);
+  lua_createtable(L, (int)s->n, 4);
+  bind_set_string(L, "option", s->option->name);
+  bind_set_count(L, "held", s->held);
+  bind_set_count(L, "users", s->users);
+  bind_set_count(L, "items", s->items);
+  for (size_t i = 0; i < s->n; i++) {
+    lua_createtable(L, 0, 2);
+    bind_set_number(L, "value", s->value[i]);
+    bind_set_number(L, "ndcg", s->ndcg[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 1;
 }
 
 /* The options of its kind. */
@@ -124,11 +142,10 @@ const luaL_Reg bind_baseline_functions[] = {{"baselines", baselines},
 
 static const luaL_Reg methods[] = {{NULL, NULL}};
 
-static const bind_field fields[] = {{"kind", field_kind, NULL},
-                                    {"valued", field_valued, NULL},
-                                    {"n_items", field_n_items, NULL},
-                                    {"seconds", field_seconds, NULL},
-                                    {NULL, NULL, NULL}};
+static const bind_field fields[] = {
+    {"kind", field_kind, NULL},       {"valued", field_valued, NULL},
+    {"n_items", field_n_items, NULL}, {"seconds", field_seconds, NULL},
+    {"tried", field_tried, NULL},     {NULL, NULL, NULL}};
 
 const bind_type bind_baseline_type = {.name = "fopo.baseline",
                                       .size = sizeof(bind_baseline),

@@ -5,6 +5,8 @@
 
 #include "bind/families.h"
 
+static const char *const only_auto[] = {"auto", NULL};
+
 static int is_count(const fopo_option *row) {
   return row->type == FOPO_OPTION_COUNT || row->type == FOPO_OPTION_HEAD;
 }
@@ -41,6 +43,16 @@ static fopo_counts read_counts(lua_State *L, int at, const fopo_option *row) {
   return c;
 }
 
+static int may_be_auto(const fopo_option *row) { return (row->flags & FOPO_OPTION_AUTO) != 0; }
+
+/* A number, or 0 for "auto". */
+static double read_number(lua_State *L, int at, const fopo_option *row) {
+  int is_word = may_be_auto(row) && lua_type(L, at) == LUA_TSTRING;
+  if (!is_word) return bind_number(L, at, row->name);
+  bind_choice(L, at, row->name, only_auto);
+  return 0.0;
+}
+
 void bind_read_row(lua_State *L, int index, const fopo_option *row, void *options) {
   char *member = (char *)options + row->member;
   if (!is_number(row) && !is_word(row) && row->type != FOPO_OPTION_COUNTS) return;
@@ -51,7 +63,7 @@ void bind_read_row(lua_State *L, int index, const fopo_option *row, void *option
     *(size_t *)(void *)member =
         given ? bind_count(L, at, row->name, (size_t)row->least, most) : (size_t)row->standard;
   } else if (row->type == FOPO_OPTION_NUMBER) {
-    *(double *)(void *)member = given ? bind_number(L, at, row->name) : row->standard;
+    *(double *)(void *)member = given ? read_number(L, at, row) : row->standard;
   } else if (row->type == FOPO_OPTION_COUNTS) {
     *(fopo_counts *)(void *)member = read_counts(L, at, row);
   } else if (given && row->type == FOPO_OPTION_START && bind_is(L, at, &bind_array_type)) {
@@ -106,22 +118,27 @@ static void set_choices(lua_State *L, const char *const *choices) {
 }
 
 /* {name =, type =, default =, text =, min =, above =, max =, below =, one_of =, symbol =,
- * candidates =, settable =, head =, saved =, fault =} */
+ * candidates =, settable =, head =, saved =, fault =, low =, high =} */
 static void push_row(lua_State *L, const fopo_option *row) {
   static const char *const types[] = {"integer",      "number",   "string", "table",
                                       "string|array", "proposal", "index",  "integer|string",
                                       "integer",      "string"};
-  lua_createtable(L, 0, 12);
+  lua_createtable(L, 0, 14);
   bind_set_string(L, "name", row->name);
-  bind_set_string(L, "type", types[row->type]);
+  bind_set_string(L, "type", may_be_auto(row) ? "number|string" : types[row->type]);
   bind_set_string(L, "text", row->text);
   if (row->symbol != NULL) bind_set_string(L, "symbol", row->symbol);
   if (row->flags & FOPO_OPTION_OF_CANDIDATES) bind_set_boolean(L, "candidates", 1);
+  if (row->high > 0.0) {
+    set_limit(L, "low", row->low);
+    set_limit(L, "high", row->high);
+  }
   if (row->flags & FOPO_OPTION_SETTABLE) bind_set_boolean(L, "settable", 1);
   if (row->type == FOPO_OPTION_HEAD) bind_set_boolean(L, "head", 1);
   if (row->flags & FOPO_OPTION_SAVED) bind_set_boolean(L, "saved", 1);
   if (row->type == FOPO_OPTION_FAULT) bind_set_boolean(L, "fault", 1);
   if (row->choices != NULL) set_choices(L, row->choices);
+  if (may_be_auto(row)) set_choices(L, only_auto);
   if (row->choices != NULL && row->type != FOPO_OPTION_HEAD && row->type != FOPO_OPTION_START) {
     bind_set_string(L, "default", row->choices[(int)row->standard]);
   }
@@ -130,7 +147,11 @@ static void push_row(lua_State *L, const fopo_option *row) {
     lua_setfield(L, -2, "default");
   }
   if (is_number(row)) {
-    if (row->type != FOPO_OPTION_HEAD) set_limit(L, "default", row->standard);
+    if (may_be_auto(row) && row->standard <= 0.0) {
+      bind_set_string(L, "default", only_auto[0]);
+    } else if (row->type != FOPO_OPTION_HEAD) {
+      set_limit(L, "default", row->standard);
+    }
     const char *limit = row->flags & FOPO_OPTION_ABOVE ? "above" : "min";
     if (isfinite(row->least)) set_limit(L, limit, row->least);
     if (row->most > 0.0) {

@@ -32,10 +32,11 @@ enum { FOPO_OWN_OPTIONS = 8 };
 enum {
   FOPO_OPTION_SETTABLE = 1,      /* may be changed between two steps */
   FOPO_OPTION_OF_CANDIDATES = 2, /* belongs to the proposal that holds the candidates */
-  FOPO_OPTION_SAVED = 4, /* a field of the policy, which its file has too: in a member of its
-                          * name, or, counts, by the shapes of the parameters */
-  FOPO_OPTION_ABOVE = 8, /* a number above `least`, not equal to it */
-  FOPO_OPTION_BELOW = 16 /* a number below `most`, not equal to it */
+  FOPO_OPTION_SAVED = 4,  /* a field of the policy, which its file has too: in a member of its
+                           * name, or, counts, by the shapes of the parameters */
+  FOPO_OPTION_ABOVE = 8,  /* a number above `least`, not equal to it */
+  FOPO_OPTION_BELOW = 16, /* a number below `most`, not equal to it */
+  FOPO_OPTION_AUTO = 32   /* a number that may be "auto" instead, for which its member is 0 */
 };
 
 enum { FOPO_COUNTS = 4 };
@@ -51,6 +52,8 @@ typedef struct {
   size_t member;              /* offset of what it sets in the struct of options */
   double standard;            /* the default */
   double least, most;         /* counts and numbers; most 0: no limit */
+  double low, high;           /* where a search looks for the best value: by factors, from 0 in even
+                               * steps; of choices among all; high 0: it is not searched */
   const char *symbol;         /* "S", as a description shows it; NULL: not shown */
   const char *const *choices; /* ended by NULL */
 } fopo_option;

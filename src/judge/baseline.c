@@ -159,6 +159,7 @@ static size_t eligible(uint64_t *keys, const float *scores, const job *j, size_t
     int is_seen = seen < end && *seen == a;
     seen += is_seen;
     if ((is_seen && j->unseen) || !(scores[a] > -INFINITY)) continue;
+    if (j->b->o.wanted != NULL && !j->b->o.wanted[a]) continue;
     keys[count++] = fopo_topk_key(scores[a], a);
   }
   return count;

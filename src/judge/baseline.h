@@ -25,6 +25,8 @@ typedef struct {
   const float *value; /* of every kind: [n_values] what each item is worth, by which its scores are
                        * multiplied; NULL: 1. Copied */
   size_t n_values;
+  const uint8_t *wanted; /* [P] 0: nobody will ask for the scores of this item, and a kind may leave
+                          * them out of its work; NULL: all are wanted. Not owned */
 } fopo_baseline_options;
 
 struct fopo_baseline_kind {
@@ -53,6 +55,10 @@ struct fopo_baseline_kind {
   /* weights [P] if the baseline is also a distribution over the items, the same in each context;
    * NULL: it is none. */
   const float *(*weights)(const void *model);
+
+  /* How many users, and wanted items, suffice to choose an option by validation: what fits for that
+   * are cut to (judge/baseline_search.h). NULL: all of them. */
+  void (*enough)(size_t *users, size_t *items);
 
   /* For Lua: the options, whether there is a seed too, help and an example that a test runs. */
   const fopo_option *options; /* ended by a name of NULL */

@@ -5,6 +5,7 @@
 #include "core/solve.h"
 #include "data/histories.h"
 #include "judge/baseline.h"
+#include "judge/baseline_search.h"
 #include "small_world.h"
 #include "sound.h"
 
@@ -203,6 +204,153 @@ TEST(test_item_weights) {
       const fopo_csr *W;
       ok(fopo_baseline_new(&b, &s, &o));
       refused(fopo_baseline_item_weights(&W, b), FOPO_ERR_UNAVAILABLE, none[k].says);
+    }
+  }
+}
+
+/* ---- options by validation ---- */
+
+/* A kind whose best l2 is known: every session takes item 0 next, which has more items before it
+ * the further l2 is from the target. */
+static struct {
+  double target, none_below;
+  size_t fits, users, items;
+} probe;
+
+static int probe_fit(void **model, const fopo_csr *M, const fopo_baseline_options *o) {
+  double *l2 = *model = fopo_alloc(1, sizeof *l2);
+  if (l2 == NULL) return FOPO_ERR_MEMORY;
+  *l2 = o->l2;
+  probe.fits++;
+  if (o->l2 < probe.none_below) return fopo_fail(FOPO_ERR_NUMERIC, "no solution");
+  if (o->wanted == NULL) return FOPO_OK;
+  probe.users = M->rows;
+  probe.items = 0;
+  for (size_t a = 0; a < M->cols; a++) probe.items += o->wanted[a];
+  assert_true(o->wanted[0]);
+  return FOPO_OK;
+}
+
+static int probe_score(float *scores, const void *model, const fopo_baseline_options *o,
+                       const fopo_csr *X, size_t first, size_t n, void *scratch) {
+  (void)first, (void)scratch, (void)o;
+  for (size_t i = 0; i < n * X->cols; i++) scores[i] = -(float)(i % X->cols);
+  for (size_t i = 0; i < n; i++) {
+    scores[i * X->cols] = -0.5f - 6.0f * (float)fabs(log10(*(const double *)model / probe.target));
+  }
+  return 1;
+}
+
+static void probe_enough(size_t *users, size_t *items) {
+  *users = 40;
+  *items = 30;
+}
+
+static void probe_free(void *model) { fopo_free(model); }
+
+static fopo_baseline_search learn_probe(const fopo_sessions *s, int cut, double target) {
+  static const fopo_option rows[] = {{.name = "l2",
+                                      .type = FOPO_OPTION_NUMBER,
+                                      .flags = FOPO_OPTION_AUTO,
+                                      .member = offsetof(fopo_baseline_options, l2),
+                                      .low = 1,
+                                      .high = 1e4},
+                                     {0}};
+  const fopo_baseline_kind kind = {.name = "probe",
+                                   .fit = probe_fit,
+                                   .free = probe_free,
+                                   .score = probe_score,
+                                   .enough = cut ? probe_enough : NULL,
+                                   .options = rows};
+  FREED(fopo_baseline_free) fopo_baseline *b = NULL;
+  fopo_baseline_search search;
+  fopo_baseline_options o = {.kind = &kind};
+  probe.target = target;
+  probe.fits = 0;
+  ok(fopo_baseline_learn(&b, &search, s, &o));
+  assert_true(fabs(fopo_baseline_get(b)->l2 / search.best - 1.0) < 1e-12);
+  assert_null(fopo_baseline_get(b)->wanted);
+  assert_int_equal(probe.fits, search.n + 1);
+  for (size_t i = 1; i < search.n; i++) assert_true(search.value[i] > search.value[i - 1]);
+  return search;
+}
+
+/* N sessions over 60 items that take item 0 next. */
+static void make_followers(fopo_sessions *s, size_t N) {
+  uint32_t row[400], col[400], next[400] = {0};
+  size_t repeats;
+  *s = (fopo_sessions){.users = fopo_alloc(N, sizeof *s->users)};
+  for (uint32_t i = 0; i < N; i++) {
+    row[i] = s->users[i] = i;
+    col[i] = 40 + i % 20;
+  }
+  ok(fopo_csr_from_pairs(&s->X, row, col, NULL, N, N, 60, &repeats));
+  ok(fopo_csr_from_pairs(&s->Y, row, next, NULL, N, N, 60, &repeats));
+}
+
+static int about(double a, double b) { return fabs(a / b - 1.0) < 1e-12; }
+
+TEST(test_search) {
+  DONE(fopo_sessions_done) fopo_sessions s;
+  make_followers(&s, 400);
+  const struct {
+    double target, best;
+    size_t n;
+  } cases[] = {{100, 100, 3}, {1000, 1000, 5}, {3, sqrt(10.0), 6}, {1e5, 1e4, 6}, {0.3, 1, 6}};
+  for (size_t i = 0; i < 5; i++) {
+    fopo_baseline_search found = learn_probe(&s, 0, cases[i].target);
+    assert_true(about(found.best, cases[i].best));
+    assert_int_equal(found.n, cases[i].n);
+    assert_int_equal(found.held, 100);
+    assert_int_equal(found.users, 300);
+    assert_int_equal(found.items, 60);
+  }
+  fopo_baseline_search found = learn_probe(&s, 1, 1000);
+  assert_true(found.best > 300.0); /* 316 and 1000 may look the same by half of the items */
+  assert_int_equal(probe.users, 40);
+  assert_int_equal(found.users, 40);
+  assert_in_range(probe.items, 18, 42); /* 30 on average */
+  probe.none_below = 200;
+  found = learn_probe(&s, 0, 50);
+  probe.none_below = 0;
+  assert_true(about(found.best, sqrt(1e5)) && found.ndcg[0] < 0.0);
+}
+
+TEST(test_search_of_few) {
+  for (size_t N = 1; N <= 3; N++) {
+    DONE(fopo_sessions_done) fopo_sessions s;
+    make_followers(&s, N);
+    fopo_baseline_search found = learn_probe(&s, 1, 1000);
+    assert_int_equal(found.held, N > 1);
+    assert_true(N > 1 ? found.best > 300.0 : about(found.best, 100));
+  }
+}
+
+static int learn_auto(const char *name, const fopo_sessions *s) {
+  FREED(fopo_baseline_free) fopo_baseline *b = NULL;
+  fopo_baseline_search search;
+  fopo_baseline_options o = options_of(kind_of(name), 0);
+  o.l2 = 0.0;
+  return fopo_baseline_learn(&b, &search, s, &o);
+}
+
+TEST(test_search_fails_whole) {
+  DONE(fopo_sessions_done) fopo_sessions s;
+  make_sessions(&s, 60, 90);
+  s.users = fopo_alloc(60, sizeof *s.users);
+  for (int i = 0; i < 2; i++) {
+    const char *name = i == 0 ? "ease" : "slim";
+    size_t blocks = fopo_memory_in_use().blocks;
+    ok(learn_auto(name, &s));
+    fopo_interrupt_request();
+    refused(learn_auto(name, &s), FOPO_ERR_INTERRUPTED, "interrupted while");
+    fopo_interrupt_clear();
+    for (long fault = 0, failed = 1; failed; fault += 7) {
+      fopo_memory_fail_after(fault, 0);
+      failed = learn_auto(name, &s) != FOPO_OK;
+      fopo_memory_fail_after(-1, 0);
+      assert_int_equal(fopo_memory_in_use().blocks, blocks);
+      assert_in_range(fault, 0, 1000);
     }
   }
 }

@@ -110,9 +110,24 @@ function TestBaselines:test_fields_and_print()
   lu.assertNotNil(fopo.evaluate(make("popular"), test).expected)
 end
 
+function TestBaselines:test_l2_by_validation()
+  for _, name in ipairs{"ease", "slim"} do
+    local b = make(name, {l2 = "auto"})
+    lu.assertEquals(b.tried.option, "l2")
+    local held = math.min(100, (train.n + 3) // 4)
+    lu.assertEquals({b.tried.held, b.tried.users}, {held, train.n - held})
+    lu.assertTrue(#b.tried >= 3)
+    lu.assertEquals(b.l2, baseline[name]{data = train, m = name == "slim" and 20 or nil}.l2)
+    lu.assertStrContains(fopo.show(b), (" by NDCG@20 of %d users ("):format(held))
+    same(b:best(test, {k = 5}), make(name, {l2 = b.l2}):best(test, {k = 5}))
+    lu.assertNil(make(name, {l2 = 5}).tried)
+  end
+end
+
 function TestBaselines:test_refusals()
   says("needs the option data", baseline.popular, {})
   says("l2 must be at least", baseline.ease, {data = train, l2 = 0})
+  says('"auto", or a number of at least 0.001', baseline.slim, {data = train, l2 = true})
   says("top must be at least 0", baseline.ease, {data = train, top = -1})
   says("k must be at least 1", baseline.popular{data = train}.best, make("popular"), test, {k = 0})
   says("k is 701", function() make("popular"):best(test, {k = 701}) end)

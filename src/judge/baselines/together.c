@@ -16,6 +16,7 @@ enum { WAVE = 64 }; /* items of a thread between two reports */
 
 typedef struct {
   const fopo_csr *M, *users;
+  const uint8_t *wanted;
   uint32_t *counts; /* [threads, P], zero between rows */
   uint32_t *with;   /* [threads, P] */
 } job;
@@ -49,6 +50,7 @@ static int all_rows(job *j, const char *what, fopo_together_row *row, void *payl
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic) reduction(| : stopped)
     for (size_t item = first; item < last; item++) {
       stopped |= fopo_interrupted();
+      if (j->wanted != NULL && !j->wanted[item]) continue;
       if (!stopped) one_row(j, item, row, payload);
     }
     int status = fopo_progress(what, (double)last, (double)P);
@@ -58,11 +60,12 @@ static int all_rows(job *j, const char *what, fopo_together_row *row, void *payl
   return FOPO_OK;
 }
 
-int fopo_together(const fopo_csr *M, const fopo_csr *users, const char *what,
+int fopo_together(const fopo_csr *M, const fopo_csr *users, const uint8_t *wanted, const char *what,
                   fopo_together_row *row, void *payload) {
   size_t threads = (size_t)fopo_threads();
   job j = {.M = M,
            .users = users,
+           .wanted = wanted,
            .counts = fopo_alloc(threads * M->cols, sizeof *j.counts),
            .with = fopo_alloc(threads * M->cols, sizeof *j.with)};
   int status = j.counts != NULL && j.with != NULL ? FOPO_OK : FOPO_ERR_MEMORY;

@@ -10,10 +10,10 @@
 typedef void fopo_together_row(void *payload, size_t item, const uint32_t *counts, uint32_t *with,
                                size_t n, size_t thread);
 
-/* Calls `row` for all items of M [users, P], in parallel; users [P, users] is M transposed. `what`
- * is the progress: "comparing items". The time is the sum over users of the square of their items.
- */
-int fopo_together(const fopo_csr *M, const fopo_csr *users, const char *what,
+/* Calls `row` for all items of M [users, P], or those that are `wanted` [P] if that is not NULL, in
+ * parallel; users [P, users] is M transposed. `what` is the progress: "comparing items". The time
+ * is the sum over users of the square of their items. */
+int fopo_together(const fopo_csr *M, const fopo_csr *users, const uint8_t *wanted, const char *what,
                   fopo_together_row *row, void *payload);
 
 /* With n_a users who took item a and c_ab who took both:
