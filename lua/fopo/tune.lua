@@ -81,7 +81,7 @@ local function result_of(search, o)
   })
 end
 
-return define.fn{
+local tune = define.fn{
   name = "fopo.tune", returns = "table",
   options = {
     {"data", "sessions", nil, "training sessions, as s.train", required = true},
@@ -144,3 +144,6 @@ assert(#found.trials == 4 and found.best.valid >= found.trials[4].valid)]],
     return result_of(search, o)
   end,
 }
+
+return setmetatable({baseline = require "fopo.tune.baseline"},
+                    {__call = function(_, ...) return tune(...) end})

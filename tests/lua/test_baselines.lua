@@ -124,6 +124,46 @@ function TestBaselines:test_l2_by_validation()
   end
 end
 
+-- The trials hold what a fit without the held-out users earns on them, and the best is learnt anew.
+function TestBaselines:test_tune()
+  local o = {kind = "als", data = train, trials = 5, view = false,
+             fixed = {dim = 4, iterations = 2}}
+  local found, again = fopo.tune.baseline(o), fopo.tune.baseline(o)
+  local held, rest = native.sessions_hold(train, 0, found.held, 1)
+  lu.assertEquals({#found.trials, held.n + rest.n}, {5, train.n})
+  local names, standard = {l2 = true, nu = true, alpha = true}, 0
+  for i, t in ipairs(found.trials) do
+    lu.assertEquals(t.options, again.trials[i].options)
+    for name in pairs(t.options) do lu.assertTrue(names[name]) end
+    lu.assertTrue(i == 1 or t.ndcg <= found.trials[i - 1].ndcg)
+    if t.options.l2 == 10 and t.options.alpha == 10 then standard = standard + 1 end
+    local e = fopo.evaluate(make("als", {data = rest, dim = 4, l2 = t.options.l2,
+                            nu = t.options.nu, alpha = t.options.alpha}), held, {exclude = "seen"})
+    lu.assertEquals({e.ndcg[20], e.reward}, {t.ndcg, t.reward})
+  end
+  lu.assertEquals(standard, 1)
+  local best = found.best.options
+  lu.assertEquals(found.best.ndcg, found.trials[1].ndcg)
+  same(found.baseline:best(test, {k = 3}), make("als", {dim = 4, l2 = best.l2, nu = best.nu,
+                                                        alpha = best.alpha}):best(test, {k = 3}))
+  lu.assertStrContains(fopo.show(found), "als tuned by NDCG@20 of " .. found.held .. " users")
+end
+
+function TestBaselines:test_tune_within_ranges()
+  local found = fopo.tune.baseline{kind = "item_knn", data = train, trials = 9, view = false}
+  for _, t in ipairs(found.trials) do
+    local c = t.options
+    lu.assertTrue(c.shrink >= 1 and c.shrink <= 1000 and math.type(c.neighbours) == "integer")
+    lu.assertTrue(c.similarity == "cosine" or c.similarity == "jaccard")
+  end
+  found = fopo.tune.baseline{kind = "ease", data = train, trials = 3, view = false}
+  lu.assertEquals(#found.trials, 3)
+  lu.assertEquals(found.baseline.l2, found.best.options.l2)
+  says("kind must be one of item_knn", fopo.tune.baseline, {kind = "popular", data = train})
+  says("every trial failed; the first one said:", fopo.tune.baseline,
+       {kind = "ease", data = train, trials = 2, view = false, fixed = {top = -1}})
+end
+
 function TestBaselines:test_refusals()
   says("needs the option data", baseline.popular, {})
   says("l2 must be at least", baseline.ease, {data = train, l2 = 0})
