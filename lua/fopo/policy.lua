@@ -151,6 +151,8 @@ for _, row in ipairs(native.policies()) do
   end
 end
 
+policy.auto = require "fopo.auto"(policy)
+
 local best = methods.best
 methods.best = define.fn{
   name = "policy:best", returns = "array, array",

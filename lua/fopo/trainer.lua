@@ -62,6 +62,12 @@ local function resplits(o, kind)
   return not why and o.resplit ~= false
 end
 
+-- For the few scalars of a policy that scores lists: five epochs over n contexts.
+local function optim_of_lists(n, batch)
+  local linear = require("fopo.schedule").linear{steps = 5 * math.ceil(n / batch), final = 0.28}
+  return require("fopo.optim").adagrad{lr = 0.05, schedule = linear}
+end
+
 local make = define.fn{
   name = "fopo.trainer", returns = "trainer",
   options = {
@@ -72,10 +78,12 @@ local make = define.fn{
      .. "mean embedding of the items in X, or the log's contexts"},
     {"reward", "reward", nil, "what is maximised; hits on the sessions, IPS on the log, where left "
      .. "out"},
-    {"gradient", "gradient", nil, "the estimator; fopo.gradient.head_tail{} where left out"},
+    {"gradient", "gradient", nil, "the estimator; where left out fopo.gradient.head_tail{}, or "
+     .. "sparse{} of a policy that scores lists"},
     {"objective", "string", nil, "what is raised: that of the gradient, of whose options it is "
      .. "one; give it where the gradient is left out"},
-    {"optim", "optim", nil, "the optimiser; adam where left out"},
+    {"optim", "optim", nil, "the optimiser; where left out adam, or of a policy that scores lists "
+     .. "adagrad with lr 0.05, which falls to 0.28 of it in five epochs"},
     {"batch", "integer", 32, "contexts a step", min = 1},
     {"seed", "integer", 1, "order of contexts and all draws"},
     {"device", "string", "auto", "where the steps run", one_of = {"auto", "cpu", "cuda"}},
@@ -158,7 +166,8 @@ assert(t.step == 20 and #t.history.step > 0)]],
                  or standard_gradient(o.policy.n_items, o.objective)
     o.reward = o.reward or from_logs and native.reward_ips(o.data)
                or native.reward_hits(o.data)
-    o.optim = o.optim or require("fopo.optim").adam{}
+    o.optim = o.optim or lists and optim_of_lists(o.data.n, o.batch)
+              or require("fopo.optim").adam{}
     local contexts = o.contexts or from_logs and o.data:contexts() or shared and o.data
                      or cache.contexts(o.data, o.policy)
     local t = {contexts = contexts, given_contexts = o.contexts, index_refresh = o.index_refresh,
@@ -248,9 +257,10 @@ trainer.run = define.fn{
     {"patience", "integer", nil, "stop after so many validations without a better one", min = 1},
     {"keep_best", "boolean", true, "with validation: end with the best parameters seen, the "
      .. "start's included"},
-    {"best_by", "string", "greedy", "which validation is the best, for keep_best and patience: by "
-     .. "the reward of the best item, or by the expected reward; the other one decides between "
-     .. "equals", one_of = {"greedy", "expected"}},
+    {"best_by", "string", nil, "which validation is the best, for keep_best and patience: by the "
+     .. "reward of the best item (greedy, the default), or by the expected reward (the default of a "
+     .. "policy that scores lists); the other one decides between equals",
+     one_of = {"greedy", "expected"}},
     {"on_record", "function", nil, "called with (t, n) after record n of the history; true stops"},
     table.unpack(checkpoint.options),
   },

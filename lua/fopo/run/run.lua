@@ -138,6 +138,7 @@ end
 -- t: the trainer; o: the checked options of t:run; columns: those of t.history.
 function run.new(t, o, columns)
   local steps, every = extent(t, o)
+  o.best_by = o.best_by or validation.standard(t)
   local r = setmetatable({t = t, o = o, columns = columns, every = every, first = t.step,
                           begun = t.seconds, steps = steps,
                           replay = o.replay and planned(t, o.replay) or {},

@@ -1,0 +1,163 @@
+-- fopo.policy.auto: what one would try first, measured on validation, and the best of it.
+local native = require "fopo.native"
+local define = require "fopo.base.define"
+local embed = require "fopo.embed"
+local evaluate = require "fopo.evaluate"
+local lists = require "fopo.neighbours"
+local origin = require "fopo.base.origin"
+local paired = require "fopo.base.paired"
+local text = require "fopo.base.text"
+
+local EPOCHS = 5     -- of training the scalars of neighbours
+local DENSE = 100    -- dimensions of a dense start
+local LARGEST = 6000 -- EASE inverts a matrix of users or items, whichever are fewer
+local CLOSE = 0.002  -- NDCG@20 within which the cheaper one is taken
+
+local kinds = {"cosine", "jaccard", "slim", "ease", "svd", "hybrid"}
+
+local function items_of(o)
+  local dim = math.min(DENSE, o.data.n, o.data.n_items)
+  return embed.svd(o.data, {dim = dim, seed = o.seed})
+end
+
+-- A policy by the name of its start; nil and why not.
+local function make(policy, kind, o, best)
+  if kind == "svd" then
+    return policy.linear{items = items_of(o), theta = "identity", seen = "mask", data = o.data}
+  elseif kind == "hybrid" then
+    if not best then return nil, "no start between items was measured" end
+    return policy.neighbours{data = o.data, start = best, held = o.held, seed = o.seed,
+                             items = items_of(o)}
+  elseif kind == "ease" and math.min(o.data.n, o.data.n_items) > LARGEST then
+    return nil, ("%s users and %s items: the inverse would take too long"):format(
+      text.count(o.data.n), text.count(o.data.n_items))
+  end
+  return policy.neighbours{data = o.data, start = kind, held = o.held, seed = o.seed}
+end
+
+local function measure(rows, name, pi, o, seconds)
+  local e = evaluate(pi, o.valid, {k = {1, 20}, exclude = "seen", expected = false})
+  local row = {name = name, policy = pi, evaluation = e, reward = e.reward, low = e.low,
+               high = e.high, ndcg = e.ndcg[20], recall = e.recall[20], seconds = seconds,
+               theta = pi:theta()}
+  rows[#rows + 1] = row
+  return row
+end
+
+-- The scalars, learnt from the policy's start; the start itself is a candidate of the run.
+local function train(pi, o)
+  local t = require("fopo.trainer"){policy = pi, data = o.data, valid = o.valid, seed = o.seed,
+                                    exclude = "seen"}
+  t:run{epochs = EPOCHS, view = false}
+  return t
+end
+
+-- Of the rows that are not worse than the best one by more than chance the one of the largest NDCG;
+-- of those that are as good, the cheapest.
+local function choose(rows)
+  local top, chosen = rows[1], nil
+  for _, row in ipairs(rows) do if row.reward > top.reward then top = row end end
+  for _, row in ipairs(rows) do
+    row.low_of_difference, row.high_of_difference = paired.difference(row.evaluation,
+                                                                      top.evaluation)
+    row.within = row == top or row.high_of_difference >= 0
+    if row.within and (not chosen or row.ndcg > chosen.ndcg) then chosen = row end
+  end
+  for _, row in ipairs(rows) do
+    local close = row.within and row.ndcg >= chosen.ndcg - CLOSE
+    if close and row.seconds < chosen.seconds then chosen = row end
+  end
+  return chosen, top
+end
+
+local function print_table(rows, left_out, chosen)
+  local shown = {{"policy", "reward", "95 %", "NDCG@20", "recall@20", "time", ""}}
+  for i, row in ipairs(rows) do
+    shown[i + 1] = {row.name, ("%.4f"):format(row.reward), ("%.4f - %.4f"):format(row.low, row.high),
+                    ("%.4f"):format(row.ndcg), ("%.4f"):format(row.recall),
+                    text.seconds(row.seconds), row == chosen and "chosen" or ""}
+  end
+  print(text.table(shown))
+  for _, line in ipairs(left_out) do print(text.fill(line, 80, "  ")) end
+end
+
+-- What training adds to the start of the chosen policy, in words.
+local function verdict(rows, chosen, o)
+  local start = chosen.start
+  if not start then
+    return ("%s is taken as it is, on %s validation sessions with seen items left out"):format(
+      chosen.name, text.count(o.valid.n))
+  end
+  local low, high = paired.difference(chosen.evaluation, start.evaluation)
+  local how = low > 0 and "by more than chance" or high < 0 and "and is worse by more than chance"
+              or "which chance can make"
+  return ("%s: learning changes the reward of its start by %+.4f (%+.4f, %+.4f), %s"):format(
+    chosen.name, chosen.reward - start.reward, low, high, how)
+end
+
+return function(policy)
+  return define.fn{
+    name = "fopo.policy.auto", returns = "policy, table",
+    options = {
+      {"data", "sessions", nil, "to learn from: s.train", required = true},
+      {"valid", "sessions", nil, "to choose by; those of the same split if left out"},
+      {"starts", "table", nil, "which are tried, some of " .. table.concat(kinds, ", ")
+       .. "; all if left out"},
+      {"held", "integer", 2000, "as of fopo.policy.neighbours", min = 1},
+      {"print", "boolean", true, "print the table"},
+      {"seed", "integer", 1, "of embeddings, held out users and the order of training"},
+    },
+    text = [[What one would try first, measured: neighbours by cosine and jaccard similarities, by the
+weights of slim and of EASE, a dense policy over svd items, and the best of the first with the dense
+part in it (hybrid). Each is judged on validation sessions with seen items left out, untrained and,
+if its scores are of lists, trained for 5 epochs. Of those that are not worse than the best reward
+by more than chance the one of the largest NDCG@20 is taken, and of equal ones the cheapest. Prints a
+table with intervals and what training has added, and returns the policy and the rows, with row.name,
+reward, low, high, ndcg, recall, seconds; rows.chosen is the policy's. Nothing but the training and
+validation sessions is looked at. A start that would take too long is left out, and said.]],
+    example = [[
+s = fopo.data.synthetic{users = 600, items = 300, clusters = 8}:sessions{min_items = 10}
+pi, rows = fopo.policy.auto{data = s.train, starts = {"cosine", "slim"}, print = false}
+assert(rows.chosen.policy == pi and #rows == 4)
+assert(fopo.evaluate(pi, s.test).reward > 0.05)]],
+    call = function(o)
+      local split = origin.of(o.data).split
+      o.valid = o.valid or split and split.valid
+      if not o.valid or o.valid.n == 0 then
+        define.fail("fopo.policy.auto: there are no validation sessions to choose by; give valid, or "
+                    .. "split with valid = 0.1")
+      end
+      local rows, left_out, best = {}, {}, nil
+      for _, kind in ipairs(o.starts or kinds) do
+        if not (kind == "svd" or kind == "hybrid" or lists.starts[kind]) then
+          define.fail("fopo.policy.auto: there is no start %s; use some of %s", tostring(kind),
+                      table.concat(kinds, ", "))
+        end
+        local began = native.clock()
+        local pi, why = make(policy, kind, o, best and best.kind)
+        if not pi then
+          left_out[#left_out + 1] = ("%s is left out: %s"):format(kind, why)
+        else
+          local start = measure(rows, kind, pi, o, native.clock() - began)
+          if pi.scores_lists then
+            train(pi, o)
+            local row = measure(rows, kind .. ", trained", pi, o, native.clock() - began)
+            row.start, row.kind = start, kind
+            if lists.starts[kind] and (not best or row.ndcg > best.ndcg) then best = row end
+          end
+        end
+      end
+      if #rows == 0 then
+        define.fail("fopo.policy.auto: nothing was measured: %s", table.concat(left_out, "; "))
+      end
+      local chosen = choose(rows)
+      chosen.policy:set_theta(chosen.theta)
+      rows.chosen = chosen
+      if o.print then
+        print_table(rows, left_out, chosen)
+        print(verdict(rows, chosen, o))
+      end
+      return chosen.policy, rows
+    end,
+  }
+end
