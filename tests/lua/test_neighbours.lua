@@ -165,4 +165,20 @@ function TestRefused()
   refused("makes a baseline", made, {start = function() return 3 end})
 end
 
+-- The best by validation, the same again, and what the rows say is what the policy earns.
+function TestAuto()
+  local pi, rows = fopo.policy.auto{data = s.train, print = false, held = 100}
+  lu.assertEquals(#rows, 12) -- 4 starts and hybrid, untrained and trained; 2 dense ones
+  local top = 0
+  for _, row in ipairs(rows) do top = math.max(top, row.reward) end
+  lu.assertTrue(rows.chosen.high >= top)
+  lu.assertTrue(rawequal(rows.chosen.policy, pi))
+  lu.assertEquals(fopo.evaluate(pi, s.valid, {exclude = "seen"}).reward, rows.chosen.reward)
+  local again = fopo.policy.auto{data = s.train, print = false, held = 100}
+  lu.assertEquals(again:theta():totable(), pi:theta():totable())
+  refused("there is no start", fopo.policy.auto, {data = s.train, starts = {"cosin"}})
+  refused("no validation sessions", fopo.policy.auto,
+          {data = d:sessions{min_items = 6, valid = 0}.train})
+end
+
 os.exit(lu.LuaUnit.run())
