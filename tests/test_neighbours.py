@@ -29,11 +29,16 @@ local items = fopo.embed.svd(s.train, {dim = 5})
 items:save("items.npy")
 local one = fopo.array.from
 local hits = fopo.reward.hits(s.train)
-for name, items in pairs{hybrid = items, pure = false} do
+for name, items in pairs{hybrid = items, pure = false, parts = items} do
   local pi = fopo.policy.neighbours{data = s.train, start = "cosine", n = 20, held = 0,
-                                    items = items or nil}
+                                    items = items or nil,
+                                    learn = name == "parts" and {"theta", "importance", "bias"} or nil}
   local theta = {c0 = one{{-0.4}}, c1 = one{{0.3}}, log_tau = one{{2.2}}, dense = one{{1.5}}}
   if not items then theta.dense = nil end
+  if name == "parts" then
+    theta.bias = fopo.array.randn(1, s.train.n_items, 5)
+    theta.importance = fopo.array.randn(1, s.train.n_items, 6)
+  end
   pi:set_parameters(theta)
   pi:save(name .. ".npz")
   for _, objective in ipairs{"reward", "likelihood", "log_reward"} do
@@ -82,11 +87,12 @@ def dense_weights(z):
 
 
 def scores(theta, W, log_m, x, beta, taken):
-    """f [P] in double; -inf for what was taken."""
-    c0, c1, log_tau, dense = theta
-    votes = (np.exp(c0 * log_m[taken])[:, None] * W[taken]).sum(axis=0)
+    """f [P] in double; -inf for what was taken. theta has bias and importance behind the scalars."""
+    c0, c1, log_tau, dense = theta[:4]
+    bias, importance = theta[4:4 + P], theta[4 + P:]
+    votes = (np.exp(c0 * log_m[taken] + importance[taken])[:, None] * W[taken]).sum(axis=0)
     f = np.exp(log_tau + c1 * log_m) / np.sqrt(len(taken)) * votes
-    f = np.where((W[taken] != 0).any(axis=0), f + dense * (beta @ x), 0.0)
+    f = np.where((W[taken] != 0).any(axis=0), f + dense * (beta @ x) + bias, 0.0)
     f[taken] = -np.inf
     return f
 
@@ -111,7 +117,7 @@ def value(objective, theta, *of):
     return total / N
 
 
-for name in ("pure", "hybrid"):
+for name in ("pure", "hybrid", "parts"):
     z = np.load(name + ".npz")
     W, log_m = dense_weights(z), z["log_m"].astype(float)
     m = (users + 1) / (users.mean() + 1)
@@ -122,23 +128,30 @@ for name in ("pure", "hybrid"):
     least = np.where(kept, W, np.inf).min(axis=1)
     more = (cosine > least[:, None] * (1 + 1e-5)).sum(axis=1)
     check(name + ": the largest ones", (more <= 20).all(), more.max())
-    beta = np.load("items.npy").astype(float) if name == "hybrid" else np.zeros((P, 1))
+    beta = np.load("items.npy").astype(float) if name != "pure" else np.zeros((P, 1))
     x = np.array([beta[t].mean(axis=0) for t in X])
     length = np.linalg.norm(x, axis=1, keepdims=True)
     x = np.divide(x, length, out=np.zeros_like(x), where=length > 0)
-    theta = np.array([-0.4, 0.3, 2.2, 1.5 if name == "hybrid" else 0.0])
+    theta = np.array([-0.4, 0.3, 2.2, 1.5 if name != "pure" else 0.0])
+    vectors = [z[part].astype(float) if name == "parts" else np.zeros(P)
+               for part in ("bias", "importance")]
+    theta = np.concatenate([theta] + vectors)
     for objective in ("reward", "likelihood", "log_reward"):
         G = np.load("%s_%s.npy" % (name, objective))[0].astype(float)
+        G = np.pad(G, (0, len(theta) - len(G)))
         truth = float(value(objective, theta, W, log_m, x, beta))
         check("%s: value of %s" % (name, objective),
               abs(truth - float(said[name, objective])) < 1e-4 * abs(truth),
               truth, said[name, objective])
-        slopes = np.zeros(4)
-        for j in range(4 if name == "hybrid" else 3):
-            step = np.zeros(4)
-            step[j] = 1e-5
-            slopes[j] = (value(objective, theta + step, W, log_m, x, beta)
-                         - value(objective, theta - step, W, log_m, x, beta)) / 2e-5
+        along = list(np.eye(len(theta))[:3 if name == "pure" else 4])
+        if name == "parts":  # the largest of bias and of importance, and both together
+            for part in (4, 4 + P):
+                along.append(np.eye(len(theta))[part + np.argmax(np.abs(G[part:part + P]))])
+            along.append(np.r_[np.zeros(4), np.random.default_rng(3).normal(size=2 * P)])
+        slopes = np.array([(value(objective, theta + 1e-5 * u, W, log_m, x, beta)
+                            - value(objective, theta - 1e-5 * u, W, log_m, x, beta)) / 2e-5
+                           for u in along])
+        G = np.array([G @ u for u in along])
         off = np.abs(G - slopes).max() / np.abs(slopes).max()
         check("%s: gradient of %s" % (name, objective), off < 1e-3, off, G, slopes)
     F = np.array([scores(theta, W, log_m, x[n], beta, X[n]) for n in range(N)])

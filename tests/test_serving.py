@@ -39,6 +39,11 @@ pis = {
   idf = policy.mlp{items = beta, hidden = {6}, contexts = "idf", temperature = 0.002},
 }
 pis.neighbours = policy.neighbours{data = s.train, start = "cosine", tau = 3, held = 0}
+pis.parts = policy.neighbours{data = s.train, start = "cosine", tau = 3, held = 0,
+                              learn = {"theta", "bias", "importance"}}
+local moved = pis.parts:parameters()
+for i, name in ipairs{"bias", "importance"} do moved[name] = array.randn(1, s.train.n_items, i) end
+pis.parts:set_parameters(moved)
 pis.hybrid = policy.neighbours{data = s.train, start = "cosine", tau = 3, held = 0, items = beta}
 pis.hybrid:set_parameters{c0 = array.from{{-0.4}}, c1 = array.from{{0.2}},
                           log_tau = array.from{{1}}, dense = array.from{{0.7}}}

@@ -155,6 +155,8 @@ static int make(lua_State *L, const fopo_policy_kind *kind) {
                            .seed = bind_option_seed(L, 1)};
   o.context_dim = context_dim(L, bind_array_items(L, items_at, "items")->cols);
   int array_at = read_options(L, kind, &o), own_at = items_at;
+  o.learn = names;
+  o.n_learn = n;
   int weights_at = bind_option(L, 1, "item_weights");
   if (train || kind->fill_items != NULL) {
     push_own_items(L, kind, &o, items_at, train);

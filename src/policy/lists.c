@@ -14,9 +14,11 @@ int fopo_list_row_init(fopo_list_row *row, size_t P, int slopes) {
                          .f = fopo_alloc(P, sizeof *row->f),
                          .sums = fopo_alloc(P, 2 * sizeof *row->sums),
                          .w = fopo_alloc(P, sizeof *row->w)};
-  if (slopes) row->slopes = fopo_alloc(P, FOPO_LIST_SCALARS * sizeof *row->slopes);
-  int whole = row->place && row->ids && row->f && row->sums && row->w && (row->slopes || !slopes);
-  return whole ? FOPO_OK : FOPO_ERR_MEMORY;
+  int whole = row->place && row->ids && row->f && row->sums && row->w;
+  if (!whole || !slopes) return whole ? FOPO_OK : FOPO_ERR_MEMORY;
+  row->slopes = fopo_alloc(P, FOPO_LIST_SCALARS * sizeof *row->slopes);
+  row->c = fopo_alloc(P, sizeof *row->c);
+  return row->slopes && row->c ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
 void fopo_list_row_done(fopo_list_row *row) {
@@ -25,6 +27,7 @@ void fopo_list_row_done(fopo_list_row *row) {
   fopo_free(row->f);
   fopo_free(row->slopes);
   fopo_free(row->sums);
+  fopo_free(row->c);
   fopo_free(row->w);
   *row = (fopo_list_row){0};
 }
@@ -32,7 +35,7 @@ void fopo_list_row_done(fopo_list_row *row) {
 /* Ended by a row of no items. */
 int fopo_list_rows_init(fopo_list_row **rows, size_t P, int slopes) {
   size_t threads = (size_t)fopo_threads();
-  uint64_t numbers = slopes ? 6 + FOPO_LIST_SCALARS : 6, bytes = threads * P * numbers * 4;
+  uint64_t numbers = slopes ? 7 + FOPO_LIST_SCALARS : 6, bytes = threads * P * numbers * 4;
   *rows = NULL;
   int status = fopo_memory_suffices(bytes, "the candidates of a context, for each thread",
                                     "use fewer threads (fopo.threads(1))");

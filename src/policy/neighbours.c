@@ -1,10 +1,13 @@
 /* Item to item: what a session says for item a is a sum over its items b,
  *
- *   f(a | X) = tau |X|^-1/2 m_a^c1 sum over b in X of m_b^c0 w_ba  +  t x . beta_a
+ *   f(a | X) = tau |X|^-1/2 m_a^c1 sum over b in X of g_b w_ba  +  t x . beta_a  +  bias_a,
+ *
+ *   g_b = m_b^c0 exp(importance_b),
  *
  * for the candidates a, for which a weight w_ba is there, and 0 for all others. m is how often an
  * item was taken, relative to the mean. The scalars c0, c1, log tau and, if there is a dense part,
- * t are learnt by the exact gradient, which costs the candidates alone (policy/lists.h). */
+ * t are learnt by the exact gradient, which costs the candidates alone (policy/lists.h); bias [P]
+ * and importance [P], behind the scalars in theta, are there only if they are to be learnt. */
 #include "policy/neighbours.h"
 
 #include <math.h>
@@ -19,9 +22,22 @@
 #include "policy/lists.h"
 #include "policy/policy_file.h"
 
-/* theta [1, 4], and the columns of slopes. */
+/* theta [1, 4 + P for each of bias and importance], and the columns of slopes. */
 enum { C0, C1, LOG_TAU, DENSE };
 static const char *const names[FOPO_LIST_SCALARS] = {"c0", "c1", "log_tau", "dense"};
+
+/* options.own of this kind. The last two: where in theta bias and importance begin; 0: they are not
+ * there. */
+enum { TAU, DENSE_START, BIAS, IMPORTANCE };
+static const char *const part_names[] = {[BIAS] = "bias", [IMPORTANCE] = "importance"};
+
+/* Such a part [P] of a theta; NULL: it is not there. */
+static const float *part_of(const fopo_policy *pi, const float *theta, int part) {
+  size_t at = (size_t)pi->options.own[part];
+  return at > 0 ? theta + at : NULL;
+}
+
+static int has_dense(const fopo_policy *pi) { return pi->options.own[DENSE_START] != 0.0; }
 
 /* ---- weights ---- */
 
@@ -100,19 +116,36 @@ static int init(fopo_policy *pi) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "the temperature is %g; here it is learnt, as tau: use 1",
                      (double)pi->temperature);
   }
-  int status = fopo_matrix_init(&pi->theta, 1, FOPO_LIST_SCALARS);
+  size_t n = FOPO_LIST_SCALARS;
+  for (int part = BIAS; part <= IMPORTANCE; part++) {
+    int learnt = fopo_policy_options_learn(o, part_names[part]);
+    pi->options.own[part] = learnt ? (double)n : 0.0;
+    if (learnt) n += pi->items.rows;
+  }
+  int status = fopo_matrix_init(&pi->theta, 1, n);
   if (status != FOPO_OK) return status;
-  pi->theta.x[LOG_TAU] = o->own[0] > 0.0 ? (float)log(o->own[0]) : 0.0f;
-  pi->theta.x[DENSE] = (float)o->own[1];
+  pi->theta.x[LOG_TAU] = o->own[TAU] > 0.0 ? (float)log(o->own[TAU]) : 0.0f;
+  pi->theta.x[DENSE] = (float)o->own[DENSE_START];
   pi->masks_seen = 1;
   return FOPO_OK;
 }
 
 static int parameter(fopo_parameter *p, const fopo_policy *pi, size_t i) {
-  if (i >= FOPO_LIST_SCALARS || (i == DENSE && pi->options.own[1] == 0.0)) return 0;
-  *p = (fopo_parameter){.ndim = 1, .view = {pi->theta.x + i, 1, 1, 1}};
-  snprintf(p->name, sizeof p->name, "%s", names[i]);
-  return 1;
+  size_t scalars = has_dense(pi) ? FOPO_LIST_SCALARS : DENSE, P = pi->items.rows;
+  if (i < scalars) {
+    *p = (fopo_parameter){.ndim = 1, .view = {pi->theta.x + i, 1, 1, 1}};
+    snprintf(p->name, sizeof p->name, "%s", names[i]);
+    return 1;
+  }
+  i -= scalars;
+  for (int part = BIAS; part <= IMPORTANCE; part++) {
+    size_t at = (size_t)pi->options.own[part];
+    if (at == 0 || i-- > 0) continue;
+    *p = (fopo_parameter){.ndim = 1, .view = {pi->theta.x + at, 1, P, P}};
+    snprintf(p->name, sizeof p->name, "%s", part_names[part]);
+    return 1;
+  }
+  return 0;
 }
 
 /* The dense scores of all items are 0: what there is of them is in the scores of the lists. */
@@ -131,9 +164,14 @@ static void reference(double *q, double *scratch, const fopo_policy *pi, const d
   for (size_t j = 0; j < pi->items.cols; j++) q[j] = 0.0;
 }
 
-/* Finds the candidates, with sums [n, 2]: of m_b^c0 w_ba, and of its slope by c0. */
-static void add_votes(fopo_list_row *row, const fopo_csr *W, const float *log_m, double c0,
-                      const fopo_list_context *context) {
+/* g_b = m_b^c0 exp(importance_b); importance NULL: 0. */
+static double voice_of(const float *log_m, const float *importance, double c0, uint32_t b) {
+  return exp(c0 * (double)log_m[b] + (importance != NULL ? (double)importance[b] : 0.0));
+}
+
+/* Finds the candidates, with sums [n, 2]: of g_b w_ba, and of its slope by c0. */
+static void add_votes(fopo_list_row *row, const fopo_csr *W, const float *log_m,
+                      const float *importance, double c0, const fopo_list_context *context) {
   uint32_t *place = row->place, n = 0;
   for (size_t i = 0; i < context->n; i++) place[context->X[i]] = FOPO_LIST_MASKED;
   for (size_t i = 0; i < context->n; i++) {
@@ -141,7 +179,7 @@ static void add_votes(fopo_list_row *row, const fopo_csr *W, const float *log_m,
     const uint32_t *ids = fopo_csr_row(W, b);
     const float *w = W->values + W->indptr[b];
     size_t count = fopo_csr_count(W, b);
-    float g = (float)exp(c0 * (double)log_m[b]), slope = g * log_m[b];
+    float g = (float)voice_of(log_m, importance, c0, b), slope = g * log_m[b];
     for (size_t k = 0; k < count; k++) {
       uint32_t at = place[ids[k]];
       if (at == FOPO_LIST_MASKED) continue;
@@ -163,30 +201,62 @@ static const fopo_csr *weights_for(const fopo_neighbours *x, size_t row) {
   return row < x->n_contexts && x->n_held > 0 ? &x->held[x->part[row]] : &x->weights;
 }
 
+/* sums [n, 2] is left with m_a^c1 tau |X|^-1/2 in its second column. */
 static void score_list(fopo_list_row *row, const fopo_policy *pi, const float *theta,
                        const fopo_list_context *context) {
   const fopo_neighbours *x = pi->neighbours;
   const float *log_m = x->log_m;
   const fopo_kernels *kernels = fopo_kernels_get();
   size_t L = pi->items.cols - FOPO_LIST_SCALARS;
-  int has_dense = pi->options.own[1] != 0.0;
+  int dense_part = has_dense(pi);
+  const float *bias = part_of(pi, theta, BIAS), *importance = part_of(pi, theta, IMPORTANCE);
   double root = sqrt((double)(context->n > 0 ? context->n : 1));
   float scale = (float)(exp((double)theta[LOG_TAU]) / root);
-  add_votes(row, weights_for(x, context->row), log_m, (double)theta[C0], context);
+  add_votes(row, weights_for(x, context->row), log_m, importance, (double)theta[C0], context);
   /* f = m_a^c1, then the scores in its place */
   for (size_t i = 0; i < row->n; i++) row->f[i] = theta[C1] * log_m[row->ids[i]];
   kernels->exp_sum(row->f, row->f, 0.0f, row->n);
   for (size_t i = 0; i < row->n; i++) {
     uint32_t a = row->ids[i];
     float e = scale * row->f[i], votes = e * row->sums[2 * i], dense = 0.0f;
-    if (has_dense) dense = kernels->dot(context->x, fopo_matrix_row(pi->items, a), L);
+    if (dense_part) dense = kernels->dot(context->x, fopo_matrix_row(pi->items, a), L);
     row->f[i] = votes + theta[DENSE] * dense;
+    if (bias != NULL) row->f[i] += bias[a];
     if (row->slopes == NULL) continue;
     float *slope = row->slopes + i * FOPO_LIST_SCALARS;
     slope[C0] = e * row->sums[2 * i + 1];
     slope[C1] = votes * log_m[a];
     slope[LOG_TAU] = votes;
     slope[DENSE] = dense;
+    row->sums[2 * i + 1] = e;
+  }
+}
+
+/* df_a / dbias_a = 1, and with e_a = tau |X|^-1/2 m_a^c1 the gradient of importance_b is
+ * g_b sum over a of c_a e_a w_ba. */
+static void add_list_gradient(float *G, fopo_list_row *row, const fopo_policy *pi,
+                              const float *theta, const fopo_list_context *context) {
+  const fopo_neighbours *x = pi->neighbours;
+  const fopo_csr *W = weights_for(x, context->row);
+  const float *importance = part_of(pi, theta, IMPORTANCE);
+  size_t bias_at = (size_t)pi->options.own[BIAS];
+  if (bias_at > 0) {
+    for (size_t i = 0; i < row->n; i++) G[bias_at + row->ids[i]] += row->c[i];
+  }
+  if (importance == NULL) return;
+  for (size_t i = 0; i < row->n; i++) row->sums[2 * i] = row->c[i] * row->sums[2 * i + 1];
+  for (size_t i = 0; i < context->n; i++) {
+    uint32_t b = context->X[i];
+    const uint32_t *ids = fopo_csr_row(W, b);
+    const float *w = W->values + W->indptr[b];
+    size_t count = fopo_csr_count(W, b);
+    double sum = 0.0;
+    for (size_t k = 0; k < count; k++) {
+      uint32_t at = row->place[ids[k]];
+      if (at != FOPO_LIST_MASKED) sum += (double)(row->sums[2 * (size_t)(at - 1)] * w[k]);
+    }
+    double g = voice_of(x->log_m, importance, (double)theta[C0], b);
+    G[(size_t)pi->options.own[IMPORTANCE] + b] += (float)(g * sum);
   }
 }
 
@@ -195,6 +265,8 @@ static void reference_list(double *f, const fopo_policy *pi, const double *theta
                            const fopo_list_context *context) {
   const fopo_neighbours *x = pi->neighbours;
   const fopo_csr *W = weights_for(x, context->row);
+  size_t bias_at = (size_t)pi->options.own[BIAS];
+  size_t importance_at = (size_t)pi->options.own[IMPORTANCE];
   double scale = exp(theta[LOG_TAU]) / sqrt((double)(context->n > 0 ? context->n : 1));
   for (size_t a = 0; a < pi->items.rows; a++) f[a] = 0.0;
   for (size_t i = 0; i < context->n; i++) {
@@ -202,20 +274,21 @@ static void reference_list(double *f, const fopo_policy *pi, const double *theta
     for (uint64_t k = W->indptr[b]; k < W->indptr[b + 1]; k++) {
       uint32_t a = W->ids[k];
       double m = theta[C0] * (double)x->log_m[b] + theta[C1] * (double)x->log_m[a];
+      if (importance_at > 0) m += theta[importance_at + b];
       f[a] += scale * exp(m) * (double)W->values[k];
     }
   }
-  if (pi->options.own[1] == 0.0) return;
+  if (!has_dense(pi) && bias_at == 0) return;
   for (size_t a = 0; a < pi->items.rows; a++) {
-    double dense = 0.0;
-    for (size_t j = 0; j < fopo_policy_context_dim(pi); j++) {
+    double dense = 0.0, bias = bias_at > 0 ? theta[bias_at + a] : 0.0;
+    for (size_t j = 0; has_dense(pi) && j < fopo_policy_context_dim(pi); j++) {
       dense += (double)context->x[j] * (double)fopo_matrix_row(pi->items, a)[j];
     }
     int is_candidate = 0;
     for (size_t i = 0; i < context->n; i++) {
       is_candidate = is_candidate || fopo_csr_contains(W, context->X[i], (uint32_t)a);
     }
-    if (is_candidate) f[a] += theta[DENSE] * dense;
+    if (is_candidate) f[a] += theta[DENSE] * dense + bias;
   }
 }
 
@@ -223,14 +296,14 @@ void fopo_neighbours_votes(double *votes, const fopo_policy *pi, const uint32_t 
                            uint32_t a) {
   const fopo_neighbours *x = pi->neighbours;
   const fopo_csr *W = &x->weights;
-  const float *theta = pi->theta.x;
+  const float *theta = pi->theta.x, *importance = part_of(pi, theta, IMPORTANCE);
+  double scale = exp((double)(theta[C1] * x->log_m[a] + theta[LOG_TAU])) / sqrt((double)n);
   for (size_t i = 0; i < n; i++) {
     const uint32_t *ids = fopo_csr_row(W, X[i]);
     size_t at = fopo_sorted_place(ids, fopo_csr_count(W, X[i]), a);
     int is_there = at < fopo_csr_count(W, X[i]) && ids[at] == a;
     double w = is_there ? (double)W->values[W->indptr[X[i]] + at] : 0.0;
-    double m = (double)(theta[C0] * x->log_m[X[i]] + theta[C1] * x->log_m[a] + theta[LOG_TAU]);
-    votes[i] = exp(m) / sqrt((double)n) * w;
+    votes[i] = scale * voice_of(x->log_m, importance, (double)theta[C0], X[i]) * w;
   }
 }
 
@@ -239,7 +312,8 @@ static int forward(fopo_device *d, fopo_matrix Q, fopo_matrix X, const fopo_poli
   return queries(Q, pass->policy, X);
 }
 
-/* G [4] = scale sum_b V_b, whose last columns are the sums over the candidates of c_a slope_a. */
+/* G [4], the scalars' = scale sum_b V_b, whose last columns are the sums over the candidates of
+ * c_a slope_a. What stands behind them was made by add_list_gradient. */
 static int backward(fopo_device *d, float *G, fopo_matrix X, fopo_matrix V,
                     const fopo_policy_pass *pass, int accumulate) {
   (void)d;
@@ -265,8 +339,14 @@ static void describe(char text[FOPO_POLICY_DESCRIPTION], const fopo_policy *pi) 
   int n = snprintf(text, FOPO_POLICY_DESCRIPTION, "%zu weights, c0 %.3g, c1 %.3g, tau %.4g",
                    fopo_csr_nnz(&pi->neighbours->weights), (double)theta[C0], (double)theta[C1],
                    exp((double)theta[LOG_TAU]));
-  if (pi->options.own[1] == 0.0) return;
-  snprintf(text + n, FOPO_POLICY_DESCRIPTION - (size_t)n, ", dense %.3g", (double)theta[DENSE]);
+  if (has_dense(pi)) {
+    n += snprintf(text + n, FOPO_POLICY_DESCRIPTION - (size_t)n, ", dense %.3g",
+                  (double)theta[DENSE]);
+  }
+  for (int part = BIAS; part <= IMPORTANCE; part++) {
+    if (pi->options.own[part] == 0.0) continue;
+    n += snprintf(text + n, FOPO_POLICY_DESCRIPTION - (size_t)n, ", %s", part_names[part]);
+  }
 }
 
 /* ---- files ---- */
@@ -312,6 +392,7 @@ static int check_numbers(fopo_policy_file *f, const char *name, size_t n) {
 static int load(fopo_policy_file *f) {
   size_t one = 1;
   int status = FOPO_OK;
+  const double *own = f->facts->options.own;
   fopo_array *indptr = fopo_archive_need(f->archive, f->path, "weights_indptr", FOPO_U64, 1);
   if (indptr == NULL) return FOPO_ERR_FORMAT;
   fopo_array *ids = fopo_archive_need(f->archive, f->path, "weights_ids", FOPO_U32, 1);
@@ -319,11 +400,16 @@ static int load(fopo_policy_file *f) {
   if (!are_rows(indptr, ids)) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: its weights are not rows of items", f->path);
   }
-  size_t scalars = f->facts->options.own[1] != 0.0 ? FOPO_LIST_SCALARS : DENSE;
+  size_t scalars = own[DENSE_START] != 0.0 ? FOPO_LIST_SCALARS : DENSE;
+  size_t P = indptr->shape[0] - 1;
   for (size_t i = 0; i < scalars && status == FOPO_OK; i++) {
     status = fopo_policy_file_matrix(f, names[i], 1, &one, &one);
   }
-  if (status == FOPO_OK) status = check_numbers(f, "log_m", indptr->shape[0] - 1);
+  for (int part = BIAS; part <= IMPORTANCE && status == FOPO_OK; part++) {
+    if (fopo_archive_find(f->archive, part_names[part]) == NULL) continue;
+    status = fopo_policy_file_matrix(f, part_names[part], 1, &P, &one);
+  }
+  if (status == FOPO_OK) status = check_numbers(f, "log_m", P);
   return status == FOPO_OK ? check_numbers(f, "weights", ids->shape[0]) : status;
 }
 
@@ -331,13 +417,13 @@ static const fopo_option options[] = {
     {.name = "tau",
      .type = FOPO_OPTION_NUMBER,
      .flags = FOPO_OPTION_ABOVE,
-     .member = offsetof(fopo_policy_options, own[0]),
+     .member = offsetof(fopo_policy_options, own[TAU]),
      .standard = 500,
      .text = "the first tau; from a small one the expected reward hardly rises"},
     {.name = "dense_start",
      .type = FOPO_OPTION_NUMBER,
      .flags = FOPO_OPTION_SAVED,
-     .member = offsetof(fopo_policy_options, own[1]),
+     .member = offsetof(fopo_policy_options, own[DENSE_START]),
      .standard = 0,
      .text = "the first t of the dense part, which needs items; 0: there is no dense part"},
     {0}};
@@ -347,12 +433,14 @@ const fopo_policy_kind fopo_policy_neighbours = {
     .more_columns = FOPO_LIST_SCALARS,
     .fill_items = fill_items,
     .init = init,
+    .optional = "bias, importance",
     .parameter = parameter,
     .queries = queries,
     .reference = reference,
     .difference_step = 1e-5,
     .score_list = score_list,
     .reference_list = reference_list,
+    .add_list_gradient = add_list_gradient,
     .members = members,
     .forward = forward,
     .backward = backward,
@@ -374,6 +462,9 @@ const fopo_policy_kind fopo_policy_neighbours = {
           "that was learnt without that tenth (cross-fitting); pi:training() are these sessions. The policy itself has the weights\n"
           "of all users.\n"
           "With items there is a dense part too, t x . beta_a of the candidates, x the context of X by `contexts`, and t is learnt.\n"
+          "`learn` names the blocks that are learnt: c0, c1, log_tau and dense, theta for these, bias and importance. bias [P] is\n"
+          "added to f of the candidates, and importance [P] is of the items of X: exp(importance_b) multiplies what b says. Both are\n"
+          "there only if they are named, and cost a number an item in every update of the optimiser.\n"
           "A recommendation is a candidate: a user of few items may get fewer than were asked for. pi:explain gives the votes of\n"
           "the items of X; pi:save keeps the weights as rows of a sparse matrix, so that NumPy and SciPy serve it (docs/serving.md).\n"
           "Memory: 8 bytes a weight, and as many for each tenth that is held out, until training ends. Source: item-based\n"

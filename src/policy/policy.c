@@ -51,6 +51,7 @@ int fopo_policy_init(fopo_policy *pi, const fopo_policy_kind *kind, fopo_matrix 
   int status = fopo_matrix_finite(items, "items");
   if (status == FOPO_OK) status = kind->init(pi);
   pi->options.given = (fopo_matrix){0};
+  pi->options.learn = NULL;
   return status;
 }
 
@@ -72,6 +73,13 @@ int fopo_policy_set_theta(fopo_policy *pi, fopo_matrix theta) {
 }
 
 /* ---- what is learnt ---- */
+
+int fopo_policy_options_learn(const fopo_policy_options *o, const char *name) {
+  for (size_t i = 0; i < o->n_learn; i++) {
+    if (strcmp(o->learn[i], name) == 0) return 1;
+  }
+  return 0;
+}
 
 int fopo_policy_parameter(const fopo_policy *pi, const char *name) {
   fopo_parameter p;
@@ -115,8 +123,9 @@ int fopo_policy_learn(fopo_policy *pi, const char *const *names, size_t n) {
     } else if (strcmp(names[i], fopo_block_names[FOPO_BLOCK_ITEMS]) == 0) {
       items = 1;
     } else {
-      return fopo_fail(FOPO_ERR_ARGUMENT, "there is no block \"%s\" to learn; use some of %s",
-                       names[i], known);
+      const char *more = pi->kind->optional;
+      return fopo_fail(FOPO_ERR_ARGUMENT, "there is no block \"%s\" to learn; use some of %s%s%s",
+                       names[i], known, more != NULL ? ", " : "", more != NULL ? more : "");
     }
   }
   if (learnt == 0 && !items) {

@@ -40,6 +40,9 @@ typedef struct {
   uint64_t seed;      /* of the first parameters */
   fopo_matrix given; /* first parameters of theta's shape in place of `start`; x NULL: none. Read by
                       * `init` alone, not owned */
+  const char *const *learn; /* [n_learn] what will be learnt, for kinds that have some parts of
+                             * theta only then. Read by `init` alone, not owned */
+  size_t n_learn;           /* 0: all of theta */
 
   int start;          /* linear: a fopo_theta_start */
   double theta_scale; /* linear: the first theta is multiplied by it; 0: it is not */
@@ -115,6 +118,10 @@ struct fopo_policy_kind {
    * have been checked, and the rest of *pi is set. On failure nothing is left to free but theta. */
   int (*init)(fopo_policy *pi);
 
+  /* Parts of theta that are there only if options.learn names them, for error messages; NULL: none.
+   */
+  const char *optional;
+
   /* *p = parameter i, and returns 1; 0 after the last one. */
   int (*parameter)(fopo_parameter *p, const fopo_policy *pi, size_t i);
 
@@ -143,6 +150,11 @@ struct fopo_policy_kind {
                      const fopo_list_context *context);
   void (*reference_list)(double *f, const fopo_policy *pi, const double *theta,
                          const fopo_list_context *context);
+
+  /* After score_list: G [n_theta], behind the scalars, += the gradient of sum_a c_a f_a, c [row->n]
+   * of the candidates. NULL: theta is the scalars alone. */
+  void (*add_list_gradient)(float *G, fopo_list_row *row, const fopo_policy *pi, const float *theta,
+                            const fopo_list_context *context);
 
   /* Members of its file beside the parameters, FOPO_POLICY_MEMBERS at most; returns how many. NULL:
    * there are none. */
@@ -195,6 +207,9 @@ int fopo_policy_set_theta(fopo_policy *pi, fopo_matrix theta);
 /* Fixes all of theta and then lets the blocks of these names [n] learn: parameters of the kind,
  * "theta" for all of them where none is called so, and "items". Refuses unknown names, and none. */
 int fopo_policy_learn(fopo_policy *pi, const char *const *names, size_t n);
+
+/* Whether the policy was made to learn the block of that name; for `init`. */
+int fopo_policy_options_learn(const fopo_policy_options *o, const char *name);
 
 /* The number of the parameter of that name; -1: there is none. */
 int fopo_policy_parameter(const fopo_policy *pi, const char *name);

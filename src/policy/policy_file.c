@@ -105,7 +105,7 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
   }
   if (pi->masks_seen) a[n++] = fopo_array_text("seen", fopo_seen_names[1]);
   fopo_policy_block_names(learn, pi, 1);
-  if (pi->fixed != 0) a[n++] = fopo_array_text("learn", learn);
+  if (pi->fixed != 0 || pi->kind->optional != NULL) a[n++] = fopo_array_text("learn", learn);
   a[n++] = fopo_array_text("rows", fopo_float_names[pi->rows.type]);
   if (s->items_file == NULL) {
     a[n++] = fopo_array_of("items", FOPO_F32, items.x, 2, items.rows, items.cols);

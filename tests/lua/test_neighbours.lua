@@ -87,46 +87,70 @@ function TestLearn()
   lu.assertEquals(theta.c1:get(1, 1), 0)
   lu.assertNotEquals(theta.c0:get(1, 1), 0)
   refused("no block", made, {learn = {"c7"}})
+  refused("importance", made, {learn = {"c7"}})
+end
+
+local ALL = {"theta", "bias", "importance"}
+
+-- Bias and importance are there only if they are learnt; the file of a policy keeps them.
+function TestParts()
+  lu.assertEquals(made().n_params, 4)
+  local pi = made{learn = {"importance", "c0"}}
+  lu.assertEquals(pi.n_params, 4 + d.n_items)
+  lu.assertEquals(pi.learn, {"c0", "importance"})
+  lu.assertNil(pi:parameters().bias)
+  trainer(pi):run{steps = 3, view = false, keep_best = false}
+  lu.assertTrue(pi:parameters().importance:norm() > 0)
+  lu.assertEquals(pi:parameters().c1:get(1, 1), 0)
+  lu.assertStrContains(tostring(pi), "importance")
 end
 
 function TestResume()
   local path = os.tmpname()
-  local function run(pi, stops)
+  local function run(learn, stops)
+    local pi = made{learn = learn}
     local t = trainer(pi)
     if stops then
       t:run{steps = 2, view = false, keep_best = false}
       t:save(path)
-      pi = made()
+      pi = made{learn = learn}
       t = trainer(pi)
       t:resume(path)
     end
     t:run{steps = stops and 3 or 5, view = false, keep_best = false}
     return pi:theta():totable()
   end
-  lu.assertEquals(run(made(), true), run(made(), false))
+  for _, learn in ipairs{{"theta"}, ALL} do
+    lu.assertEquals(run(learn, true), run(learn, false))
+  end
   os.remove(path)
 end
 
 function TestThreads()
-  local kept, list = fopo.threads(), {}
-  for n = 1, 2 do
-    fopo.threads(n)
-    local pi = made()
-    trainer(pi):run{steps = 4, view = false, keep_best = false}
-    list[n] = pi:theta():totable()
+  local kept = fopo.threads()
+  for _, learn in ipairs{{"theta"}, ALL} do
+    local list = {}
+    for n = 1, 3 do
+      fopo.threads(n)
+      local pi = made{learn = learn}
+      trainer(pi):run{steps = 4, view = false, keep_best = false}
+      list[n] = pi:theta():totable()
+    end
+    lu.assertEquals(list[1], list[2])
+    lu.assertEquals(list[1], list[3])
   end
   fopo.threads(kept)
-  lu.assertEquals(list[1], list[2])
 end
 
 function TestFile()
   local items, path = fopo.embed.svd(s.train, {dim = 4}), os.tmpname()
-  for _, o in ipairs{{held = 0}, {held = 0, items = items}} do
+  for _, o in ipairs{{held = 0}, {held = 0, items = items}, {held = 0, learn = ALL}} do
     local pi = made(o)
     trainer(pi):run{steps = 3, view = false, keep_best = false}
     pi:save(path)
     local loaded = fopo.policy.load(path)
     lu.assertEquals(loaded:theta():totable(), pi:theta():totable())
+    lu.assertEquals(loaded.learn, pi.learn)
     local a, b = pi:recommend(s.test, 5), loaded:recommend(s.test, 5)
     for n = 1, #a do
       for i = 1, #a[n] do lu.assertEquals(b[n][i].item, a[n][i].item) end
@@ -146,6 +170,14 @@ end
 
 function TestCheck()
   local r = fopo.check{policy = made{tau = 4}, print = false}
+  lu.assertTrue(r.ok, r.first)
+  local pi = made{tau = 4, learn = ALL}
+  local moved = pi:parameters()
+  for _, name in ipairs{"bias", "importance"} do
+    moved[name] = fopo.array.randn(1, d.n_items, 3, 0.3)
+  end
+  pi:set_parameters(moved)
+  r = fopo.check{policy = pi, print = false}
   lu.assertTrue(r.ok, r.first)
   r = fopo.check{policy = made{tau = 4}, gradient = fopo.gradient.sparse{objective = "likelihood"},
                  print = false}

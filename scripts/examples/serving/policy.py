@@ -53,6 +53,8 @@ class Policy:
         """A policy of neighbours: the rows of W [P, P], and the scalars of its scores."""
         scalars = {name: float(z[name][0]) for name in ("c0", "c1", "log_tau")}
         scalars["dense"] = float(z["dense"][0]) if "dense" in z else 0.0
+        none = np.zeros(len(z["log_m"]), np.float32)
+        scalars["bias"], scalars["importance"] = z.get("bias", none), z.get("importance", none)
         return {"indptr": z["weights_indptr"], "ids": z["weights_ids"], "w": z["weights"],
                 "log_m": z["log_m"], **scalars}
 
@@ -85,11 +87,12 @@ class Policy:
         candidates = np.zeros(len(self.items), bool)
         for b in sorted(set(ids)):
             row = slice(v["indptr"][b], v["indptr"][b + 1])
-            sums[v["ids"][row]] += np.exp(v["c0"] * v["log_m"][b]) * v["w"][row]
+            voice = np.exp(v["c0"] * v["log_m"][b] + v["importance"][b])
+            sums[v["ids"][row]] += voice * v["w"][row]
             candidates[v["ids"][row]] = True
         scores = np.exp(v["log_tau"] + v["c1"] * v["log_m"]) / np.sqrt(len(set(ids))) * sums
         dense = v["dense"] * (self.items @ self.context(ids)) if v["dense"] else 0.0
-        return np.where(candidates, scores + dense, 0.0), candidates
+        return np.where(candidates, scores + dense + v["bias"], 0.0), candidates
 
     def scores(self, ids):
         """scores [P], and which items may be recommended."""

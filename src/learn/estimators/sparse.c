@@ -53,14 +53,16 @@ static void add_slopes(double *v, const fopo_list_row *row, uint32_t id, double 
  *
  *   (alpha - gamma R) / W  sum over candidates of w_a df_a  +  gamma / W  sum of w_a r_a df_a,
  *
- * where the second sum has the few items that earn something. */
-static void estimate(float *V, float *stats, const fopo_list_row *row, const fopo_list_sums *s,
-                     const earnings *e, fopo_objective_kind objective) {
+ * where the second sum has the few items that earn something. c [row->n] becomes c_a, if it is not
+ * NULL. */
+static void estimate(float *V, float *stats, float *c, const fopo_list_row *row,
+                     const fopo_list_sums *s, const earnings *e, fopo_objective_kind objective) {
   double v[FOPO_LIST_SCALARS] = {0.0}, all[FOPO_LIST_SCALARS] = {0.0}, R = 0.0, target = 0.0;
   double worth = 0.0; /* of the target items that are not masked */
   size_t most = 0;
   memset(stats, 0, FOPO_STATS * sizeof *stats);
   for (size_t j = 0; j < FOPO_LIST_SCALARS; j++) V[j] = 0.0f;
+  if (c != NULL) memset(c, 0, row->n * sizeof *c);
   if (s->w == 0.0) return; /* all items are masked */
   for (size_t i = 0; i < e->n; i++) {
     R += earning(e, i) * fopo_list_weight(row, s, e->ids[i]) / s->w;
@@ -74,16 +76,22 @@ static void estimate(float *V, float *stats, const fopo_list_row *row, const fop
     for (size_t j = 0; j < FOPO_LIST_SCALARS; j++) all[j] += (double)(row->w[i] * slope[j]);
     if (row->w[i] > row->w[most]) most = i;
   }
-  for (size_t j = 0; j < FOPO_LIST_SCALARS; j++) {
-    v[j] = (rule.alpha - rule.gamma * R) / s->w * all[j];
-  }
+  double all_c = (rule.alpha - rule.gamma * R) / s->w;
+  for (size_t j = 0; j < FOPO_LIST_SCALARS; j++) v[j] = all_c * all[j];
+  for (size_t i = 0; c != NULL && i < row->n; i++) c[i] = (float)(all_c * (double)row->w[i]);
   int targets = fopo_objective_rows[objective].targets;
   for (size_t i = 0; i < e->n; i++) {
     double pi = fopo_list_weight(row, s, e->ids[i]) / s->w;
     double r = earning(e, i);
-    add_slopes(v, row, e->ids[i], rule.gamma * pi * r + (targets && worth > 0.0 ? r / worth : 0.0));
+    double own = rule.gamma * pi * r + (targets && worth > 0.0 ? r / worth : 0.0);
+    uint32_t place = row->place[e->ids[i]];
+    add_slopes(v, row, e->ids[i], own);
+    if (c != NULL && place > 0 && place != FOPO_LIST_MASKED) c[place - 1] += (float)own;
   }
-  if (targets && worth == 0.0) memset(v, 0, sizeof v);
+  if (targets && worth == 0.0) {
+    memset(v, 0, sizeof v);
+    if (c != NULL) memset(c, 0, row->n * sizeof *c);
+  }
   for (size_t j = 0; j < FOPO_LIST_SCALARS; j++) V[j] = (float)v[j];
   double value =
       targets ? (worth > 0.0 ? target / worth : s->top + log(s->w)) - rule.value : rule.value;
@@ -94,26 +102,73 @@ static void estimate(float *V, float *stats, const fopo_list_row *row, const fop
   stats[FOPO_STAT_HEAD_MASS] = (float)(s->candidates / s->w);
 }
 
-static int combine(fopo_batch *b) {
+static fopo_list_context context_at(const fopo_batch *b, size_t i) {
+  const fopo_span *x = &b->piece;
+  uint32_t n = x->rows[i];
+  return (fopo_list_context){fopo_csr_row(&b->data->X, n), fopo_csr_count(&b->data->X, n),
+                             fopo_matrix_row(x->X, i), n};
+}
+
+/* v and the statistics of the i-th context of the piece, and c; row stays as it was scored. */
+static void estimate_at(const fopo_batch *b, float *c, fopo_list_row *row, size_t i,
+                        const fopo_sparse_reward *reward) {
   const fopo_policy *pi = b->data->policy;
   const fopo_span *x = &b->piece;
+  fopo_list_context context = context_at(b, i);
+  earnings e = earnings_of(reward, x->rows[i]);
+  float *V = fopo_matrix_row(x->V, i);
+  memset(V, 0, x->V.cols * sizeof *V);
+  pi->kind->score_list(row, pi, b->theta, &context);
+  fopo_list_sums s = fopo_list_normalise(row);
+  estimate(V + x->V.cols - FOPO_LIST_SCALARS, x->stats + i * FOPO_STATS, c, row, &s, &e,
+           b->options->objective);
+}
+
+/* Adds what the i-th context has to the gradient of what stands behind the scalars. */
+static void add_at(fopo_batch *b, fopo_list_row *row, size_t i) {
+  const fopo_policy *pi = b->data->policy;
+  fopo_list_context context = context_at(b, i);
+  float scale = 1.0f / (float)b->B;
+  for (size_t k = 0; k < row->n; k++) row->c[k] *= scale;
+  pi->kind->add_list_gradient(b->arrays.G, row, pi, b->theta, &context);
+}
+
+static void combine_scalars(fopo_batch *b, const fopo_sparse_reward *reward) {
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  for (size_t i = 0; i < b->piece.n; i++) {
+    fopo_list_row *row = &b->lists[omp_get_thread_num()];
+    fopo_list_context context = context_at(b, i);
+    estimate_at(b, NULL, row, i, reward);
+    fopo_list_clear(row, &context);
+  }
+}
+
+/* Contexts are scored by all threads, but their gradients are added one after the other in their
+ * order, so that the bits are the same for any number of threads. */
+static void combine_all(fopo_batch *b, const fopo_sparse_reward *reward) {
+#pragma omp parallel for ordered num_threads(fopo_threads()) schedule(dynamic)
+  for (size_t i = 0; i < b->piece.n; i++) {
+    fopo_list_row *row = &b->lists[omp_get_thread_num()];
+    fopo_list_context context = context_at(b, i);
+    estimate_at(b, row->c, row, i, reward);
+#pragma omp ordered
+    add_at(b, row, i);
+    fopo_list_clear(row, &context);
+  }
+}
+
+static int combine(fopo_batch *b) {
+  size_t more = b->data->n_theta - FOPO_LIST_SCALARS;
   fopo_sparse_reward reward = fopo_batch_sparse(b);
   int status = fopo_batch_reserve_lists(b); /* nothing, unless there are more threads now */
   if (status != FOPO_OK) return status;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
-  for (size_t i = 0; i < x->n; i++) {
-    fopo_list_row *row = &b->lists[omp_get_thread_num()];
-    uint32_t n = x->rows[i];
-    fopo_list_context context = {fopo_csr_row(&b->data->X, n), fopo_csr_count(&b->data->X, n),
-                                 fopo_matrix_row(x->X, i), n};
-    earnings e = earnings_of(&reward, n);
-    float *V = fopo_matrix_row(x->V, i);
-    memset(V, 0, x->V.cols * sizeof *V);
-    pi->kind->score_list(row, pi, b->theta, &context);
-    fopo_list_sums s = fopo_list_normalise(row);
-    estimate(V + x->V.cols - FOPO_LIST_SCALARS, x->stats + i * FOPO_STATS, row, &s, &e,
-             b->options->objective);
-    fopo_list_clear(row, &context);
+  if (more > 0 && b->piece.first == 0) {
+    memset(b->arrays.G + FOPO_LIST_SCALARS, 0, more * sizeof *b->arrays.G);
+  }
+  if (more > 0) {
+    combine_all(b, &reward);
+  } else {
+    combine_scalars(b, &reward);
   }
   return FOPO_OK;
 }
