@@ -56,6 +56,9 @@ for name, one in pairs(made) do
   f:write(e.reward, " ", e.recall[%d], " ", e.ndcg[%d], " ", e.expected or -1, "\\n")
   f:close()
 end
+local ids, scores = made.ease:best(s.train, {k = %d, left_out = true, exclude = "seen"})
+ids:save("left_out.ids.npy")
+scores:save("left_out.scores.npy")
 for name, one in pairs{ease_auto = b.ease{data = s.train},
                        slim_auto = b.slim{data = s.train, m = 30, l2 = "auto"}} do
   local f = io.open(name .. ".txt", "w")
@@ -64,7 +67,7 @@ for name, one in pairs{ease_auto = b.ease{data = s.train},
   f:close()
 end
 fopo.array.randn(%d, 5, 4, 0.1):save("start.npy")
-""" % (K, K, K, K, P)
+""" % (K, K, K, K, K, P)
 
 
 def matrix(rows):
@@ -246,6 +249,11 @@ def compare(users, folder):
             check("popular: expected reward", abs(chance.mean() - expected) < 1e-6)
         else:
             check(name + ": no expected reward", expected == -1)
+    some = list(range(0, len(M), len(M) // 5))
+    given = [np.load(os.path.join(folder, "left_out.%s.npy" % what))[some]
+             for what in ("ids", "scores")]
+    scores = np.array([x[u] @ ease(np.delete(M, u, axis=0), 20) for u in some])
+    same_lists("left out", np.where(x[some] > 0, -np.inf, scores), *given, 5e-5)
     search("ease_auto", folder, x, y, ease)
     search("slim_auto", folder, x, y, lambda M, l2: slim(M, 30, l2))
 

@@ -57,9 +57,15 @@ methods.best = define.fn{
   options = {
     {"k", "integer", 1, "how many items", min = 1},
     {"exclude", "string", nil, "seen: items of X are left out", one_of = {"seen"}},
+    {"left_out", "boolean", false, "each session as if it had not been learnt from; of sessions that "
+     .. "were"},
   },
   text = [[ids and scores [N, k] of the best items of each session, best first, ties to the smaller
-id. A list that ends early has no id and -inf behind its last item.]],
+id. A list that ends early has no id and -inf behind its last item.
+A baseline knows what its own training sessions took next, so it looks better on them than it is.
+With left_out = true the scores are exactly those of a baseline that was learnt from all other
+sessions: of ease with top = 0 alone, where it costs no more than another score (Sherman and
+Morrison 1950).]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 ids, scores = fopo.baseline.popular{data = s.train}:best(s.test, {k = 3})

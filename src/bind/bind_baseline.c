@@ -57,8 +57,9 @@ static int baseline(lua_State *L) {
   return 1;
 }
 
-/* native.baseline_best(baseline, sessions, k, unseen): ids, scores [N, k], the best items of each
- * session first; unseen: without those of X. */
+/* native.baseline_best(baseline, sessions, k, unseen, left_out): ids, scores [N, k], the best items
+ * of each session first; unseen: without those of X; left_out: as if the session had not been
+ * learnt from. */
 static int best(lua_State *L) {
   int unseen = bind_boolean(L, 4, "unseen");
   size_t rows = bind_get_sessions(L, 2)->X.rows;
@@ -66,8 +67,10 @@ static int best(lua_State *L) {
   uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
   bind_array *ids = bind_array_new(L, 1, rows, k);
   bind_array *scores = bind_array_new(L, 0, rows, k);
-  bind_check(L, fopo_baseline_best(ids->data, scores->data, counts, bind_get_baseline(L, 1),
-                                   bind_get_sessions(L, 2), k, unseen));
+  int (*of)(uint32_t *, float *, uint32_t *, const fopo_baseline *, const fopo_sessions *, size_t,
+            int) = lua_toboolean(L, 5) ? fopo_baseline_best_left_out : fopo_baseline_best;
+  bind_check(L, of(ids->data, scores->data, counts, bind_get_baseline(L, 1),
+                   bind_get_sessions(L, 2), k, unseen));
   return 2;
 }
 

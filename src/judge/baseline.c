@@ -31,7 +31,7 @@ struct fopo_baseline {
   fopo_baseline_options o;
   void *model;
   float *value; /* [P] what scores are multiplied by; NULL: 1 */
-  size_t P;
+  size_t P, N;  /* items, sessions that it was learnt from */
   double seconds;
 };
 
@@ -55,6 +55,7 @@ int fopo_baseline_new(fopo_baseline **b, const fopo_sessions *sessions,
   if (fresh == NULL) return sessions->all > 0 ? fopo_comm_agree(FOPO_ERR_MEMORY) : FOPO_ERR_MEMORY;
   fresh->o = *options;
   fresh->P = sessions->X.cols;
+  fresh->N = fopo_sessions_count(sessions);
   int status = FOPO_OK;
   if (options->value != NULL) {
     status = fopo_values_copy(&fresh->value, options->value, options->n_values, fresh->P);
@@ -112,6 +113,7 @@ typedef struct {
   uint32_t *counts;
   size_t k;
   int unseen;
+  fopo_csr M;     /* [N, P] what was learnt from, if each session is left out; or {0} */
   float *block;   /* [threads, BLOCK, P] scores */
   uint64_t *keys; /* [threads, P] */
   char *scratch;  /* [threads, scratch_bytes] of the kind */
@@ -128,12 +130,11 @@ static int check(const fopo_baseline *b, const fopo_sessions *sessions) {
 
 static int begin(job *j) {
   size_t threads = (size_t)fopo_threads(), P = j->b->P;
-  const fopo_baseline_kind *kind = j->b->o.kind;
   if (j->k == 0 || j->k > P) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but the baseline knows %zu items; use 1 to %zu",
                      j->k, P, P);
   }
-  j->scratch_bytes = kind->scratch_bytes != NULL ? kind->scratch_bytes(j->b->model) : 0;
+  j->scratch_bytes = fopo_baseline_left_out_bytes(j->b);
   uint64_t bytes = (uint64_t)P * (BLOCK * sizeof(float) + sizeof(uint64_t)) + j->scratch_bytes;
   int status = fopo_memory_suffices(threads * bytes, "scoring all items for each thread",
                                     "use fewer threads (fopo.threads(1))");
@@ -145,6 +146,7 @@ static int begin(job *j) {
 }
 
 static void end(job *j) {
+  fopo_csr_done(&j->M);
   fopo_free(j->block);
   fopo_free(j->keys);
   fopo_free(j->scratch);
@@ -185,14 +187,46 @@ static void weigh(float *scores, const fopo_baseline *b, size_t n) {
   }
 }
 
+size_t fopo_baseline_left_out_bytes(const fopo_baseline *b) {
+  const fopo_baseline_kind *kind = b->o.kind;
+  size_t bytes = kind->scratch_bytes != NULL ? kind->scratch_bytes(b->model) : 0;
+  return bytes + (kind->left_out != NULL ? b->P * sizeof(float) : 0);
+}
+
+int fopo_baseline_left_out(float *scores, const fopo_baseline *b, const fopo_csr *M, size_t user,
+                           const fopo_csr *X, size_t row, void *scratch) {
+  const fopo_baseline_kind *kind = b->o.kind;
+  if (kind->left_out != NULL && kind->left_out(scores, b->model, M, user, X, row, scratch)) {
+    if (b->value != NULL) weigh(scores, b, 1);
+    return FOPO_OK;
+  }
+  return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                   "baseline %s cannot leave a session out without a fit to the others; use ease "
+                   "with top = 0",
+                   kind->name);
+}
+
+/* Scores [n, P], n <= BLOCK; 0 if one is not finite. */
+static int score_block(float *scores, job *j, size_t first, size_t n, void *scratch) {
+  const fopo_csr *X = &j->sessions->X;
+  if (j->M.indptr != NULL) {
+    for (size_t i = first; i < first + n; i++, scores += j->b->P) {
+      int status = fopo_baseline_left_out(scores, j->b, &j->M, i, X, i, scratch);
+      if (status != FOPO_OK) return 0;
+    }
+    return 1;
+  }
+  int good = j->b->o.kind->score(scores, j->b->model, &j->b->o, X, first, n, scratch);
+  if (good && j->b->value != NULL) weigh(scores, j->b, n);
+  return good;
+}
+
 /* The lists of one block of sessions; 0 if a score is not finite. */
 static int block_of(job *j, size_t first) {
   size_t t = (size_t)omp_get_thread_num(), P = j->b->P, N = j->sessions->X.rows;
   size_t n = N - first < BLOCK ? N - first : BLOCK;
   float *scores = j->block + t * BLOCK * P;
-  int good = j->b->o.kind->score(scores, j->b->model, &j->b->o, &j->sessions->X, first, n,
-                                 j->scratch + t * j->scratch_bytes);
-  if (good && j->b->value != NULL) weigh(scores, j->b, n);
+  int good = score_block(scores, j, first, n, j->scratch + t * j->scratch_bytes);
   for (size_t i = 0; good && i < n; i++) choose(j, first + i, scores + i * P, j->keys + t * P);
   return good;
 }
@@ -220,20 +254,40 @@ static int run(job *j) {
   return FOPO_OK;
 }
 
+/* What was learnt from. A model that cannot leave a session out says so of the first one. */
+static int begin_left_out(job *j) {
+  if (j->sessions->X.rows != j->b->N) {
+    return fopo_fail(
+        FOPO_ERR_ARGUMENT,
+        "the baseline was learnt from %zu sessions, and these are %zu; leave out those "
+        "that it was learnt from",
+        j->b->N, j->sessions->X.rows);
+  }
+  int status = fopo_interactions(&j->M, j->sessions);
+  if (status != FOPO_OK) return status;
+  return fopo_baseline_left_out(j->block, j->b, &j->M, 0, &j->sessions->X, 0, j->scratch);
+}
+
+static int recommend(job *j, int left_out) {
+  int status = check(j->b, j->sessions);
+  if (status == FOPO_OK) status = begin(j);
+  if (status == FOPO_OK && left_out) status = begin_left_out(j);
+  if (status == FOPO_OK) status = run(j);
+  end(j);
+  return status;
+}
+
 int fopo_baseline_best(uint32_t *ids, float *scores, uint32_t *counts, const fopo_baseline *b,
                        const fopo_sessions *sessions, size_t k, int unseen) {
-  job j = {.b = b,
-           .sessions = sessions,
-           .ids = ids,
-           .scores = scores,
-           .counts = counts,
-           .k = k,
-           .unseen = unseen};
-  int status = check(b, sessions);
-  if (status == FOPO_OK) status = begin(&j);
-  if (status == FOPO_OK) status = run(&j);
-  end(&j);
-  return status;
+  job j = {b, sessions, ids, scores, counts, k, unseen, {0}, NULL, NULL, NULL, 0};
+  return recommend(&j, 0);
+}
+
+int fopo_baseline_best_left_out(uint32_t *ids, float *scores, uint32_t *counts,
+                                const fopo_baseline *b, const fopo_sessions *sessions, size_t k,
+                                int unseen) {
+  job j = {b, sessions, ids, scores, counts, k, unseen, {0}, NULL, NULL, NULL, 0};
+  return recommend(&j, 1);
 }
 
 /* ---- the expected reward of a distribution ---- */

@@ -52,6 +52,13 @@ struct fopo_baseline_kind {
    * row. NULL: scores are made otherwise, or this model has not cut its weights to a few a row. */
   const fopo_csr *(*item_weights)(const void *model);
 
+  /* scores [P] of one context, row `row` of X, as if the user of row `user` of M had not been in M
+   * [users, P], which the model was fitted to; exact, on the calling thread. scratch has
+   * scratch_bytes, and P floats more. Returns 0 if this model cannot; NULL: no model of this kind
+   * can. */
+  int (*left_out)(float *scores, const void *model, const fopo_csr *M, size_t user,
+                  const fopo_csr *X, size_t row, void *scratch);
+
   /* weights [P] if the baseline is also a distribution over the items, the same in each context;
    * NULL: it is none. */
   const float *(*weights)(const void *model);
@@ -87,6 +94,18 @@ int fopo_baseline_item_weights(const fopo_csr **W, const fopo_baseline *b);
  * to the smaller id; behind the last item FOPO_NO_ITEM and -inf. unseen: without the items of X. */
 int fopo_baseline_best(uint32_t *ids, float *scores, uint32_t *counts, const fopo_baseline *b,
                        const fopo_sessions *sessions, size_t k, int unseen);
+
+/* The same of the sessions that the baseline was learnt from, each as if it had not been among
+ * them. FOPO_ERR_UNAVAILABLE if the baseline cannot. */
+int fopo_baseline_best_left_out(uint32_t *ids, float *scores, uint32_t *counts,
+                                const fopo_baseline *b, const fopo_sessions *sessions, size_t k,
+                                int unseen);
+
+/* The scores [P] behind such a list, of row `row` of X, and `user` and M as in fopo_baseline_kind:
+ * M is fopo_interactions of the sessions. scratch has fopo_baseline_left_out_bytes. */
+int fopo_baseline_left_out(float *scores, const fopo_baseline *b, const fopo_csr *M, size_t user,
+                           const fopo_csr *X, size_t row, void *scratch);
+size_t fopo_baseline_left_out_bytes(const fopo_baseline *b);
 
 /* The expected reward of a baseline that is a distribution over the items, by the values of the
  * sessions; chances are weights times the values that scores are multiplied by; unseen: its chances

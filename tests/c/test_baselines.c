@@ -208,6 +208,76 @@ TEST(test_item_weights) {
   }
 }
 
+/* ---- without one user ---- */
+
+/* scores [P] of the items of X of session n, by a fit to all other sessions. */
+static void fit_without(float *scores, const fopo_sessions *s, size_t n) {
+  DONE(fopo_sessions_done) fopo_sessions others = {0}, one = {0};
+  FREED(fopo_baseline_free) fopo_baseline *b = NULL;
+  fopo_baseline_options o = options_of(kind_of("ease"), 0);
+  uint32_t rows[MOST], ids[MOST], count, at = (uint32_t)n;
+  float sorted[MOST];
+  size_t found = 0, P = s->X.cols;
+  for (uint32_t i = 0; i < s->X.rows; i++) {
+    if (i != n) rows[found++] = i;
+  }
+  ok(fopo_sessions_take(&others, s, rows, found));
+  ok(fopo_sessions_take(&one, s, &at, 1));
+  ok(fopo_baseline_new(&b, &others, &o));
+  ok(fopo_baseline_best(ids, sorted, &count, b, &one, P, 0));
+  assert_int_equal(count, P);
+  for (size_t i = 0; i < P; i++) scores[ids[i]] = sorted[i];
+}
+
+TEST(test_left_out) {
+  for (size_t w = 0; w < 2; w++) {
+    DONE(fopo_sessions_done) fopo_sessions s;
+    FREED(fopo_baseline_free) fopo_baseline *b = NULL;
+    fopo_baseline_options o = options_of(kind_of("ease"), 0);
+    static uint32_t ids[MOST * MOST], counts[MOST];
+    static float scores[MOST * MOST];
+    make_sessions(&s, sizes[w][0], sizes[w][1]);
+    s.users = fopo_alloc(s.X.rows, sizeof *s.users);
+    size_t P = s.X.cols;
+    ok(fopo_baseline_new(&b, &s, &o));
+    ok(fopo_baseline_best_left_out(ids, scores, counts, b, &s, P, 0));
+    double largest = 0.0, moved = 0.0;
+    for (size_t n = 0; n < s.X.rows; n += 7) {
+      float wanted[MOST], whole[MOST];
+      uint32_t at[MOST * MOST], found[MOST];
+      static float with[MOST * MOST];
+      fit_without(wanted, &s, n);
+      ok(fopo_baseline_best(at, with, found, b, &s, P, 0));
+      for (size_t i = 0; i < P; i++) whole[at[n * P + i]] = with[n * P + i];
+      for (size_t i = 0; i < P; i++) {
+        uint32_t a = ids[n * P + i];
+        largest = fmax(largest, fabs((double)(scores[n * P + i] - wanted[a])));
+        moved = fmax(moved, fabs((double)(whole[a] - wanted[a])));
+      }
+    }
+    assert_true(largest < 2e-5);
+    assert_true(moved > 0.05); /* so it matters who is left out */
+  }
+}
+
+TEST(test_left_out_refusals) {
+  DONE(fopo_sessions_done) fopo_sessions s, few;
+  uint32_t ids[MOST], counts[MOST];
+  float scores[MOST];
+  make_sessions(&s, 60, 90);
+  make_sessions(&few, 40, 90);
+  for (int i = 0; fopo_baseline_kinds[i] != NULL; i++) {
+    FREED(fopo_baseline_free) fopo_baseline *b = NULL;
+    int is_ease = strcmp(fopo_baseline_kinds[i]->name, "ease") == 0;
+    fopo_baseline_options o = options_of(fopo_baseline_kinds[i], is_ease ? 3 : 0);
+    ok(fopo_baseline_new(&b, &s, &o));
+    refused(fopo_baseline_best_left_out(ids, scores, counts, b, &s, 1, 1), FOPO_ERR_UNAVAILABLE,
+            "cannot leave a session out");
+    refused(fopo_baseline_best_left_out(ids, scores, counts, b, &few, 1, 1), FOPO_ERR_ARGUMENT,
+            "learnt from 60 sessions, and these are 40");
+  }
+}
+
 /* ---- options by validation ---- */
 
 /* A kind whose best l2 is known: every session takes item 0 next, which has more items before it

@@ -9,7 +9,9 @@ local lists = {}
 -- sessions if nil).
 function lists.of(who, sessions, o)
   local unseen = o.exclude == "seen"
-  if define.kind(who) == "baseline" then return native.baseline_best(who, sessions, o.k, unseen) end
+  if define.kind(who) == "baseline" then
+    return native.baseline_best(who, sessions, o.k, unseen, o.left_out)
+  end
   unseen = unseen or who.seen == "mask"
   local x = o.contexts or cache.contexts(sessions, who)
   local index = o.index or cache.exact_of(who)

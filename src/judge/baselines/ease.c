@@ -12,6 +12,13 @@
  *
  *   f_b = h_b / Q_bb for b not in X,   (h_b - 1) / Q_bb + 1 for b in X,   h = R^T K z.
  *
+ * Without one user, the row x of R, A becomes A + A x x^T A / (1 - x^T A x) (Sherman and Morrison
+ * 1950), so that with g = A x, or R^T K_u for the K of all, and d = 1 - x^T g, or K_uu,
+ *
+ *   f_b without u = [b in X] - ([b in X] - f_b + t_b sum of g over X) / (1 + t_b g_b)
+ *
+ * where t_b = g_b / (A_bb d), or g_b / (Q_bb d).
+ *
  * The inverse is made in place by the symmetric sweep operator, a block of rows at a time: with D =
  * (A_KK)^-1, R = D A_K.,
  *
@@ -52,7 +59,7 @@ typedef struct {
   fopo_matrix B;  /* [P, P] */
   fopo_matrix K;  /* [N, N] */
   fopo_csr users; /* [P, N] of each item */
-  float *over_q;  /* [P] 1 / Q_bb */
+  float *over_q;  /* [P] 1 / Q_bb with K, 1 / A_bb with B */
   fopo_csr W;     /* [P, <= top] */
 } model;
 
@@ -222,10 +229,13 @@ static int learn_items(model *m, const fopo_csr *M, double l2) {
   if (status == FOPO_OK) {
     for (size_t a = 0; a < m->P; a++) by[a] = fopo_matrix_row(m->B, a)[a];
     divide(m->B, by); /* the sign of the inverse cancels */
-    for (size_t a = 0; a < m->P; a++) fopo_matrix_row(m->B, a)[a] = 0.0f;
+    for (size_t a = 0; a < m->P; a++) {
+      fopo_matrix_row(m->B, a)[a] = 0.0f;
+      by[a] = -1.0f / by[a];
+    }
     status = fopo_matrix_finite(m->B, "the weights of ease");
   }
-  fopo_free(by);
+  m->over_q = by;
   return status;
 }
 
@@ -365,6 +375,57 @@ static int score(float *scores, const void *of, const fopo_baseline_options *o, 
     score_by_users(scores, m, X, first, n, scratch);
   } else {
     fopo_weights_score(scores, &m->W, X, first, n);
+  }
+  return 1;
+}
+
+/* ---- without one user ---- */
+
+/* g [P] = R^T K_u; returns K_uu. */
+static double of_user(float *g, const model *m, size_t user) {
+  const float *of = fopo_matrix_row(m->K, user);
+  for (size_t b = 0; b < m->P; b++) {
+    const uint32_t *u = fopo_csr_row(&m->users, b);
+    double sum = 0.0;
+    for (size_t i = 0; i < fopo_csr_count(&m->users, b); i++) sum += (double)of[u[i]];
+    g[b] = (float)sum;
+  }
+  return (double)of[user];
+}
+
+/* g [P] = A x from the scores f of x, which are [b in x] - (A x)_b / A_bb; returns 1 - x^T g. */
+static double of_items(float *g, const model *m, const fopo_csr *M, size_t user) {
+  const uint32_t *x = fopo_csr_row(M, user);
+  double rest = 1.0;
+  score_by_items(g, m, M, user, 1);
+  for (size_t b = 0; b < m->P; b++) g[b] = -g[b] / m->over_q[b];
+  for (size_t i = 0; i < fopo_csr_count(M, user); i++) {
+    g[x[i]] += 1.0f / m->over_q[x[i]];
+    rest -= (double)g[x[i]];
+  }
+  return rest;
+}
+
+static int left_out(float *scores, const void *of, const fopo_csr *M, size_t user,
+                    const fopo_csr *X, size_t row, void *scratch) {
+  const model *m = of;
+  const uint32_t *taken = fopo_csr_row(X, row), *end = taken + fopo_csr_count(X, row);
+  float *g = scratch;
+  double d, over_x = 0.0;
+  if (m->W.indptr != NULL) return 0;
+  if (m->K.x != NULL) {
+    d = of_user(g, m, user);
+    score_by_users(scores, m, X, row, 1, g + m->P);
+  } else {
+    d = of_items(g, m, M, user);
+    score_by_items(scores, m, X, row, 1);
+  }
+  for (const uint32_t *a = taken; a < end; a++) over_x += (double)g[*a];
+  for (size_t b = 0; b < m->P; b++) {
+    int in_x = taken < end && *taken == b;
+    double x = (double)in_x, t = (double)g[b] * (double)m->over_q[b] / d;
+    taken += in_x;
+    scores[b] = (float)(x - (x - (double)scores[b] + t * over_x) / (1.0 + t * (double)g[b]));
   }
   return 1;
 }
@@ -509,6 +570,7 @@ const fopo_baseline_kind fopo_baseline_ease = {
     .score = score,
     .scratch_bytes = scratch_bytes,
     .item_weights = item_weights,
+    .left_out = left_out,
     .enough = enough,
     .options = options,
     // clang-format off
