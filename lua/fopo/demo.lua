@@ -16,7 +16,8 @@ local native = require "fopo.native"
 local page = require "fopo.view.page"
 local text = require "fopo.base.text"
 
-local names = {"arms", "epsilon", "catalogue", "faults", "serving", "logs", "recommend"}
+local names = {"arms", "epsilon", "catalogue", "faults", "serving", "logs", "recommend",
+               "heart"}
 local kept = {} -- lesson name -> its latest result in this session
 local left = {} -- global -> the value that a lesson left there
 

@@ -3,7 +3,7 @@
 local lu = require "luaunit"
 local fopo = require "fopo"
 
-local lessons = 7
+local lessons = 8
 
 -- As at the prompt: fopo's modules are globals.
 local modules = {fopo = fopo}
@@ -98,7 +98,7 @@ function TestLessons:test_names()
   local shown = printed(fopo.demo, "ten arms", {ask = false, scale = "small"})
   lu.assertStrContains(shown, "Lesson 1: Ten arms")
   lu.assertErrorMsgContains('did you mean "arms"', fopo.demo, "arm")
-  lu.assertErrorMsgContains("there is no lesson 8", fopo.demo, 8)
+  lu.assertErrorMsgContains("there is no lesson 9", fopo.demo, 9)
 end
 
 function TestLessons:test_from()
