@@ -12,6 +12,7 @@ except ImportError:
 
 from checks import check, finish, folder, FOPO
 
+STUDY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../scripts/studies/value.lua")
 os.chdir(folder)
 
 DUMP = """
@@ -188,6 +189,10 @@ for name in "popular", "item_knn", "ease":
     near(f"the value of {name}", said["B", name], wanted)
 difference = earned["item_knn"] - earned["popular"]
 half = 1.959963984540054 * difference.std(ddof=1) / np.sqrt(N)
+done = subprocess.run([FOPO, STUDY, "quick"], capture_output=True, text=True,
+                      stdin=subprocess.DEVNULL)
+check("the study ends", done.returncode == 0 and "priced by value" in done.stdout, done.stdout,
+      done.stderr)
 near("a paired difference", list(said.values())[-1], [difference.mean() - half,
                                                       difference.mean() + half])
 finish()

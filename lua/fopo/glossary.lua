@@ -103,6 +103,8 @@ tail: the items that are not candidates; U of them are drawn
 temperature: T, by which every score is divided
 tile: the block of a matrix that a kernel or an AMX register holds
 totals: the sums of statistics that add up on a GPU while the host goes on
+value: what a hit on an item earns, 1 unless `fopo.reward.hits{value = ...}` says more; with values,
+    what rewards are called
 visit: one use of a context in a batch
 warp: 32 threads of a GPU that run together
 weight: exp(f) / q of a draw; normalised: divided by their sum
