@@ -53,6 +53,14 @@ for _, kind in ipairs{"degree", "sqrt_degree", "idf"} do
     scores:save(("%%s.%%s.scores.npy"):format(kind, name))
   end
 end
+for name, alpha in pairs{als = 3, als_plain = 0} do
+  local als = fopo.baseline.als{data = s.train, dim = 6, l2 = 2, alpha = alpha, iterations = 4}
+  als:items():save(name .. ".items.npy")
+  als:theta():save(name .. ".theta.npy")
+  als:best(s.test, {k = 5, exclude = "seen"}):save(name .. ".best.npy")
+  local pi = fopo.policy.linear{items = als:items(), theta = als:theta(), seen = "mask"}
+  pi:best(s.test, {k = 5}):save(name .. ".policy.npy")
+end
 """ % (L, L)
 
 # The power, whether the mean squared norm is 1, and whether by degree.
@@ -115,6 +123,17 @@ def check_contexts(kind, items, train, X):
         check("%s: the items of the policy that is %s" % (kind, name), close(own, best, 1e-4))
 
 
+def check_als():
+    for name in ("als", "als_plain"):
+        Y = np.load(name + ".items.npy").astype(np.float64)
+        G = Y.T @ Y + 2 * np.eye(6)
+        truth = np.linalg.inv(G) * np.linalg.norm(G) / np.sqrt(6)
+        check(name + ": theta", close(np.load(name + ".theta.npy"), truth, 1e-5))
+        same = np.load(name + ".best.npy") == np.load(name + ".policy.npy")
+        least = 1 if name == "als_plain" else 0.3
+        check(name + ": the ranking of the policy", same.mean() >= least, same.mean())
+
+
 os.chdir(folder)
 made = subprocess.run([FOPO, "-e", MAKE], capture_output=True, text=True, timeout=300)
 check("the program runs", made.returncode == 0, made.stderr)
@@ -124,6 +143,7 @@ if made.returncode == 0:
     test, _ = read_part("test.txt", len(items))
     for name, kind in EMBEDDINGS.items():
         check_items(name, X + Y, *kind)
+    check_als()
     for kind in KINDS:
         check_contexts(kind, items, X + Y, test)
 finish()

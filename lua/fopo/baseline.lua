@@ -3,6 +3,7 @@
 local native = require "fopo.native"
 local define = require "fopo.base.define"
 local lists = require "fopo.base.lists"
+local origin = require "fopo.base.origin"
 local rows = require "fopo.base.rows"
 local text = require "fopo.base.text"
 local values = require "fopo.base.values"
@@ -23,7 +24,9 @@ for _, row in ipairs(native.baselines()) do
     call = function(o)
       local data = o.data
       o.data, o.value = nil, values.of("fopo.baseline." .. row.name, o.value)
-      return native.baseline(row.name, data, o)
+      local b = native.baseline(row.name, data, o)
+      origin.set(b, {sessions = data})
+      return b
     end,
   }
 end
@@ -83,6 +86,41 @@ local function how(tried)
   end
   return (" by NDCG@20 of %s users (%s)"):format(text.count(tried.held), table.concat(parts, ", "))
 end
+
+methods.items = define.fn{
+  name = "baseline:items", returns = "array",
+  args = {{"b", "baseline", nil, "a baseline that has factors: als"}},
+  text = [[A copy of the item factors [P, dim], for a policy to start from. They come from the
+sessions of the baseline, so the policy's defaults are chosen for these.]],
+  example = [[
+s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+als = fopo.baseline.als{data = s.train, dim = 8, iterations = 5}
+pi = fopo.policy.linear{items = als:items(), theta = als:theta(), seen = "mask"}
+assert(fopo.evaluate(pi, s.test).reward > 0.05)]],
+  call = function(b)
+    local items = native.baseline_items(b)
+    origin.set(items, {sessions = origin.sessions(b)})
+    return items
+  end,
+}
+
+methods.theta = define.fn{
+  name = "baseline:theta", returns = "array",
+  args = {{"b", "baseline", nil, "a baseline that has factors: als"}},
+  text = [[theta [dim, dim] = c (Y^T Y + l2 I)^-1, Y = b:items(), at which a linear policy with
+contexts of unit or mean length ranks nearly as als does: als solves (Y^T Y + l2 n^nu I + alpha sum
+of y_b y_b^T) x = (1 + alpha) sum of y_b for a session of n items b, and theta leaves out the term
+with alpha. With alpha = 0 and nu = 0 both rankings are the same. theta = "identity" leaves out
+Y^T Y too; on some data it serves worse, on others better. c gives scores the size that they have
+with the identity, so that one temperature fits both.]],
+  example = [[
+s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+als = fopo.baseline.als{data = s.train, dim = 8, alpha = 0, iterations = 5}
+pi = fopo.policy.linear{items = als:items(), theta = als:theta(), seen = "mask"}
+best, same = pi:best(s.test, {k = 1}), als:best(s.test, {k = 1, exclude = "seen"})
+assert(best:get(1, 1) == same:get(1, 1))]],
+  call = native.baseline_theta,
+}
 
 function methods.describe(b)
   local parts = {}

@@ -74,6 +74,25 @@ static int best(lua_State *L) {
   return 2;
 }
 
+/* native.baseline_items(baseline): a copy of its items' factors [P, dim]. */
+static int items(lua_State *L) {
+  fopo_matrix rows;
+  bind_check(L, fopo_baseline_factors(&rows, bind_get_baseline(L, 1)));
+  bind_array *copy = bind_array_new(L, 0, rows.rows, rows.cols);
+  bind_check(L, fopo_baseline_factors(&rows, bind_get_baseline(L, 1)));
+  memcpy(copy->data, rows.x, bind_array_bytes(copy));
+  return 1;
+}
+
+/* native.baseline_theta(baseline): [dim, dim]. */
+static int theta(lua_State *L) {
+  fopo_matrix rows;
+  bind_check(L, fopo_baseline_factors(&rows, bind_get_baseline(L, 1)));
+  bind_array *made = bind_array_new(L, 0, rows.cols, rows.cols);
+  bind_check(L, fopo_baseline_theta(bind_matrix(made), bind_get_baseline(L, 1)));
+  return 1;
+}
+
 /* native.baseline_expected(baseline, sessions, unseen, reward): {contexts, reward, se, effective};
  * nil if the baseline gives no probabilities. */
 static int expected(lua_State *L) {
@@ -140,6 +159,8 @@ static int other(lua_State *L, bind_object *o) {
 const luaL_Reg bind_baseline_functions[] = {{"baselines", baselines},
                                             {"baseline", baseline},
                                             {"baseline_best", best},
+                                            {"baseline_items", items},
+                                            {"baseline_theta", theta},
                                             {"baseline_expected", expected},
                                             {NULL, NULL}};
 

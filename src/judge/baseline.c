@@ -88,6 +88,22 @@ const fopo_baseline_options *fopo_baseline_get(const fopo_baseline *b) { return 
 size_t fopo_baseline_items(const fopo_baseline *b) { return b->P; }
 double fopo_baseline_seconds(const fopo_baseline *b) { return b->seconds; }
 
+int fopo_baseline_factors(fopo_matrix *rows, const fopo_baseline *b) {
+  const fopo_baseline_kind *kind = b->o.kind;
+  if (kind->factors == NULL) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "baseline %s has no factors of items; use als",
+                     kind->name);
+  }
+  *rows = kind->factors(b->model);
+  return FOPO_OK;
+}
+
+int fopo_baseline_theta(fopo_matrix theta, const fopo_baseline *b) {
+  fopo_matrix rows;
+  int status = fopo_baseline_factors(&rows, b);
+  return status == FOPO_OK ? b->o.kind->theta(theta, b->model) : status;
+}
+
 int fopo_baseline_item_weights(const fopo_csr **W, const fopo_baseline *b) {
   const fopo_baseline_kind *kind = b->o.kind;
   *W = kind->item_weights != NULL ? kind->item_weights(b->model) : NULL;

@@ -48,6 +48,11 @@ struct fopo_baseline_kind {
                size_t first, size_t n, void *scratch);
   size_t (*scratch_bytes)(const void *model); /* NULL: no scratch */
 
+  /* For policies to start from, or NULL. factors: those of the items [P, dim], not owned. theta
+   * [dim, dim]: with it the score of item a is nearly (sum of factors in X)^T theta factors_a. */
+  fopo_matrix (*factors)(const void *model);
+  int (*theta)(fopo_matrix theta, const void *model);
+
   /* W [P, P] with values if the score of item a is the sum over b in X of W_ba; columns ascend in a
    * row. NULL: scores are made otherwise, or this model has not cut its weights to a few a row. */
   const fopo_csr *(*item_weights)(const void *model);
@@ -83,7 +88,12 @@ int fopo_baseline_new(fopo_baseline **b, const fopo_sessions *sessions,
 void fopo_baseline_free(fopo_baseline *b); /* accepts NULL */
 
 const fopo_baseline_options *fopo_baseline_get(const fopo_baseline *b);
-size_t fopo_baseline_items(const fopo_baseline *b);   /* P */
+size_t fopo_baseline_items(const fopo_baseline *b); /* P */
+
+/* Of a kind that has factors, for others FOPO_ERR_UNAVAILABLE: *rows [P, dim], not owned; theta
+ * [dim, dim], at which a linear policy over these items starts. */
+int fopo_baseline_factors(fopo_matrix *rows, const fopo_baseline *b);
+int fopo_baseline_theta(fopo_matrix theta, const fopo_baseline *b);
 double fopo_baseline_seconds(const fopo_baseline *b); /* of learning */
 
 /* *W, the baseline's own: item_weights of its kind, which a policy may start from.

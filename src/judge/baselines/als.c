@@ -215,6 +215,35 @@ static int score(float *scores, const void *of, const fopo_baseline_options *o, 
   return good;
 }
 
+static fopo_matrix factors(const void *of) {
+  const model *m = of;
+  return fopo_matrix_view(m->rows, m->P, m->dim);
+}
+
+/* theta = c G^-1, G = Y^T Y + l2 I: x_u of a user whose interactions count as all else (alpha = 0).
+ * c = |G| / sqrt(dim), |.| the root of the sum of squares, so that scores have the size that the
+ * identity gives: for x and y distributed as rows of Y, the mean square of x^T theta y is tr(theta
+ * G theta G) / P^2, that is c^2 dim / P^2, and |G|^2 / P^2 with the identity. */
+static int theta_of(fopo_matrix theta, const void *of) {
+  const model *m = of;
+  size_t dim = m->dim;
+  double squares = 0, *A = fopo_alloc(dim * dim, sizeof *A);
+  if (A == NULL) return FOPO_ERR_MEMORY;
+  memcpy(A, m->G, dim * dim * sizeof *A);
+  for (size_t i = 0; i < dim; i++) {
+    for (size_t k = i; k < dim; k++) squares += (i == k ? 1 : 2) * A[i * dim + k] * A[i * dim + k];
+  }
+  int status = fopo_invert_spd(A, dim);
+  for (size_t i = 0; i < dim && status == FOPO_OK; i++) {
+    for (size_t k = i; k < dim; k++) {
+      float value = (float)(A[i * dim + k] * sqrt(squares / (double)dim));
+      fopo_matrix_row(theta, i)[k] = fopo_matrix_row(theta, k)[i] = value;
+    }
+  }
+  fopo_free(A);
+  return status;
+}
+
 static const fopo_option options[] = {
     {.name = "dim",
      .type = FOPO_OPTION_COUNT,
@@ -266,6 +295,8 @@ const fopo_baseline_kind fopo_baseline_als = {
     .free = free_model,
     .score = score,
     .scratch_bytes = scratch_bytes,
+    .factors = factors,
+    .theta = theta_of,
     .options = options,
     .has_seed = 1,
     // clang-format off
