@@ -61,6 +61,13 @@ for name, alpha in pairs{als = 3, als_plain = 0} do
   local pi = fopo.policy.linear{items = als:items(), theta = als:theta(), seen = "mask"}
   pi:best(s.test, {k = 5}):save(name .. ".policy.npy")
 end
+local wide = fopo.policy.linear{items = fopo.array.randn(d.n_items, 1000, 3), data = s.train,
+                                contexts = "idf", seen = "mask"}
+local before = fopo.evaluate(wide, s.train).expected
+fopo.trainer{policy = wide, data = s.train, valid = false}:run{steps = 30, view = false}
+print(before < fopo.evaluate(wide, s.train).expected)
+wide:save("wide.npz")
+select(2, wide:best(s.test, {k = 5})):save("wide.scores.npy")
 """ % (L, L)
 
 # The power, whether the mean squared norm is 1, and whether by degree.
@@ -134,6 +141,19 @@ def check_als():
         check(name + ": the ranking of the policy", same.mean() >= least, same.mean())
 
 
+def check_wide(X):
+    """A policy of L = 1000 that has learnt, by its file."""
+    z = np.load("wide.npz")
+    check("a theta of 1000 x 1000 has learnt", made.stdout == "true\n" and
+          z["theta"].shape == (1000, 1000) and not np.array_equal(z["theta"], np.eye(1000)))
+    x = X @ (z["item_weights"][:, None] * z["items"].astype(np.float64))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    scores = x @ z["theta"] @ z["items"].T / z["temperature"]
+    scores[X > 0] = -np.inf
+    best = -np.sort(-scores, axis=1)[:, :5]
+    check("L = 1000: scores", close(np.load("wide.scores.npy"), best, 1e-4))
+
+
 os.chdir(folder)
 made = subprocess.run([FOPO, "-e", MAKE], capture_output=True, text=True, timeout=300)
 check("the program runs", made.returncode == 0, made.stderr)
@@ -144,6 +164,7 @@ if made.returncode == 0:
     for name, kind in EMBEDDINGS.items():
         check_items(name, X + Y, *kind)
     check_als()
+    check_wide(test)
     for kind in KINDS:
         check_contexts(kind, items, X + Y, test)
 finish()
