@@ -8,6 +8,8 @@ local origin = require "fopo.base.origin"
 local neighbours = {}
 
 local PARTS = 10 -- a tenth of the users is held out at a time
+local TOP = 100  -- weights of EASE that an item keeps, but on small catalogues all, with signs
+local SIGNED = 4096
 
 -- What a start's name stands for: a function that learns weights from sessions; l2: as another
 -- baseline has chosen it by validation, so that it is chosen once.
@@ -15,7 +17,10 @@ neighbours.starts = {
   slim = function(data, l2) return baseline.slim{data = data, l2 = l2} end,
   cosine = function(data) return baseline.item_knn{data = data} end,
   jaccard = function(data) return baseline.item_knn{data = data, similarity = "jaccard"} end,
-  ease = function(data, l2) return baseline.ease{data = data, top = 100, l2 = l2} end,
+  ease = function(data, l2)
+    local P = data.n_items
+    return baseline.ease{data = data, top = P <= SIGNED and P or TOP, l2 = l2}
+  end,
 }
 
 neighbours.names = {"slim", "cosine", "jaccard", "ease"}

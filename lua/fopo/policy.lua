@@ -101,8 +101,8 @@ local function options_of_lists(row)
   local options = {
     {"data", "sessions", nil, "to learn the weights from: s.train", required = true},
     {"start", "string|function|baseline", "slim", "what the weights are: those of "
-     .. "fopo.baseline.slim or of ease with top = 100, or the cosine or jaccard similarities of "
-     .. "item_knn; a function that makes a baseline of sessions; or a baseline, which is not "
+     .. "fopo.baseline.slim or of ease (100 of each item; of up to 4,096 items all, with signs), or "
+     .. "the cosine or jaccard similarities of item_knn; a function that makes a baseline of sessions; or a baseline, which is not "
      .. "cross-fitted", one_of = neighbours.names},
     {"n", "integer", 0, "weights that an item keeps, the largest; 0: all that the start has",
      min = 0},

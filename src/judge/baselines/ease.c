@@ -27,6 +27,7 @@
  *
  * after which A is minus the inverse. Only the upper triangle is kept up to date: n^3
  * multiply-adds for n rows. */
+#include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -441,12 +442,13 @@ typedef struct {
   char *scratch;   /* [threads, scratch_bytes] */
 } keeper;
 
-/* keys: those of the `top` largest positive scores [P] but that of item a, ascending ids. What is
- * collected is cut to `top` whenever twice as many are there: later ones must then be larger. */
+/* keys: those of the `top` largest positive scores [P] but that of item a, ascending ids; of all
+ * scores, also negative ones, if top is P. What is collected is cut to `top` whenever twice as many
+ * are there: later ones must then be larger. */
 static size_t largest(uint64_t *keys, const float *scores, size_t P, size_t a, size_t top) {
   const fopo_kernels *kernels = fopo_kernels_get();
   size_t found = 0;
-  float floor = 0.0f;
+  float floor = top < P ? 0.0f : -INFINITY;
   for (uint32_t b = 0; b < P; b++) {
     if (!(scores[b] > floor) || b == a) continue;
     keys[found++] = fopo_topk_key(scores[b], b);
@@ -580,9 +582,9 @@ const fopo_baseline_kind fopo_baseline_ease = {
           "users and items, n = min(N, P): 4 n^2 bytes and n^3 multiply-adds, 0.4 GB and seconds for n = 10,000;\n"
           "refused where that is too much (then slim). With N < P the inverse is that of R R^T + l2 I, scores are\n"
           "made of it without B, and a context costs N multiply-adds for each user of its items and one for each\n"
-          "training interaction. `top` keeps the largest positive weights of each item instead, in 8 P top bytes:\n"
-          "contexts cost less, and on large sparse catalogues it is as good; all P^2 weights are made once, a few rows\n"
-          "at a time. l2 = \"auto\" holds out a tenth of the users (100 to 2,000), learns from the others with l2 = 100\n"
+          "training interaction. `top` keeps the largest positive weights of each item instead, in 8 P top bytes (and\n"
+          "top = P all, also negative ones): contexts cost less, and on large sparse catalogues it is as good; all P^2\n"
+          "weights are made once, a few rows at a time. l2 = \"auto\" holds out a tenth of the users (100 to 2,000), learns from the others with l2 = 100\n"
           "and a factor of the root of 10 more and less, follows NDCG@20 to its largest value, and then learns from all:\n"
           "three to six fits more, each of 4,096 users at most where users and items are more. b.tried has what it saw.\n"
           "Source: Steck 2019.",
