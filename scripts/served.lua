@@ -2,13 +2,14 @@
 --
 --   ./fopo scripts/served.lua FILE ... [quick] [name=value ...]
 --
--- Cost: of Last.fm (1,880 users, 4,489 items) some minutes for three seeds on two cores; most of it
--- is the search for options of als.
+-- Cost: of a file of 50,000 interactions some minutes for three seeds on two cores; most of it is the
+-- search for options of als, which trials=4 shortens.
 --
 -- Of each FILE that fopo.data.read knows, the users with `min_items` items are split into train,
--- valid and test, anew for each seed. Every method learns from the train part; baselines have their
--- options chosen and training ends by validation, so nothing is chosen on the test part, which is
--- asked once: for the 20 best items of each context without those of X, as one serves them.
+-- valid and test, anew for each seed. Every method learns from the train part. The options of
+-- baselines are chosen inside it, and training ends by the valid part, so nothing is chosen on the
+-- test part, which is asked once: for the 20 best items of each context without those of X, as one
+-- serves them.
 --
 --   reward     the share of contexts whose best item is in Y
 --   recall@20, NDCG@20    as of fopo.evaluate
@@ -22,7 +23,8 @@
 --
 -- Options (defaults):
 --   seeds=1,2,3 min_items=10 test=0.2 valid=0.1    of the splits
---   epochs=10                                      of training, at most
+--   epochs=10                                      of training; neighbours: 5
+--   trials=12                                      of fopo.tune.baseline, for item-kNN and als
 --   dim=0                                          of embed.svd; 0: its own
 --   only= (names of methods, as "ease,neighbours"; all of them if empty)
 --   out=  (PATH: the tables are written to PATH.md too, all seeds to PATH.csv)
@@ -33,43 +35,22 @@ package.path = (arg[0]:match("^(.*/)") or "./") .. "tools/?.lua;" .. package.pat
 local script = require "script"
 
 local o, files = script.options(
-  {seeds = {1, 2, 3}, min_items = 10, test = 0.2, valid = 0.1, epochs = 10, dim = 0, only = {},
-   out = ""},
-  {seeds = {1, 2}, epochs = 1, dim = 8})
+  {seeds = {1, 2, 3}, min_items = 10, test = 0.2, valid = 0.1, epochs = 10, trials = 12, dim = 0,
+   only = {}, out = ""},
+  {seeds = {1, 2}, epochs = 1, trials = 2, dim = 8})
 if #files == 0 then script.misuse("which files?") end
 
 local K = 20
+local LIST_EPOCHS = 5 -- of neighbours, for which the default schedule is made
 local measures = {"reward", "recall", "ndcg"}
 
 -- ---- the methods ----
 
--- A baseline by the best NDCG@20 on validation among `grid`, lists of options.
-local function best_of(kind, grid)
-  return function(s)
-    local best, most = nil, -1
-    for _, options in ipairs(grid) do
-      local given = {data = s.train}
-      for name, value in pairs(options) do given[name] = value end
-      local b = fopo.baseline[kind](given)
-      local e = fopo.evaluate(b, s.valid, {k = math.min(K, s.train.n_items), exclude = "seen",
-                                           expected = false})
-      local ndcg = e.ndcg[e.k[1]]
-      if ndcg > most then best, most = b, ndcg end
-    end
-    return best
+local function tuned(kind, fixed)
+  return function(s, seed)
+    return fopo.tune.baseline{kind = kind, data = s.train, fixed = fixed, trials = o.trials,
+                              seed = seed, view = false}.baseline
   end
-end
-
-local function grid_of(name, values, others)
-  local grid = {}
-  for _, options in ipairs(others or {{}}) do
-    for _, value in ipairs(values) do
-      local one = {[name] = value}
-      for key, v in pairs(options) do one[key] = v end
-      grid[#grid + 1] = one
-    end
-  end
-  return grid
 end
 
 local function svd(s) return fopo.embed.svd(s.train, {dim = o.dim > 0 and o.dim or nil}) end
@@ -80,23 +61,25 @@ local function neighbours(start, dense)
   end
 end
 
--- {name, make}: make(split) returns a baseline or a policy. A policy is judged as it starts, "NAME,
--- start", and after training with the defaults.
+-- {name, make}: make(split, seed) returns a baseline or a policy. A policy is judged as it starts,
+-- "NAME, start", and after training with the defaults; not if make says what it has chosen and
+-- trained, as its second value.
 local methods = {
   {"ease", function(s) return fopo.baseline.ease{data = s.train} end},
   {"slim", function(s) return fopo.baseline.slim{data = s.train} end},
   {"popular", function(s) return fopo.baseline.popular{data = s.train} end},
-  {"cosine", best_of("item_knn", grid_of("shrink", {0, 10, 50}))},
-  {"jaccard", best_of("item_knn", grid_of("shrink", {0, 10, 50}, {{similarity = "jaccard"}}))},
-  {"als", best_of("als", grid_of("l2", {3, 10, 30}, grid_of("dim", {64, 128})))},
+  {"cosine", tuned("item_knn", {similarity = "cosine"})},
+  {"jaccard", tuned("item_knn", {similarity = "jaccard"})},
+  {"als", tuned("als")},
   {"linear", function(s) return fopo.policy.linear{items = svd(s)} end},
   {"neighbours", neighbours("slim")},
   {"neighbours of cosine", neighbours("cosine")},
   {"hybrid", neighbours("slim", true)},
+  {"auto", function(s, seed)
+    local pi, rows = fopo.policy.auto{data = s.train, valid = s.valid, seed = seed, print = false}
+    return pi, rows.chosen.name
+  end},
 }
-if rawget(fopo.policy, "auto") then
-  methods[#methods + 1] = {"auto", function(s) return fopo.policy.auto{data = s.train} end}
-end
 
 local function chosen()
   if #o.only == 0 then return methods end
@@ -151,23 +134,24 @@ local function values_of(who, sessions)
 end
 
 -- Learns and judges one method on the split. found(name, row) gets a row for the start, if there is
--- one, and one for the result, {values, seconds, bytes, said}: said are the options of a baseline.
+-- one, and one for the result, {values, seconds, bytes, said}: said is what was chosen.
 local function judge(method, s, seed, found)
   local is_new, began = peak_anew(), fopo.clock()
-  local who = method[2](s)
+  local who, said = method[2](s, seed)
   local is_baseline = define.kind(who) == "baseline"
-  local said = is_baseline and who:describe():gsub(" %b()", ""):match("items, (.+), learnt in")
-               or nil
+  if is_baseline then
+    said = who:describe():gsub(" %b()", ""):match("items, (.+), learnt in")
+  end
   local function add(name, seconds)
     found(name, {values = values_of(who, s.test), seconds = seconds, bytes = is_new and peak(),
                  said = said})
   end
   local seconds = fopo.clock() - began
-  if is_baseline then return add(method[1], seconds) end
+  if is_baseline or said then return add(method[1], seconds) end
   add(method[1] .. ", start", seconds)
   began = fopo.clock()
   local t = fopo.trainer{policy = who, data = s.train, valid = s.valid, seed = seed}
-  t:run{epochs = o.epochs, view = false}
+  t:run{epochs = who.scores_lists and LIST_EPOCHS or o.epochs, view = false}
   add(method[1], seconds + fopo.clock() - began)
 end
 
@@ -206,7 +190,7 @@ local function against(rows, bases, measure, users)
   return ("%+.4f ± %.4f%s"):format(mean, half, math.abs(mean) > half and " *" or "")
 end
 
--- The options of the baselines, for one seed after the other.
+-- What was chosen, for one seed after the other.
 local function said_of(results, order)
   local lines = {}
   for _, name in ipairs(order) do
