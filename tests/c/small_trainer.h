@@ -3,7 +3,6 @@
 #define FOPO_TESTS_SMALL_TRAINER_H
 
 #include "small_world.h"
-#include "train/trainer.h"
 
 typedef struct {
   small_world w;
@@ -22,14 +21,8 @@ static inline void make_trainer(setting *s, fopo_gradient_options o,
   ok(fopo_gradient_new(&s->g, &o));
   ok(fopo_optim_init(&s->optim, optim));
   s->custom = (fopo_reward){.kind = &fopo_reward_custom};
-  fopo_trainer_options t = {.policy = &s->w.pi,
-                            .contexts = fopo_contexts_of(s->w.contexts),
-                            .reward = custom ? &s->custom : &s->w.reward,
-                            .gradient = s->g,
-                            .optim = &s->optim,
-                            .device = s->w.device,
-                            .batch = batch,
-                            .seed = 9};
+  fopo_trainer_options t = trainer_over(&s->w, s->g, &s->optim, batch);
+  if (custom) t.reward = &s->custom;
   ok(fopo_trainer_new(&s->t, &t));
 }
 

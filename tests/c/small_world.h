@@ -10,27 +10,33 @@
 #include "core/threads.h"
 #include "learn/gradient.h"
 #include "policies.h"
+#include "train/trainer.h"
+
+FREED_BY(fopo_device_close, fopo_device)
+FREED_BY(fopo_gradient_free, fopo_gradient)
+FREED_BY(fopo_index_free, fopo_index)
+FREED_BY(fopo_trainer_free, fopo_trainer)
 
 typedef struct {
-  size_t P, N, L;
+  size_t P, N, D, L;
   fopo_matrix items;    /* [P, L] */
-  fopo_matrix contexts; /* [N, L] */
+  fopo_matrix contexts; /* [N, D] */
   fopo_csr Y;           /* [N, P] */
-  fopo_policy pi;
+  fopo_policy pi;       /* {0} after small_world_data */
+  fopo_network net;     /* of pi; layers == 0: it is no network */
   fopo_reward reward;
   fopo_device *device;
   uint32_t *rows; /* [N] 0 .. N-1 */
 } small_world;
 
-/* Standard normal items and contexts; each (context, item) is a hit with probability `density`;
- * theta is `peak` times standard normal: the larger, the further from uniform the policy. */
-static inline void small_world_init(small_world *w, size_t P, size_t N, size_t L, double density,
-                                    double peak, uint64_t seed) {
-  *w = (small_world){.P = P, .N = N, .L = L};
+/* Standard normal items and contexts; each (context, item) is a hit with probability `density`. */
+static inline void small_world_data(small_world *w, size_t P, size_t N, size_t D, size_t L,
+                                    double density, uint64_t seed) {
+  *w = (small_world){.P = P, .N = N, .D = D, .L = L};
   ok(fopo_matrix_init(&w->items, P, L));
-  ok(fopo_matrix_init(&w->contexts, N, L));
+  ok(fopo_matrix_init(&w->contexts, N, D));
   fopo_fill_normal(w->items.x, P * L, 1.0, seed, FOPO_STREAM_WORLD);
-  fopo_fill_normal(w->contexts.x, N * L, 1.0, seed + 1, FOPO_STREAM_WORLD);
+  fopo_fill_normal(w->contexts.x, N * D, 1.0, seed + 1, FOPO_STREAM_WORLD);
 
   size_t n = 0, repeats;
   uint32_t *row = fopo_alloc(N * P, sizeof *row), *col = fopo_alloc(N * P, sizeof *col);
@@ -47,11 +53,17 @@ static inline void small_world_init(small_world *w, size_t P, size_t N, size_t L
   ok(fopo_csr_from_pairs(&w->Y, row, col, NULL, n, N, P, &repeats));
   fopo_free(row);
   fopo_free(col);
-
-  ok(init_linear(&w->pi, w->items, L, FOPO_THETA_RANDOM, 0.8f, seed));
-  for (size_t i = 0; i < L * L; i++) w->pi.theta.x[i] *= (float)(peak / 0.005);
   w->reward = (fopo_reward){.kind = &fopo_reward_hits, .Y = &w->Y, .contexts = N};
   ok(fopo_device_cpu_open(&w->device));
+}
+
+/* The same with D = L and a policy whose theta is `peak` times standard normal: the larger, the
+ * further from uniform. */
+static inline void small_world_init(small_world *w, size_t P, size_t N, size_t L, double density,
+                                    double peak, uint64_t seed) {
+  small_world_data(w, P, N, L, L, density, seed);
+  ok(init_linear(&w->pi, w->items, L, FOPO_THETA_RANDOM, 0.8f, seed));
+  for (size_t i = 0; i < L * L; i++) w->pi.theta.x[i] *= (float)(peak / 0.005);
 }
 
 static inline void small_world_done(small_world *w) {
@@ -61,6 +73,24 @@ static inline void small_world_done(small_world *w) {
   fopo_matrix_done(&w->items);
   fopo_matrix_done(&w->contexts);
   fopo_free(w->rows);
+}
+
+static inline fopo_optim_options adam_of(double lr) {
+  return (fopo_optim_options){
+      .kind = &fopo_optimiser_adam, .lr = lr, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+}
+
+/* The options of a trainer over the world. */
+static inline fopo_trainer_options trainer_over(small_world *w, fopo_gradient *g, fopo_optim *o,
+                                                size_t batch) {
+  return (fopo_trainer_options){.policy = &w->pi,
+                                .contexts = fopo_contexts_of(w->contexts),
+                                .reward = &w->reward,
+                                .gradient = g,
+                                .optim = o,
+                                .device = w->device,
+                                .batch = batch,
+                                .seed = 9};
 }
 
 /* Plans a batch at the policy's theta, if that is due, and begins it. */

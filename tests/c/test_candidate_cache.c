@@ -7,8 +7,6 @@
 #include "small_trainer.h"
 #include "train/state.h"
 
-FREED_BY(fopo_device_close, fopo_device)
-
 enum { P = 150, N = 23, L = 5, BATCH = 4, K = 12, PER_EPOCH = 6 };
 
 static fopo_gradient_options kept(const fopo_estimator *kind, size_t refresh) {
@@ -36,8 +34,7 @@ static void set_up(setting *s, fopo_gradient_options o, double peak, double lr, 
   memset(s, 0, sizeof *s);
   small_world_init(&s->w, P, N, L, 0.1, peak, 3);
   ok(fopo_index_exact(&s->ix, s->w.items));
-  fopo_optim_options adam = {
-      .kind = &fopo_optimiser_adam, .lr = lr, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+  fopo_optim_options adam = adam_of(lr);
   make_trainer(s, o, &adam, BATCH, custom);
 }
 

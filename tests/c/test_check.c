@@ -4,9 +4,6 @@
 #include "judge/reference.h"
 #include "small_world.h"
 
-FREED_BY(fopo_gradient_free, fopo_gradient)
-FREED_BY(fopo_index_free, fopo_index)
-
 enum { P = 700, N = 3, DIM = 4, ENTRIES = DIM * DIM }; /* more items than a tile holds */
 
 static void make(small_world *w) { small_world_init(w, P, N, DIM, 0.1, 0.7, 3); }

@@ -71,8 +71,7 @@ static int make_lists(fopo_csr *X, size_t n, size_t items) {
 static int begin(setting *s, const method *m, fopo_device *device) {
   size_t dim = s->w.L, few = s->w.P < P ? 5 : 1; /* the world of the faults is smaller */
   fopo_network net = {2, {dim, 9, dim}, FOPO_TANH};
-  fopo_optim_options adam = {
-      .kind = &fopo_optimiser_adam, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+  fopo_optim_options adam = adam_of(0.01);
   fopo_gradient_options o = {.estimator = m->estimator,
                              .samples = SAMPLES / few,
                              .baseline = m->baseline,
@@ -97,16 +96,10 @@ static int begin(setting *s, const method *m, fopo_device *device) {
   }
   if (status == FOPO_OK) status = fopo_gradient_new(&s->g, &o);
   if (status == FOPO_OK) status = fopo_optim_init(&s->optim, &adam);
-  fopo_contexts contexts = fopo_contexts_of(s->w.contexts);
-  contexts.X = s->X;
-  fopo_trainer_options t = {.policy = &s->pi,
-                            .contexts = contexts,
-                            .reward = &s->w.reward,
-                            .gradient = s->g,
-                            .optim = &s->optim,
-                            .device = device,
-                            .batch = m->graph ? m->graph : BATCH / few,
-                            .seed = 9};
+  fopo_trainer_options t = trainer_over(&s->w, s->g, &s->optim, m->graph ? m->graph : BATCH / few);
+  t.policy = &s->pi;
+  t.contexts.X = s->X;
+  t.device = device;
   if (s->anew) {
     small_sessions_init(&s->sessions, s->w.N, s->w.P, 5);
     s->reward = s->w.reward;

@@ -6,8 +6,6 @@
  * [L, L] gradient: one number each, with a standard error. */
 #include "small_world.h"
 
-FREED_BY(fopo_index_free, fopo_index)
-
 enum { DIM = 3, ENTRIES = DIM * DIM, DIRECTIONS = 3, COPIES = 64 };
 
 /* All contexts become context 0. */

@@ -3,9 +3,6 @@
 #include "core/progress.h"
 #include "small_world.h"
 
-FREED_BY(fopo_gradient_free, fopo_gradient)
-FREED_BY(fopo_index_free, fopo_index)
-
 static double norm_of(const double *x, size_t n) {
   double sum = 0.0;
   for (size_t i = 0; i < n; i++) sum += x[i] * x[i];

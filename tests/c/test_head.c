@@ -3,8 +3,6 @@
  * items that move. */
 #include "small_world.h"
 
-FREED_BY(fopo_gradient_free, fopo_gradient)
-
 enum { P = 700, N = 45, L = 13 };
 
 /* The gradient [L, L] of the first B contexts. */

@@ -30,21 +30,15 @@ static fopo_gradient_options snis(fopo_index *ix) {
 
 static void set_up_with(setting *s, small_world *w, fopo_gradient_options o,
                         const fopo_reward *reward, double lr) {
-  fopo_optim_options adam = {
-      .kind = &fopo_optimiser_adam, .lr = lr, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+  fopo_optim_options adam = adam_of(lr);
   memset(s, 0, sizeof *s);
   s->w = w;
   ok(fopo_policy_copy(&s->pi, &w->pi));
   ok(fopo_gradient_new(&s->g, &o));
   ok(fopo_optim_init(&s->optim, &adam));
-  fopo_trainer_options t = {.policy = &s->pi,
-                            .contexts = fopo_contexts_of(w->contexts),
-                            .reward = reward,
-                            .gradient = s->g,
-                            .optim = &s->optim,
-                            .device = w->device,
-                            .batch = BATCH,
-                            .seed = 9};
+  fopo_trainer_options t = trainer_over(w, s->g, &s->optim, BATCH);
+  t.policy = &s->pi;
+  t.reward = reward;
   ok(fopo_trainer_new(&s->t, &t));
 }
 

@@ -5,7 +5,6 @@
 #include "data/world/synthetic.h"
 #include "judge/evaluate.h"
 #include "small_world.h"
-#include "train/trainer.h"
 
 static const fopo_encoding by_mean = {&fopo_encoder_mean, NULL};
 
@@ -67,8 +66,7 @@ static double learn(scene *s, const char *name, fopo_gradient_options o, size_t 
   fopo_optim optim;
   fopo_trainer *t = NULL;
   fopo_slice slice;
-  fopo_optim_options adam = {
-      .kind = &fopo_optimiser_adam, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+  fopo_optim_options adam = adam_of(0.01);
   double started = fopo_clock(), quarter[4];
   ok(init_linear(&pi, s->items, s->items.cols, FOPO_THETA_RANDOM, 1.0f, 1));
   ok(fopo_gradient_new(&g, &o));

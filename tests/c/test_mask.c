@@ -5,8 +5,6 @@
 #include "judge/reference.h"
 #include "small_world.h"
 
-FREED_BY(fopo_gradient_free, fopo_gradient)
-
 enum { P = 40, N = 12, DIM = 3, ENTRIES = DIM * DIM };
 
 /* X of each context: its first hit, and every fifth item from its number on. */

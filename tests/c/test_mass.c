@@ -6,7 +6,6 @@
 #include "small_trainer.h"
 #include "train/state.h"
 
-FREED_BY(fopo_gradient_free, fopo_gradient)
 FREED_BY(fopo_mass_probe_free, fopo_mass_probe)
 
 enum { P = 3000, N = 40, L = 6, BATCH = 20, K = 40, PER_EPOCH = 2, STEPS = 301 };
@@ -326,8 +325,7 @@ static void set_up(setting *s, int i, int custom) {
   memset(s, 0, sizeof *s);
   small_world_init(&s->w, P, N, L, 0.02, 0.6, 3);
   shape_norms(s->w.items);
-  fopo_optim_options adam = {
-      .kind = &fopo_optimiser_adam, .lr = 0.02, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+  fopo_optim_options adam = adam_of(0.02);
   make_trainer(s, automatic(i), &adam, BATCH, custom);
 }
 
@@ -394,8 +392,7 @@ TEST_WITH(test_exact, no_leak) {
   for (int own = 0; own < 2; own++) {
     DONE(tear_down) setting s = {0};
     small_world_init(&s.w, 200, N, L, 0.1, 0.2, 3);
-    fopo_optim_options adam = {
-        .kind = &fopo_optimiser_adam, .lr = 0.02, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+    fopo_optim_options adam = adam_of(0.02);
     if (own) ok(fopo_index_norm(&s.ix, s.w.items, 0));
     make_trainer(&s, automatic(0), &adam, BATCH, 0);
     run(&s, STEPS);
@@ -413,8 +410,7 @@ TEST_WITH(test_own_index, no_leak) {
     outcome wanted = whole(i);
     small_world_init(&s.w, P, N, L, 0.02, 0.6, 3);
     shape_norms(s.w.items);
-    fopo_optim_options adam = {
-        .kind = &fopo_optimiser_adam, .lr = 0.02, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+    fopo_optim_options adam = adam_of(0.02);
     ok(fopo_index_norm(&s.ix, s.w.items, FOPO_BUDGET_AUTO));
     make_trainer(&s, automatic(i), &adam, BATCH, 0);
     run(&s, STEPS);

@@ -4,7 +4,6 @@
 #include "judge/ope.h"
 #include "small_world.h"
 
-FREED_BY(fopo_index_free, fopo_index)
 FREED_BY(fopo_ope_free, fopo_ope)
 
 /* A log over the contexts of a small world, its model r_M(a, x_i) = cos(a + i). */

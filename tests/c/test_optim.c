@@ -89,38 +89,45 @@ static void move(number *n, const fopo_optim_options *o, double lr, double g) {
   n->x += lr * mhat / (sqrt(vhat) + o->eps);
 }
 
-/* theta [2] and an item of L = 2, whose gradients are clipped together. */
+/* theta [2] and items [P, L], whose gradients are clipped together. Item 0 has a gradient in every
+ * step, item 1 in some, item 2 in none. */
 static void by_hand(fopo_optim_options o) {
-  enum { STEPS = 12, L = 2 };
+  enum { STEPS = 12, P = 3, L = 2 };
   FREED(fopo_device_close) fopo_device *d = NULL;
   DONE(fopo_optim_done) fopo_optim optim;
-  float theta[2] = {1, -2}, items[L] = {3, 0.5f};
-  number x[4] = {{.x = 1}, {.x = -2}, {.x = 3}, {.x = 0.5}};
+  float theta[2] = {1, -2}, items[P * L] = {3, 0.5f, -1, 2, 5, 6};
+  number x[2 + P * L] = {{.x = 1}, {.x = -2}, {.x = 3}, {.x = 0.5}, {.x = -1}, {.x = 2}};
   ok(fopo_device_cpu_open(&d));
   ok(fopo_optim_init(&optim, &o));
-  fopo_block_shape shapes[FOPO_BLOCKS] = {{1, 2, 0}, {1, L, 1}};
+  fopo_block_shape shapes[FOPO_BLOCKS] = {{1, 2, 0}, {P, L, 1}};
   ok(fopo_optim_prepare(&optim, d, shapes));
   near(fopo_optim_rate(&optim), o.lr * fopo_schedule_factor(&o.schedule, 0));
   for (int step = 0; step < STEPS; step++) {
-    float s = (float)step, G[2] = {1 - s / 4, 0.3f}, rows[L] = {0.2f * s, -1};
-    uint32_t id = 0;
-    fopo_item_gradient items_G = {.rows = rows, .ids = &id, .n = 1};
-    double all[] = {(double)G[0], (double)G[1], (double)rows[0], (double)rows[1]}, norm = 0;
-    for (int i = 0; i < 4; i++) norm += all[i] * all[i];
+    float s = (float)step, G[] = {1 - s / 4, 0.3f, 0.2f * s, -1, 1, -0.3f * s};
+    uint32_t ids[] = {0, 1};
+    size_t n = step % 3 == 1 ? 1 : 2; /* items with a gradient */
+    fopo_item_gradient theta_G = {.rows = G}, items_G = {.rows = G + 2, .ids = ids, .n = n};
+    double norm = 0;
+    for (size_t i = 0; i < 2 + n * L; i++) norm += (double)G[i] * (double)G[i];
     norm = sqrt(norm);
-    fopo_item_gradient theta_G = {.rows = G};
     ok(fopo_optim_step(&optim, FOPO_BLOCK_THETA, theta, &theta_G, (fopo_optim_norm){.norm = norm}));
     ok(fopo_optim_step(&optim, FOPO_BLOCK_ITEMS, items, &items_G, (fopo_optim_norm){.norm = norm}));
     optim.t++;
     double factor = fopo_schedule_factor(&o.schedule, (uint64_t)step);
     double scale = o.clip > 0 && norm > o.clip ? o.clip / norm : 1;
     near(fopo_optim_rate(&optim), o.lr * factor);
-    for (int i = 0; i < 4; i++) {
-      move(&x[i], &o, (i < 2 ? o.lr : o.block_lr[FOPO_BLOCK_ITEMS]) * factor, scale * all[i]);
-      double got = (double)(i < 2 ? theta[i] : items[i - 2]);
-      if (fabs(got - x[i].x) > 1e-5) fail_msg("step %d, %d: %g, not %g", step, i, got, x[i].x);
+    for (size_t i = 0; i < 2 + n * L; i++) {
+      double lr = i < 2 ? o.lr : o.block_lr[FOPO_BLOCK_ITEMS];
+      move(&x[i], &o, lr * factor, scale * (double)G[i]);
     }
+    for (size_t i = 0; i < 6; i++) {
+      double got = (double)(i < 2 ? theta[i] : items[i - 2]);
+      if (fabs(got - x[i].x) > 1e-5) fail_msg("step %d, %zu: %g, not %g", step, i, got, x[i].x);
+    }
+    assert_true(items[4] == 5 && items[5] == 6);
   }
+  shapes[FOPO_BLOCK_ITEMS].rows = P + 1;
+  refused(fopo_optim_prepare(&optim, d, shapes), FOPO_ERR_ARGUMENT, "3 items of dimension 2");
 }
 
 TEST_WITH(test_by_hand, no_leak) {

@@ -3,55 +3,11 @@
 #include <unistd.h>
 
 #include "small_world.h"
-#include "train/optim.h"
-#include "train/trainer.h"
 
-FREED_BY(fopo_gradient_free, fopo_gradient)
-FREED_BY(fopo_index_free, fopo_index)
-FREED_BY(fopo_trainer_free, fopo_trainer)
-
-/* A world whose contexts have D features. */
-typedef struct {
-  size_t P, N, D, L;
-  fopo_matrix items, contexts; /* [P, L], [N, D] */
-  fopo_csr Y;
-  fopo_reward reward;
-  fopo_policy pi;   /* to be made by the test */
-  fopo_network net; /* of pi; layers == 0: it is linear */
-  fopo_device *device;
-  uint32_t *rows; /* [N] 0 .. N-1 */
-} world;
+typedef small_world world; /* whose contexts have D features */
 
 static void world_init(world *w, size_t P, size_t N, size_t D, size_t L, uint64_t seed) {
-  *w = (world){.P = P, .N = N, .D = D, .L = L};
-  size_t n = 0, repeats;
-  FREED(fopo_free) uint32_t *row = fopo_alloc(N * P, sizeof *row);
-  FREED(fopo_free) uint32_t *col = fopo_alloc(N * P, sizeof *col);
-  w->rows = fopo_alloc(N, sizeof *w->rows);
-  ok(fopo_matrix_init(&w->items, P, L));
-  ok(fopo_matrix_init(&w->contexts, N, D));
-  fopo_fill_normal(w->items.x, P * L, 1.0, seed, FOPO_STREAM_WORLD);
-  fopo_fill_normal(w->contexts.x, N * D, 1.0, seed + 1, FOPO_STREAM_WORLD);
-  for (uint32_t i = 0; i < N; i++) {
-    w->rows[i] = i;
-    for (uint32_t a = 0; a < P; a++) {
-      row[n] = i;
-      col[n] = a;
-      n += fopo_unit(fopo_random(seed, FOPO_STREAM_WORLD, 7, i, a).v[0]) < 0.2;
-    }
-  }
-  ok(fopo_csr_from_pairs(&w->Y, row, col, NULL, n, N, P, &repeats));
-  w->reward = (fopo_reward){.kind = &fopo_reward_hits, .Y = &w->Y, .contexts = N};
-  ok(fopo_device_cpu_open(&w->device));
-}
-
-static void world_done(world *w) {
-  fopo_device_close(w->device);
-  fopo_policy_done(&w->pi);
-  fopo_csr_done(&w->Y);
-  fopo_matrix_done(&w->items);
-  fopo_matrix_done(&w->contexts);
-  fopo_free(w->rows);
+  small_world_data(w, P, N, D, L, 0.2, seed);
 }
 
 static size_t n_theta(const world *w) { return w->pi.theta.rows * w->pi.theta.cols; }
@@ -165,7 +121,7 @@ static float *gradient_of(world *w, fopo_gradient_options options, uint32_t step
 TEST(test_rectangular) {
   const size_t shapes[][2] = {{3, 7}, {9, 4}, {1, 5}, {6, 1}};
   for (size_t i = 0; i < 4; i++) {
-    DONE(world_done) world w;
+    DONE(small_world_done) world w;
     world_init(&w, 40, 6, shapes[i][0], shapes[i][1], i + 1);
     ok(init_linear(&w.pi, w.items, w.D, FOPO_THETA_RANDOM, 0.7f, 1));
     for (size_t k = 0; k < n_theta(&w); k++) w.pi.theta.x[k] *= 60.0f;
@@ -179,7 +135,7 @@ TEST(test_rectangular) {
 }
 
 TEST(test_rectangular_refused) {
-  DONE(world_done) world w;
+  DONE(small_world_done) world w;
   world_init(&w, 20, 4, 3, 5, 1);
   refused(init_linear(&w.pi, w.items, 3, FOPO_THETA_IDENTITY, 1.0f, 1), FOPO_ERR_ARGUMENT,
           "theta is 3 x 5");
@@ -216,7 +172,7 @@ static void network_world(world *w, const fopo_network *net, size_t P, size_t N,
 
 TEST(test_network) {
   for (size_t i = 0; i < NETWORKS; i++) {
-    DONE(world_done) world w;
+    DONE(small_world_done) world w;
     network_world(&w, &networks[i], 40, 6, i + 1);
     double *D = differences(&w, 0), *theta = in_double(w.pi.theta.x, n_theta(&w)), wanted[8];
     float *G = gradient_of(&w, (fopo_gradient_options){.estimator = &fopo_estimator_exact}, 0),
@@ -241,7 +197,7 @@ TEST(test_network) {
 
 /* 1,500 contexts x 3,000 items: the exact gradient comes in parts, which must add up. */
 TEST(test_network_parts) {
-  DONE(world_done) world w;
+  DONE(small_world_done) world w;
   const fopo_network net = {2, {4, 5, 3}, FOPO_TANH};
   network_world(&w, &net, 3000, 1500, 3);
   fopo_gradient_options o = {.estimator = &fopo_estimator_exact};
@@ -261,7 +217,7 @@ TEST(test_network_parts) {
 
 /* Every estimator, 1 thread or 3: the same bits. */
 TEST(test_network_threads) {
-  DONE(world_done) world w;
+  DONE(small_world_done) world w;
   const fopo_network net = {3, {8, 16, 12, 6}, FOPO_RELU};
   FREED(fopo_index_free) fopo_index *ix = NULL;
   int kept = fopo_threads();
@@ -284,7 +240,7 @@ TEST(test_network_threads) {
 }
 
 TEST(test_network_refused) {
-  DONE(world_done) world w;
+  DONE(small_world_done) world w;
   world_init(&w, 20, 4, 5, 3, 1);
   fopo_network net = {1, {5, 3}, FOPO_TANH};
   refused(init_network(&w.pi, w.items, &net, 1.0f, 1), FOPO_ERR_ARGUMENT,
@@ -330,7 +286,7 @@ static float *items_gradient_of(world *w, fopo_gradient_options o, size_t *n) {
 
 TEST(test_items_exact) {
   for (int network = 0; network < 2; network++) {
-    DONE(world_done) world w;
+    DONE(small_world_done) world w;
     size_t n;
     if (network) {
       network_world(&w, &networks[0], 40, 6, 2);
@@ -351,7 +307,7 @@ TEST(test_items_exact) {
 
 /* The norm of a step is that of both gradients, theta's and the items'. */
 TEST(test_norm_of_both) {
-  DONE(world_done) world w;
+  DONE(small_world_done) world w;
   FREED(fopo_gradient_free) fopo_gradient *g = NULL;
   fopo_gradient_stats stats;
   world_init(&w, 40, 6, 4, 5, 1);
@@ -373,7 +329,7 @@ TEST(test_norm_of_both) {
 
 /* A batch in several parts: the items' gradients of its thirds, averaged. */
 TEST(test_items_parts) {
-  DONE(world_done) world w;
+  DONE(small_world_done) world w;
   world_init(&w, 3000, 1500, 4, 3, 3);
   learn_items(&w, 0.3f);
   fopo_proposal uniform = {.kind = FOPO_PROPOSAL_UNIFORM};
@@ -438,7 +394,7 @@ static double worst_deviation(world *w, fopo_gradient_options o, const double *e
 TEST(test_items_mean) {
   int kept = fopo_threads();
   ok(fopo_threads_set(1)); /* thousands of tiny batches: the bits are the same */
-  DONE(world_done) world w;
+  DONE(small_world_done) world w;
   fopo_index *ix = NULL;
   size_t n;
   world_init(&w, 30, 8, 3, 3, 5);
@@ -481,54 +437,7 @@ TEST(test_items_mean) {
   ok(fopo_threads_set(kept));
 }
 
-/* -- updates of items ------------------------------------------------------------------------- */
-
-/* Adam by hand in double for one row of L = 2, touched at some steps only. */
-TEST(test_lazy_adam) {
-  enum { P = 3, L = 2, STEPS = 6 };
-  static const int touched[STEPS] = {1, 0, 1, 1, 0, 1};
-  fopo_device *d = NULL;
-  fopo_optim o;
-  fopo_optim_options options = {.kind = &fopo_optimiser_adam,
-                                .lr = 0.5,
-                                .block_lr[FOPO_BLOCK_ITEMS] = 0.1,
-                                .beta1 = 0.9,
-                                .beta2 = 0.99,
-                                .eps = 1e-8,
-                                .weight_decay = 0.01};
-  float items[P * L] = {1, 2, 3, 4, 5, 6}, theta = 0.0f, g0 = 0.0f;
-  double x[L] = {3, 4}, m[L] = {0}, v[L] = {0}, t = 0;
-  ok(fopo_device_cpu_open(&d));
-  ok(fopo_optim_init(&o, &options));
-  fopo_block_shape shapes[FOPO_BLOCKS] = {{1, 1, 0}, {P, L, 1}};
-  ok(fopo_optim_prepare(&o, d, shapes));
-  for (int step = 0; step < STEPS; step++) {
-    float rows[2 * L] = {1.0f, -0.5f, 0.3f * (float)step, -2.0f};
-    uint32_t both[] = {0, 1}, alone[] = {0};
-    fopo_item_gradient G = {
-        .rows = rows, .ids = touched[step] ? both : alone, .n = touched[step] ? 2 : 1};
-    fopo_item_gradient of_theta = {.rows = &g0};
-    ok(fopo_optim_step(&o, FOPO_BLOCK_THETA, &theta, &of_theta, (fopo_optim_norm){0}));
-    ok(fopo_optim_step(&o, FOPO_BLOCK_ITEMS, items, &G, (fopo_optim_norm){0}));
-    o.t++;
-    if (!touched[step]) continue;
-    t++;
-    for (int j = 0; j < L; j++) {
-      double g = (double)rows[L + j] - 0.01 * x[j];
-      m[j] = 0.9 * m[j] + 0.1 * g;
-      v[j] = 0.99 * v[j] + 0.01 * g * g;
-      x[j] += 0.1 * (m[j] / (1 - pow(0.9, t))) / (sqrt(v[j] / (1 - pow(0.99, t))) + 1e-8);
-    }
-  }
-  for (int j = 0; j < L; j++) {
-    assert_true(fabs((double)items[L + j] - x[j]) < 1e-5);
-    assert_true(items[2 * L + j] == (float)(5 + j)); /* never touched */
-  }
-  shapes[FOPO_BLOCK_ITEMS].rows = P + 1;
-  refused(fopo_optim_prepare(&o, d, shapes), FOPO_ERR_ARGUMENT, "3 items of dimension 2");
-  fopo_optim_done(&o);
-  fopo_device_close(d);
-}
+/* -- runs with items -------------------------------------------------------------------------- */
 
 /* The whole of a run with items: theta and items after 12 steps. */
 typedef struct {
@@ -537,22 +446,15 @@ typedef struct {
 
 static fopo_trainer *trainer_of(world *w, fopo_gradient *g, fopo_optim *o, size_t refresh) {
   fopo_trainer *t = NULL;
-  fopo_trainer_options options = {.policy = &w->pi,
-                                  .contexts = fopo_contexts_of(w->contexts),
-                                  .reward = &w->reward,
-                                  .gradient = g,
-                                  .optim = o,
-                                  .device = w->device,
-                                  .batch = 16,
-                                  .seed = 3,
-                                  .index_refresh = refresh};
+  fopo_trainer_options options = trainer_over(w, g, o, 16);
+  options.index_refresh = refresh;
   ok(fopo_trainer_new(&t, &options));
   return t;
 }
 
 /* The index is built anew before the steps 5, 9, 13 if it is to serve 4. */
 TEST(test_index_served) {
-  DONE(world_done) world w;
+  DONE(small_world_done) world w;
   FREED(fopo_index_free) fopo_index *ix = NULL;
   FREED(fopo_gradient_free) fopo_gradient *g = NULL;
   DONE(fopo_optim_done) fopo_optim o;
@@ -595,8 +497,7 @@ static outcome run_with_items(int which, int threads, size_t stop) {
       {.estimator = &fopo_estimator_reinforce, .samples = 60, .proposal = uniform},
       {.estimator = &fopo_estimator_reinforce, .samples = 60, .baseline = 1, .proposal = uniform},
       {.estimator = &fopo_estimator_snis, .samples = 60, .proposal = mixture}};
-  fopo_optim_options adam = {
-      .kind = &fopo_optimiser_adam, .lr = 0.05, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+  fopo_optim_options adam = adam_of(0.05);
   size_t refresh = which == 3 ? 5 : 0;
   ok(fopo_gradient_new(&g, &all[which]));
   ok(fopo_optim_init(&o, &adam));
@@ -622,7 +523,7 @@ static outcome run_with_items(int which, int threads, size_t stop) {
   fopo_optim_done(&o);
   fopo_gradient_free(g);
   fopo_index_free(ix);
-  world_done(&w);
+  small_world_done(&w);
   return out;
 }
 
@@ -638,7 +539,7 @@ TEST(test_items_training) {
 }
 
 TEST(test_items_refused) {
-  DONE(world_done) world w;
+  DONE(small_world_done) world w;
   FREED(fopo_index_free) fopo_index *ix = NULL;
   FREED(fopo_gradient_free) fopo_gradient *g = NULL;
   DONE(fopo_optim_done) fopo_optim o;
@@ -654,15 +555,8 @@ TEST(test_items_refused) {
   fopo_optim_options sgd = {.kind = &fopo_optimiser_sgd, .lr = 0.1};
   ok(fopo_gradient_new(&g, &snis));
   ok(fopo_optim_init(&o, &sgd));
-  fopo_trainer_options options = {.policy = &w.pi,
-                                  .contexts = fopo_contexts_of(w.contexts),
-                                  .reward = &w.reward,
-                                  .gradient = g,
-                                  .optim = &o,
-                                  .device = w.device,
-                                  .batch = 2,
-                                  .seed = 3,
-                                  .index_refresh = 4};
+  fopo_trainer_options options = trainer_over(&w, g, &o, 2);
+  options.index_refresh = 4;
   refused(fopo_trainer_new(&t, &options), FOPO_ERR_ARGUMENT, "items are fixed");
   w.pi.learns[FOPO_BLOCK_ITEMS] = 1;
   refused(fopo_trainer_new(&t, &options), FOPO_ERR_ARGUMENT, "over other items");
@@ -694,7 +588,7 @@ static void check_refreshed(fopo_index *ix, world *w) {
 /* After a refresh every kind answers for the items as they are. */
 TEST(test_refresh) {
   for (int kind = 0; kind < 4; kind++) {
-    DONE(world_done) world w;
+    DONE(small_world_done) world w;
     FREED(fopo_index_free) fopo_index *ix = NULL;
     fopo_hnsw_options hnsw = {.M = 8, .ef_construction = 100, .ef = 200, .deterministic = 1};
     world_init(&w, 500, 4, 4, 4, 6);

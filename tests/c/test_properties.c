@@ -12,8 +12,6 @@
 #include "mips/index.h"
 #include "small_trainer.h"
 
-FREED_BY(fopo_index_free, fopo_index)
-
 enum { P = 120, N = 23, L = 5 };
 
 /* ---- the trainer ---- */
@@ -103,14 +101,7 @@ static void belongs(setting *s, void *at, size_t place, const char *what) {
   char *byte = (char *)at + place;
   fopo_trainer *first = s->t, *second;
   ok(fopo_trainer_save(first, file_name(), NULL, 0));
-  fopo_trainer_options o = {.policy = &s->w.pi,
-                            .contexts = fopo_contexts_of(s->w.contexts),
-                            .reward = &s->w.reward,
-                            .gradient = s->g,
-                            .optim = &s->optim,
-                            .device = s->w.device,
-                            .batch = 4,
-                            .seed = 9};
+  fopo_trainer_options o = trainer_over(&s->w, s->g, &s->optim, 4);
   for (int flipped = 1; flipped >= 0; flipped--) {
     *byte ^= (char)flipped;
     ok(fopo_trainer_new(&second, &o));

@@ -5,7 +5,6 @@
 #include "judge/reward_model.h"
 #include "small_world.h"
 
-FREED_BY(fopo_device_close, fopo_device)
 FREED_BY(fopo_log_world_free, fopo_log_world)
 FREED_BY(fopo_logs_free, fopo_logs)
 FREED_BY(fopo_model_free, fopo_model)

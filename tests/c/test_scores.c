@@ -7,8 +7,6 @@
 #include "policy/softmax.h"
 #include "small_world.h"
 
-FREED_BY(fopo_index_free, fopo_index)
-
 enum { P = 9000, N = 6, DIM = 4, RANKS = 3 }; /* more items than two tiles hold */
 enum { EMPTY, FEW, MANY, ALL_BUT_ONE, ALL, ENDS };
 

@@ -8,12 +8,9 @@
 enum { P = 120, N = 23, L = 5, BATCH = 4 };
 
 static fopo_optim_options adam(double lr) {
-  return (fopo_optim_options){.kind = &fopo_optimiser_adam,
-                              .lr = lr,
-                              .beta1 = 0.9,
-                              .beta2 = 0.999,
-                              .eps = 1e-8,
-                              .weight_decay = 1e-6};
+  fopo_optim_options o = adam_of(lr);
+  o.weight_decay = 1e-6;
+  return o;
 }
 
 static fopo_optim_options sgd(double lr) {
@@ -161,15 +158,9 @@ TEST_WITH(test_resume_refused, no_leak) {
 
   set_up(&other, &fopo_estimator_snis, adam(0.01), 0);
   fopo_trainer_free(other.t);
-  ok(fopo_trainer_new(&other.t,
-                      &(fopo_trainer_options){.policy = &other.w.pi,
-                                              .contexts = fopo_contexts_of(other.w.contexts),
-                                              .reward = &other.w.reward,
-                                              .gradient = other.g,
-                                              .optim = &other.optim,
-                                              .device = other.w.device,
-                                              .batch = 4,
-                                              .seed = 10}));
+  fopo_trainer_options seed_10 = trainer_over(&other.w, other.g, &other.optim, 4);
+  seed_10.seed = 10;
+  ok(fopo_trainer_new(&other.t, &seed_10));
   refused(fopo_trainer_resume(other.t, file_name(), NULL), FOPO_ERR_ARGUMENT,
           "its seed is 9, here it is 10");
   tear_down(&other);
@@ -358,14 +349,7 @@ TEST_WITH(test_options_refused, no_leak) {
   DONE(tear_down) setting s;
   set_up(&s, &fopo_estimator_exact, adam(0.01), 0);
   fopo_trainer *t = NULL;
-  fopo_trainer_options o = {.policy = &s.w.pi,
-                            .contexts = fopo_contexts_of(s.w.contexts),
-                            .reward = &s.w.reward,
-                            .gradient = s.g,
-                            .optim = &s.optim,
-                            .device = s.w.device,
-                            .batch = N + 1,
-                            .seed = 9};
+  fopo_trainer_options o = trainer_over(&s.w, s.g, &s.optim, N + 1);
   refused(fopo_trainer_new(&t, &o), FOPO_ERR_ARGUMENT, "batch is 24");
   o.batch = 0;
   refused(fopo_trainer_new(&t, &o), FOPO_ERR_ARGUMENT, "batch is 0");
