@@ -9,6 +9,7 @@
 
 #include "core/progress.h"
 #include "device/device.h"
+#include "numbers.h"
 #include "small_world.h"
 
 /* The emulation's switches (tests/cuda/cuda_emulation.h); NULL on a card. */
@@ -102,18 +103,6 @@ static inline void down(void *host, const void *on_card, size_t bytes) {
 
 static inline void forget(void) {
   while (n_sent > 0) gpu->ops->release(gpu, sent[--n_sent]);
-}
-
-static inline void *room(size_t n, size_t size) {
-  void *block = calloc(n > 0 ? n : 1, size);
-  assert_non_null(block);
-  return block;
-}
-
-static inline float *normals(size_t n, double scale, uint64_t seed) {
-  float *x = room(n, sizeof *x);
-  fopo_fill_normal(x, n, scale, seed, FOPO_STREAM_WORLD);
-  return x;
 }
 
 /* The device's array of n against the host's: |difference| <= tolerance (|wanted| + size). */

@@ -1,14 +1,12 @@
 /* The CPU device: its results against plain sums in double, its draws against their densities, the
  * same bits for any number of threads, and no allocation after the first step. */
 #include <dlfcn.h>
-#include <math.h>
 
-#include "checks.h"
 #include "core/progress.h"
-#include "core/rng.h"
 #include "core/threads.h"
 #include "device/device.h"
 #include "kernels/kernels.h"
+#include "numbers.h"
 
 FREED_BY(fopo_device_close, fopo_device)
 
@@ -24,18 +22,6 @@ static int close_device(void **state) {
   fopo_device_close(d);
   d = NULL;
   return 0;
-}
-
-static void *room(size_t n, size_t size) {
-  void *block = calloc(n > 0 ? n : 1, size);
-  assert_non_null(block);
-  return block;
-}
-
-static float *normals(size_t n, double scale, uint64_t seed) {
-  float *x = room(n, sizeof *x);
-  fopo_fill_normal(x, n, scale, seed, FOPO_STREAM_WORLD);
-  return x;
 }
 
 static void assert_near(double got, double wanted, double tolerance) {

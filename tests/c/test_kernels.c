@@ -1,47 +1,19 @@
 /* Every kernel of every instruction set that this CPU has, against sums in double and against the
  * portable table: all lengths with their tails, small and large rows, extreme values. Inputs end at
- * a page that may not be touched (of 64 KiB, a multiple of every page). */
-#include <math.h>
-#include <sys/mman.h>
+ * a page that may not be touched. */
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "checks.h"
-#include "core/rng.h"
 #include "kernels/bloom.h"
 #include "kernels/kernels.h"
+#include "numbers.h"
 
-enum { LONGEST = 130, ROWS = 61, PAGE = 65536 };
+enum { LONGEST = 130, ROWS = 61 };
 
 static const size_t dims[] = {1,  2,  3,   4,   5,   6,   7,   8,   9,   10,  11, 12, 13,
                               14, 15, 16,  17,  18,  19,  20,  21,  22,  23,  24, 25, 26,
                               27, 28, 29,  30,  31,  32,  33,  47,  48,  63,  64, 65, 80,
                               95, 96, 100, 111, 112, 127, 128, 129, 200, 1000};
-
-typedef struct {
-  char *base;
-  size_t bytes;
-} guarded;
-
-/* n floats of which the last ends where the readable memory ends. */
-static float *guard(guarded *g, size_t n) {
-  size_t pages = (n * sizeof(float) + PAGE - 1) / PAGE + 1;
-  g->bytes = (pages + 1) * PAGE;
-  g->base = mmap(NULL, g->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  assert_true(g->base != MAP_FAILED);
-  assert_int_equal(mprotect(g->base + pages * PAGE, PAGE, PROT_NONE), 0);
-  return (float *)(void *)(g->base + pages * PAGE) - n;
-}
-
-static void release(guarded *g) { munmap(g->base, g->bytes); }
-
-/* Reproducible numbers in (-1, 1) times `scale`. */
-static void fill(float *x, size_t n, double scale, uint32_t seed) {
-  for (size_t i = 0; i < n; i++) {
-    double u = fopo_unit(fopo_random(seed, FOPO_STREAM_WORLD, 0, 0, (uint32_t)i).v[0]);
-    x[i] = (float)(scale * (2 * u - 1));
-  }
-}
 
 /* got is a float sum of n products whose absolute values sum to `size`. */
 static void assert_sum(double got, double expected, double size, size_t n) {
@@ -109,7 +81,7 @@ TEST(test_choice) {
 /* ---- sums ---- */
 
 static void check_dot(const fopo_kernels *k, size_t n, double scale_a, double scale_b) {
-  guarded ga, gb;
+  DONE(release) guarded ga, gb;
   float *a = guard(&ga, n), *b = guard(&gb, n);
   fill(a, n, scale_a, 1);
   fill(b, n, scale_b, 2);
@@ -119,8 +91,6 @@ static void check_dot(const fopo_kernels *k, size_t n, double scale_a, double sc
     size += fabs((double)a[i] * (double)b[i]);
   }
   assert_sum((double)k->dot(a, b, n), sum, size, n);
-  release(&ga);
-  release(&gb);
 }
 
 static void dot_of(const fopo_kernels *k) {
@@ -131,7 +101,7 @@ static void dot_of(const fopo_kernels *k) {
 }
 
 static void check_axpy(const fopo_kernels *k, size_t n, float a) {
-  guarded gx, gy;
+  DONE(release) guarded gx, gy;
   float *x = guard(&gx, n), *y = guard(&gy, n), old[1000];
   fill(x, n, 1, 3);
   fill(y, n, 1, 4);
@@ -141,8 +111,6 @@ static void check_axpy(const fopo_kernels *k, size_t n, float a) {
     double product = (double)a * (double)x[i];
     assert_sum((double)y[i], (double)old[i] + product, fabs(product) + 1, 1);
   }
-  release(&gx);
-  release(&gy);
 }
 
 static void axpy_of(const fopo_kernels *k) {
@@ -153,7 +121,7 @@ static void axpy_of(const fopo_kernels *k) {
 
 /* The same row's score comes out alike wherever it stands, and alike from dot. */
 static void check_gather_dot(const fopo_kernels *k, size_t dim, size_t ld, size_t count) {
-  guarded gr, gq;
+  DONE(release) guarded gr, gq;
   float *rows = guard(&gr, (ROWS - 1) * ld + dim), *q = guard(&gq, dim), f[LONGEST + 1];
   uint32_t ids[LONGEST];
   fill(rows, (ROWS - 1) * ld + dim, 1, 5);
@@ -165,8 +133,6 @@ static void check_gather_dot(const fopo_kernels *k, size_t dim, size_t ld, size_
     assert_true(f[s] == k->dot(rows + ids[s] * ld, q, dim));
   }
   assert_true(f[count] == 123.0f);
-  release(&gr);
-  release(&gq);
 }
 
 static void gather_dot_of(const fopo_kernels *k) {
@@ -179,7 +145,7 @@ static void gather_dot_of(const fopo_kernels *k) {
 
 /* Every row against every query of a panel; alike wherever the row stands, by id or in place. */
 static void check_scores(const fopo_kernels *k, size_t dim, size_t ld, size_t count, size_t width) {
-  guarded gr, gp, go;
+  DONE(release) guarded gr, gp, go;
   float *rows = guard(&gr, (ROWS - 1) * ld + dim), *panel = guard(&gp, dim * width);
   float *out = guard(&go, count * width), one[FOPO_PANEL];
   uint32_t ids[ROWS];
@@ -206,9 +172,6 @@ static void check_scores(const fopo_kernels *k, size_t dim, size_t ld, size_t co
     k->scores(one, rows + s * ld, ld, NULL, 1, panel, dim, width);
     assert_memory_equal(out + s * width, one, width * sizeof *one);
   }
-  release(&gr);
-  release(&gp);
-  release(&go);
 }
 
 static void scores_of(const fopo_kernels *k) {
@@ -223,7 +186,7 @@ static void scores_of(const fopo_kernels *k) {
 }
 
 static void check_columns(const fopo_kernels *k, size_t count, size_t ld, float level) {
-  guarded gx, gf;
+  DONE(release) guarded gx, gf;
   float *x = guard(&gx, count == 0 ? 0 : (count - 1) * ld + 16), *floor = guard(&gf, 16);
   uint32_t list[LONGEST * 16 + 1];
   size_t n = 0;
@@ -239,8 +202,6 @@ static void check_columns(const fopo_kernels *k, size_t count, size_t ld, float 
     }
   }
   assert_int_equal(found, n);
-  release(&gx);
-  release(&gf);
 }
 
 static void columns_of(const fopo_kernels *k) {
@@ -253,7 +214,7 @@ static void columns_of(const fopo_kernels *k) {
 /* At least `rank` values are >= the result, and fewer than `rank` are more than two bisection steps
  * (2^-12 of the range each) above it. */
 static void check_approximate_kth(const fopo_kernels *k, size_t count, size_t ld, size_t rank) {
-  guarded gx;
+  DONE(release) guarded gx;
   float *x = guard(&gx, (count - 1) * ld + 16), level[16], plain[16];
   fill(x, (count - 1) * ld + 16, 1, 15);
   if (count > 2) x[2] = x[ld + 2] = x[2 * ld + 2]; /* equal values count each */
@@ -274,7 +235,6 @@ static void check_approximate_kth(const fopo_kernels *k, size_t count, size_t ld
     assert_true(beyond < rank || step == 0);
   }
   assert_memory_equal(level, plain, sizeof level);
-  release(&gx);
 }
 
 static void approximate_kth_of(const fopo_kernels *k) {
@@ -406,7 +366,7 @@ static void lists_of(const fopo_kernels *k) {
 
 static void check_gather_axpy(const fopo_kernels *k, size_t dim, size_t ld, size_t count,
                               int zeros) {
-  guarded gr, gv;
+  DONE(release) guarded gr, gv;
   float *rows = guard(&gr, (ROWS - 1) * ld + dim), *v = guard(&gv, dim), c[LONGEST];
   double expected[1000], size[1000];
   uint32_t ids[LONGEST];
@@ -430,8 +390,6 @@ static void check_gather_axpy(const fopo_kernels *k, size_t dim, size_t ld, size
   }
   k->gather_axpy(v, rows, ld, ids, c, count, LONGEST - count, dim);
   for (size_t i = 0; i < dim; i++) assert_sum((double)v[i], expected[i], size[i], count + 1);
-  release(&gr);
-  release(&gv);
 }
 
 static void gather_axpy_of(const fopo_kernels *k) {
@@ -445,7 +403,7 @@ static void gather_axpy_of(const fopo_kernels *k) {
 
 /* A panel of w columns: its largest values, exponentials and products with rows. */
 static void check_panel(const fopo_kernels *k, size_t dim, size_t ld, size_t count, size_t width) {
-  guarded gr, gx, gv;
+  DONE(release) guarded gr, gx, gv;
   float *rows = guard(&gr, (count - 1) * ld + dim), *x = guard(&gx, count * width);
   float *v = guard(&gv, dim * width), before[FOPO_PANEL], start[LONGEST * FOPO_PANEL];
   float most[FOPO_PANEL], sum[FOPO_PANEL], squares[FOPO_PANEL];
@@ -492,9 +450,6 @@ static void check_panel(const fopo_kernels *k, size_t dim, size_t ld, size_t cou
     size += fabs(product);
   }
   assert_sum((double)v[dim * width - 1], expected, size, count + 1);
-  release(&gr);
-  release(&gx);
-  release(&gv);
 }
 
 static void panel_of(const fopo_kernels *k) {
@@ -508,7 +463,7 @@ static void panel_of(const fopo_kernels *k) {
 
 /* c [m, n] with a stride of n + 5: no number beside it changes, or is read beyond the last. */
 static void check_product(const fopo_kernels *k, fopo_product_task o) {
-  guarded ga, gb, gc;
+  DONE(release) guarded ga, gb, gc;
   size_t a_rows = o.transpose_a ? o.k : o.m, b_rows = o.transpose_b ? o.n : o.k;
   size_t a_cols = o.transpose_a ? o.m : o.k, b_cols = o.transpose_b ? o.k : o.n;
   o.lda = a_cols + 3, o.ldb = b_cols + 1, o.ldc = o.n + 5;
@@ -538,7 +493,6 @@ static void check_product(const fopo_kernels *k, fopo_product_task o) {
     assert_sum((double)c[i], sum, fabs((double)o.alpha) * size + fabs(before), o.k + 2);
   }
   free(old);
-  release(&ga), release(&gb), release(&gc);
 }
 
 static void product_of(const fopo_kernels *k) {
@@ -564,7 +518,7 @@ static void product_of(const fopo_kernels *k) {
 }
 
 static void check_moments(const fopo_kernels *k, size_t n, double scale) {
-  guarded gx, gy;
+  DONE(release) guarded gx, gy;
   float *x = guard(&gx, n), *y = guard(&gy, n);
   fill(x, n, scale, 10);
   fill(y, n, scale, 11);
@@ -580,8 +534,6 @@ static void check_moments(const fopo_kernels *k, size_t n, double scale) {
   assert_true(fabs(got[0] - sum[0]) <= 1e-14 * size);
   assert_true(fabs(got[1] - sum[1]) <= 1e-14 * size * scale);
   assert_true(fabs(got[2] - sum[2]) <= 1e-14 * size * scale);
-  release(&gx);
-  release(&gy);
 }
 
 static void moments_of(const fopo_kernels *k) {
@@ -594,7 +546,7 @@ static void moments_of(const fopo_kernels *k) {
 
 static void max_of(const fopo_kernels *k) {
   for (size_t n = 0; n <= LONGEST; n++) {
-    guarded g;
+    DONE(release) guarded g;
     float *x = guard(&g, n), expected = -INFINITY;
     fill(x, n, 1, (uint32_t)n);
     for (size_t i = 0; i < n; i++) expected = fmaxf(expected, x[i]);
@@ -604,7 +556,6 @@ static void max_of(const fopo_kernels *k) {
       x[i] = -2.0f;
       assert_true(k->max(x, n) == -2.0f);
     }
-    release(&g);
   }
 }
 
@@ -626,7 +577,7 @@ static void check_exp(const fopo_kernels *k, float z, float got) {
 
 static void exp_of(const fopo_kernels *k) {
   for (size_t n = 0; n <= LONGEST; n++) {
-    guarded g;
+    DONE(release) guarded g;
     float *x = guard(&g, n), w[LONGEST + 1];
     fill(x, n, 50, (uint32_t)n);
     w[n] = 123.0f;
@@ -639,7 +590,6 @@ static void exp_of(const fopo_kernels *k) {
     assert_true(fabs(sum - expected) <= 1e-14 * expected);
     assert_true(k->exp_sum(x, x, 10.0f, n) == sum); /* in place */
     assert_memory_equal(x, w, n * sizeof *x);
-    release(&g);
   }
   float x[64], w[64];
   for (int block = -5700; block < 5700; block++) { /* -89 to 89 in steps of 2^-12 */

@@ -1,44 +1,16 @@
 /* Rows of 16 bits: the conversions against what the formats say, the kernels of every table against
  * sums in double, and what the copy refuses. Inputs end at a page that may not be touched. */
-#include <math.h>
-#include <sys/mman.h>
-
-#include "checks.h"
-#include "core/rng.h"
 #include "core/threads.h"
 #include "device/device.h"
 #include "kernels/kernels.h"
+#include "numbers.h"
 
 FREED_BY(fopo_device_close, fopo_device)
 
-enum { ROWS = 61, COUNT = 130, PAGE = 65536 };
+enum { ROWS = 61, COUNT = 130 };
 
 static const size_t dims[] = {1,  2,  7,  8,  9,  10, 15, 16,  17,  24,  31,  32,  33,  47,
                               48, 63, 64, 65, 80, 96, 97, 100, 111, 127, 128, 129, 200, 1000};
-
-typedef struct {
-  char *base;
-  size_t bytes;
-} guarded;
-
-/* `bytes` bytes of which the last is where the readable memory ends. */
-static void *guard(guarded *g, size_t bytes) {
-  size_t pages = (bytes + PAGE - 1) / PAGE + 1;
-  g->bytes = (pages + 1) * PAGE;
-  g->base = mmap(NULL, g->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  assert_true(g->base != MAP_FAILED);
-  assert_int_equal(mprotect(g->base + pages * PAGE, PAGE, PROT_NONE), 0);
-  return g->base + pages * PAGE - bytes;
-}
-
-static void release(guarded *g) { munmap(g->base, g->bytes); }
-
-static void fill(float *x, size_t n, double scale, uint32_t seed) {
-  for (size_t i = 0; i < n; i++) {
-    double u = fopo_unit(fopo_random(seed, FOPO_STREAM_WORLD, 0, 0, (uint32_t)i).v[0]);
-    x[i] = (float)(scale * (2 * u - 1));
-  }
-}
 
 /* ---- one number ---- */
 
@@ -164,9 +136,9 @@ static void assert_sum(double got, double expected, double size, size_t n) {
 
 static void check_sums(const half_kernels *k, fopo_float type, size_t dim, size_t count) {
   size_t ld = fopo_rows_ld(dim);
-  guarded gr, gq, gv;
-  uint16_t *rows = guard(&gr, ROWS * ld * sizeof *rows);
-  float *q = guard(&gq, dim * sizeof *q), *v = guard(&gv, dim * sizeof *v);
+  DONE(release) guarded gr, gq, gv;
+  uint16_t *rows = guard_bytes(&gr, ROWS * ld * sizeof *rows);
+  float *q = guard(&gq, dim), *v = guard(&gv, dim);
   float f[COUNT + 1], c[COUNT], *x = calloc(ROWS * dim, sizeof *x);
   double expected[1000], size[1000];
   uint32_t ids[COUNT];
@@ -198,9 +170,6 @@ static void check_sums(const half_kernels *k, fopo_float type, size_t dim, size_
   k->axpy(v, rows, ld, ids, c, count, 0, dim);
   for (size_t i = 0; i < dim; i++) assert_sum((double)v[i], expected[i], size[i], count + 1);
   free(x);
-  release(&gr);
-  release(&gq);
-  release(&gv);
 }
 
 /* Every number there is, alone in a row. */

@@ -1,12 +1,9 @@
 /* The order of sums: the tables of AVX2 and AVX-512 give the same bits, for rows of every length.
  * Each kernel that rounds is called with both, on the same numbers; tests/c/test_kernels.c compares
  * them with sums in double. */
-#include <math.h>
-
-#include "checks.h"
-#include "core/rng.h"
 #include "kernels/kernels.h"
 #include "kernels/rows.h"
+#include "numbers.h"
 
 enum { LONGEST = 1100, ROWS = 61, SAMPLES = 300 };
 
@@ -17,14 +14,6 @@ static const size_t lengths[] = {131, 143, 144, 160, 191, 192, 200, 255, 256, 25
 enum { LENGTHS = 130 + sizeof lengths / sizeof *lengths };
 
 static size_t length(size_t i) { return i < 130 ? i + 1 : lengths[i - 130]; }
-
-/* Reproducible numbers in (-1, 1) times `scale`. */
-static void fill(float *x, size_t n, double scale, uint32_t seed) {
-  for (size_t i = 0; i < n; i++) {
-    double u = fopo_unit(fopo_random(seed, FOPO_STREAM_WORLD, 0, 0, (uint32_t)i).v[0]);
-    x[i] = (float)(scale * (2 * u - 1));
-  }
-}
 
 static void assert_equal(const void *a, const void *b, size_t n, size_t size, const char *kernel,
                          size_t at) {
