@@ -145,7 +145,7 @@ TEST(test_interruption) {
 
 /* An item that is all that its users took has nothing that explains it. */
 TEST(test_ease_needs_l2) {
-  fopo_sessions s = {0};
+  DONE(fopo_sessions_done) fopo_sessions s = {0};
   uint32_t row[60], col[60];
   size_t repeats;
   for (uint32_t i = 0; i < 60; i++) row[i] = i, col[i] = 7;
@@ -157,7 +157,6 @@ TEST(test_ease_needs_l2) {
   fopo_baseline_free(b);
   o.l2 = 1e-3;
   refused(fopo_baseline_new(&b, &s, &o), FOPO_ERR_NUMERIC, "of item 8 with l2 = 0.001");
-  fopo_sessions_done(&s);
 }
 
 /* The scores of a session are the sums of the rows of its items: in double, from W alone. */

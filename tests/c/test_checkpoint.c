@@ -183,8 +183,8 @@ TEST_WITH(without_proposal, no_leak) {
 
 /* A record of other statistics is left out; the run is resumed all the same. */
 TEST_WITH(other_statistics, no_leak) {
-  setting s;
-  fopo_archive file;
+  DONE(tear_down) setting s;
+  DONE(fopo_archive_done) fopo_archive file;
   save_run(&fopo_optimiser_adam, 0, 0);
   set_up(&s, &fopo_optimiser_adam, 0, 0);
   ok(fopo_npz_load(&file, file_name));
@@ -202,15 +202,13 @@ TEST_WITH(other_statistics, no_leak) {
     ok(fopo_trainer_resume(s.t, broken, NULL));
     assert_int_equal(fopo_trainer_step(s.t), 5);
   }
-  fopo_archive_done(&file);
-  tear_down(&s);
 }
 
 /* Every member is needed, and says its name when it is not there; with items that are learnt, by
  * every optimiser, and with a network. */
 TEST_WITH(missing_members, no_leak) {
   for (int way = 0; way < 4; way++) {
-    setting s;
+    DONE(tear_down) setting s;
     fopo_archive file;
     const fopo_optimiser *kind = fopo_optimisers[way % 3];
     save_run(kind, way < 3, way == 3);
@@ -229,7 +227,6 @@ TEST_WITH(missing_members, no_leak) {
     }
     fopo_archive_done(&file);
     ok(fopo_trainer_resume(s.t, file_name, NULL));
-    tear_down(&s);
   }
 }
 

@@ -1035,7 +1035,7 @@ TEST(test_step_allocates_once) {
 
 TEST(test_tables_agree) {
   const char *name, *before = fopo_kernels_get()->name;
-  batch x = batch_new(3, 1000, 2000, 100, 1);
+  DONE(batch_free) batch x = batch_new(3, 1000, 2000, 100, 1);
   for (size_t i = 0; (name = fopo_kernels_name(i)) != NULL; i++) {
     if (fopo_kernels_named(name) == NULL) {
       print_message("%s: skipped, this CPU lacks it\n", name);
@@ -1045,7 +1045,6 @@ TEST(test_tables_agree) {
     check_snis(&x, -3.0f, 2e-5);
   }
   fopo_kernels_force(before);
-  batch_free(&x);
 }
 
 /* Of 4 contexts 2 were given candidates, one of them fewer than 3. The others count as contexts,

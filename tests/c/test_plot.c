@@ -135,12 +135,11 @@ TEST(extremes) {
                       .height = 3 + rand() % 20,
                       .logx = rand() % 2,
                       .logy = rand() % 2};
-    char *text;
+    FREED(fopo_free) char *text = NULL;
     if (fopo_plot_text(&text, &plot) != FOPO_OK) continue;
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
       if (strstr(line, "not shown") == NULL) assert_true(strlen(line) <= (size_t)plot.width);
     }
-    fopo_free(text);
   }
 }
 

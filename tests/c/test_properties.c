@@ -229,13 +229,13 @@ TEST(uniform_draws_are_rounded) {
     size_t S, uniform;
   } cases[] = {{0.58, 10, 6}, {0.52, 10, 5},   {0.149, 20, 3}, {0.5, 7, 4},
                {0.999, 9, 9}, {0.592, 49, 29}, {0.02, 49, 1}}; /* 1 / 49 * 49 is less than 1 */
-  small_world w;
-  fopo_index *ix;
+  DONE(small_world_done) small_world w;
+  FREED(fopo_index_free) fopo_index *ix = NULL;
   uint32_t ids[B * 49], best[B * K], counts[B];
   float logq[B * 49], scores[B * K];
   small_world_init(&w, MANY, B, L, 0.0, 0.5, 4);
   ok(fopo_index_norm(&ix, w.items, 0));
-  fopo_matrix Q;
+  DONE(fopo_matrix_done) fopo_matrix Q;
   ok(fopo_matrix_init(&Q, B, L));
   ok(fopo_policy_queries(Q, &w.pi, w.contexts));
   ok(fopo_index_search(best, scores, counts, ix, Q, K));
@@ -260,9 +260,6 @@ TEST(uniform_draws_are_rounded) {
     /* a uniform draw is a candidate with probability 6e-4 */
     assert_true(others <= B * cases[c].uniform && others + 2 >= B * cases[c].uniform);
   }
-  fopo_matrix_done(&Q);
-  fopo_index_free(ix);
-  small_world_done(&w);
 }
 
 /* ---- intervals ---- */
@@ -408,13 +405,12 @@ static void deceive_by_a_fall(void) {
       row[0] = i == place ? 1.5f : i < place ? 1.0f : 0.25f;
       row[1] = i < place ? 1.25f : 0.0f;
     }
-    fopo_index *ix;
+    FREED(fopo_index_free) fopo_index *ix = NULL;
     ok(fopo_index_norm(&ix, items, 0));
     uint32_t id, count;
     float score;
     ok(fopo_index_search(&id, &score, &count, ix, Q, 1));
     if (id != place) fail_msg("the best item, %zu by norm, is not found", place + 1);
-    fopo_index_free(ix);
   }
 }
 

@@ -154,13 +154,12 @@ TEST(table_of_readers) {
     REFUSE_AS(in_folder("absent"), FOPO_ERR_FILE, "absent", .format = r->name);
     /* Without columns, options on them are refused; with them they are not. */
     const char *path = write_text("1,2,3\n1,3,4\n");
-    fopo_dataset *d;
+    FREED(fopo_dataset_free) fopo_dataset *d = NULL;
     fopo_read_options o = {.format = r->name, .user = "1", .item = "2"};
     int status = fopo_dataset_read(&d, path, &o);
     assert_int_equal(status == FOPO_ERR_ARGUMENT, !r->has_columns);
     if (status != FOPO_OK) continue;
     assert_string_equal(d->format, r->name);
-    fopo_dataset_free(d);
   }
   assert_true(n >= 9);
   assert_null(fopo_reader_at(n + 1));

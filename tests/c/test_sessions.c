@@ -74,7 +74,7 @@ TEST(halves_are_random) {
   make_dataset(&d);
   size_t first = 0, last = 0, rows = 0;
   for (o.seed = 0; o.seed < 20; o.seed++) {
-    fopo_split split;
+    DONE(fopo_split_done) fopo_split split;
     ok(fopo_split_by(&split, &d, &o, &(fopo_split_plan){0}));
     for (size_t i = 0; i < split.train.X.rows; i++) {
       uint32_t user = split.train.users[i];
@@ -85,7 +85,6 @@ TEST(halves_are_random) {
       first += (size_t)fopo_csr_contains(&split.train.X, i, ids[0]);
       last += (size_t)fopo_csr_contains(&split.train.X, i, ids[n - 1]);
     }
-    fopo_split_done(&split);
   }
   /* About 1,800 fair coins: five standard deviations are 0.06. */
   assert_true(rows > 1500);

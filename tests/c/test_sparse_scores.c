@@ -536,7 +536,7 @@ TEST(test_policy) { everywhere(policy_here); }
  * the first half of context ALL_BUT_ONE. */
 static void join_here(void) {
   enum { S = 200, L = 13 };
-  world w = world_new(L, 0);
+  DONE(world_free) world w = world_new(L, 0);
   uint32_t ids[B * S];
   float logq[B * S], r[B * S], V[B * L], stats[B * FOPO_STATS];
   size_t width = fopo_sums_width(L);
@@ -572,7 +572,6 @@ static void join_here(void) {
     }
   }
   release_all();
-  world_free(&w);
 }
 
 TEST(test_join) { everywhere(join_here); }

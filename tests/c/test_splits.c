@@ -235,7 +235,7 @@ static double latest_in(const fopo_dataset *d, const fopo_csr *m, size_t i, uint
 }
 
 TEST_WITH(the_last_items, no_leak) {
-  fopo_dataset d;
+  DONE(dataset_done) fopo_dataset d;
   fopo_split split;
   fopo_split_options o = {5, 0, 0.1, 0.1, SPLIT_SEED};
   make_dataset(&d, 1);
@@ -274,7 +274,6 @@ TEST_WITH(the_last_items, no_leak) {
       fopo_split_done(&split);
     }
   }
-  dataset_done(&d);
 }
 
 /* With seen = keep the last interaction counts, which may be of an item that was seen. */

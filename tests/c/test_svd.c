@@ -78,8 +78,8 @@ static void assert_signs(fopo_matrix V) {
 static void assert_recovers(size_t m, size_t n, size_t dim, size_t rank, float least) {
   float s[40], found[40];
   for (size_t j = 0; j < rank; j++) s[j] = 100.0f * powf(least, (float)j / (float)(rank - 1));
-  fopo_matrix U = orthonormal(m, rank, 1), V = orthonormal(n, rank, 2), W;
-  fopo_csr M = constructed(U, s, V);
+  DONE(fopo_matrix_done) fopo_matrix U = orthonormal(m, rank, 1), V = orthonormal(n, rank, 2), W;
+  DONE(fopo_csr_done) fopo_csr M = constructed(U, s, V);
   ok(fopo_matrix_init(&W, n, dim));
   fopo_svd_options options = {.dim = dim, .power_iterations = 2, .seed = 5};
   ok(fopo_svd_sparse(W, found, &M, &options));
@@ -93,10 +93,6 @@ static void assert_recovers(size_t m, size_t n, size_t dim, size_t rank, float l
     for (size_t i = 0; i < n; i++) dot += at(W, i, j) * at(V, i, j);
     assert_true(fabs(dot) > 1 - 1e-4);
   }
-  fopo_matrix_done(&U);
-  fopo_matrix_done(&V);
-  fopo_matrix_done(&W);
-  fopo_csr_done(&M);
 }
 
 TEST(known_vectors_come_back) {
