@@ -145,18 +145,12 @@ static fopo_trainer *make(setting *to, place *p, const fopo_contexts *contexts,
                                           .k = 20,
                                           .epsilon = 0.5,
                                           .refresh = refresh}};
-  fopo_optim_options adam = {
-      .kind = FOPO_OPTIM_ADAM, .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+  fopo_optim_options adam = adam_of(0.01);
   ok(fopo_gradient_new(&to->g, &o));
   ok(fopo_optim_init(&to->optim, &adam));
-  fopo_trainer_options t = {.policy = &p->w.pi,
-                            .contexts = *contexts,
-                            .reward = reward,
-                            .gradient = to->g,
-                            .optim = &to->optim,
-                            .device = p->w.device,
-                            .batch = BATCH,
-                            .seed = 9};
+  fopo_trainer_options t = trainer_over(&p->w, to->g, &to->optim, BATCH);
+  t.contexts = *contexts;
+  t.reward = reward;
   if (resplit) {
     t.resplit = (fopo_resplit_source){
         .sessions = &p->s, .how = {.encoder = &fopo_encoder_mean}, .items = p->w.items};
