@@ -2,8 +2,8 @@
 --
 --   ./fopo scripts/served.lua FILE ... [quick] [name=value ...]
 --
--- Cost: of a file of 50,000 interactions some minutes for three seeds on two cores; most of it is the
--- search for options of als, which trials=4 shortens.
+-- Cost: of a file of 50,000 interactions some minutes for three seeds on two cores. Most of it is
+-- the search for options of als, which trials=4 shortens.
 --
 -- Of each FILE that fopo.data.read knows, the users with `min_items` items are split into train,
 -- valid and test, anew for each seed. Every method learns from the train part. The options of
