@@ -56,6 +56,16 @@ for name, items in pairs{hybrid = items, pure = false, parts = items} do
   end
   print(name, "best", table.concat(best, " "))
 end
+for _, name in ipairs{"cosine", "jaccard"} do -- training contexts, each without its own user
+  local pi = fopo.policy.neighbours{data = s.train, start = name, n = 20,
+                                    learn = {"theta", "importance"}}
+  pi:set_parameters{c0 = one{{-0.4}}, c1 = one{{0.3}}, log_tau = one{{2.2}},
+                    importance = fopo.array.zeros(1, s.train.n_items)}
+  pi:save(name .. ".npz")
+  local G, stats = fopo.gradient.sparse{}:compute(pi, pi:training(), nil, hits)
+  G:save(name .. ".npy")
+  print(name, "reward", ("%.9g"):format(stats.reward))
+end
 """
 
 done = subprocess.run([FOPO, "-e", DUMP], capture_output=True, text=True, stdin=subprocess.DEVNULL)
@@ -176,4 +186,45 @@ for name in ("pure", "hybrid", "parts"):
         found, chance = one.split(":")
         wrong += abs(float(chance) - p) > 1e-4 * p + 1e-9
     check(name + ": probabilities of the best", wrong == 0, wrong)
+
+# Without the user at hand: the same entries, counted anew from the interactions of all others.
+for name in ("cosine", "jaccard"):
+    z, without = np.load(name + ".npz"), []
+    kept = dense_weights(z) != 0
+    for n in range(N):
+        others = np.delete(R, n, axis=0)
+        u, c = others.sum(axis=0), others.T @ others
+        with np.errstate(divide="ignore", invalid="ignore"):
+            w = (c / (np.sqrt(np.outer(u, u)) + 10) if name == "cosine"
+                 else c / (u[:, None] + u - c + 10))
+        w = np.where(kept, np.where(np.isfinite(w), w, 0), 0)
+        own = R[n] > 0  # items of the user that a row, cut to 20, would not have without her
+        least = np.where(kept & ~own, w, np.inf).min(axis=1)
+        cut = (kept.sum(axis=1) == 20)[:, None] & own & (w < least[:, None] * (1 - 1e-6))
+        without.append(np.where(cut & np.isfinite(least)[:, None], 0, w))
+    theta = np.concatenate([[-0.4, 0.3, 2.2, 0.0], np.zeros(2 * P)])
+    log_m = z["log_m"].astype(float)
+
+    def reward(theta):
+        total = 0.0
+        for n in range(N):
+            W = without[n][X[n]]
+            voice = np.exp(theta[0] * log_m[X[n]] + theta[4 + P:][X[n]])
+            f = (np.exp(theta[2] + theta[1] * log_m) / np.sqrt(len(X[n]))
+                 * (voice[:, None] * W).sum(axis=0))
+            f[X[n]] = -np.inf
+            total += softmax(f)[[a for a in Y[n] if a not in X[n]]].sum()
+        return total / N
+
+    truth = reward(theta)
+    check(name + ": reward without the user", abs(truth - float(said[name, "reward"])) < 1e-4 * truth,
+          truth, said[name, "reward"])
+    G = np.load(name + ".npy")[0].astype(float)
+    G = np.concatenate([G[:4], np.zeros(P), G[4:]])
+    largest = 4 + P + np.argmax(np.abs(G[4 + P:]))
+    for at in (0, 1, 2, largest):
+        step = 1e-5 * np.eye(len(theta))[at]
+        slope = (reward(theta + step) - reward(theta - step)) / 2e-5
+        check("%s: slope %d without the user" % (name, at),
+              abs(G[at] - slope) < 1e-3 * np.abs(G[:3]).max(), G[at], slope)
 finish()

@@ -1,5 +1,7 @@
 -- How fopo.policy.neighbours comes to its weights: from a start that is learnt from all training
--- users, and for the training contexts from the same start learnt without them (cross-fitting).
+-- users. Training contexts are scored by weights that do not know their user: of similarities these
+-- follow by a formula, of other starts they are learnt once more without a part of the users
+-- (cross-fitting).
 local native = require "fopo.native"
 local array = require "fopo.array"
 local baseline = require "fopo.baseline"
@@ -45,7 +47,7 @@ function neighbours.learn(o)
   local learn, given = learner(o.start)
   local first = given or learn(data)
   local w, l2 = native.neighbours(first, data, n), first.tried and first.l2 or nil
-  if given or o.held == 0 then return w, data end
+  if given or o.held == 0 or native.neighbours_leave_out(w, first, data) then return w, data end
   local size = math.max(1, data.n // PARTS)
   local parts = math.min(PARTS, math.max(1, math.ceil(o.held / size)))
   for k = 1, parts do

@@ -106,9 +106,9 @@ local function options_of_lists(row)
      .. "cross-fitted", one_of = neighbours.names},
     {"n", "integer", 0, "weights that an item keeps, the largest; 0: all that the start has",
      min = 0},
-    {"held", "integer", 2000, "contexts that the scalars are learnt on at least, in tenths of data: "
-     .. "for each tenth the start is learnt once more, without its users; 0: all, and the start "
-     .. "knows them", min = 0},
+    {"held", "integer", 2000, "contexts that are trained on at least, in tenths of data: for each "
+     .. "tenth the start is learnt once more, without its users; similarities need no more than "
+     .. "one, and all contexts are trained on; 0: all, and the start knows them", min = 0},
     {"items", "array", nil, "beta [P, L] of the dense part"},
   }
   for _, spec in ipairs(table_rows.specs(row.options)) do options[#options + 1] = spec end

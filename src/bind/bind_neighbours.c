@@ -41,6 +41,23 @@ static int neighbours(lua_State *L) {
   return 1;
 }
 
+/* native.neighbours_leave_out(neighbours, baseline, sessions): the training contexts, which are
+ * those of the sessions that the baseline was learnt from, are scored without their own user from
+ * now on; false: that follows from weights that are similarities alone. */
+static int leave_out(lua_State *L) {
+  const fopo_baseline_options *o = fopo_baseline_get(bind_get_baseline(L, 2));
+  fopo_neighbours *x = &((bind_neighbours *)bind_get(L, 1, &bind_neighbours_type))->neighbours;
+  const fopo_sessions *s = bind_get_sessions(L, 3);
+  if (!o->kind->is_similarity) return bind_return_boolean(L, 0);
+  fopo_csr M = {0};
+  int status = fopo_interactions(&M, s);
+  if (status == FOPO_OK) status = fopo_neighbours_leave_out(x, &M, o->similarity, o->shrink);
+  fopo_csr_done(&M);
+  bind_check(L, status);
+  bind_pressure(L, fopo_csr_nnz(&x->taken) * 4);
+  return bind_return_boolean(L, 1);
+}
+
 /* native.neighbours_hold(neighbours, baseline, n, count): the next `count` training contexts are
  * scored by the weights of this baseline, which was learnt without their users. */
 static int hold(lua_State *L) {
@@ -101,8 +118,7 @@ static int votes(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg bind_neighbours_functions[] = {{"neighbours", neighbours},
-                                              {"neighbours_hold", hold},
-                                              {"sessions_hold", sessions_hold},
-                                              {"votes", votes},
-                                              {NULL, NULL}};
+const luaL_Reg bind_neighbours_functions[] = {
+    {"neighbours", neighbours}, {"neighbours_leave_out", leave_out},
+    {"neighbours_hold", hold},  {"sessions_hold", sessions_hold},
+    {"votes", votes},           {NULL, NULL}};

@@ -76,6 +76,10 @@ struct fopo_baseline_kind {
   const fopo_option *options; /* ended by a name of NULL */
   int has_seed;
   const char *text, *example;
+
+  /* 1: item_weights are the similarities by options.similarity and shrink, so that one user can be
+   * left out of them (policy/neighbours.h) */
+  int is_similarity;
 };
 
 /* Every kind, ended by NULL. */

@@ -334,11 +334,12 @@ static int check_lists(const fopo_gradient *g) {
         e->name);
   }
   const fopo_neighbours *x = pi->neighbours;
-  if (x->n_held == 0 || x->n_contexts == g->data.N) return FOPO_OK;
+  if (x->n_contexts == 0 || x->n_contexts == g->data.N) return FOPO_OK;
   return fopo_fail(FOPO_ERR_ARGUMENT,
-                   "there are %zu contexts, but the weights are cross-fitted for the %zu of the "
-                   "sessions pi:training(); train on these",
-                   g->data.N, x->n_contexts);
+                   "there are %zu contexts, but the weights are %s for the %zu of the sessions "
+                   "pi:training(); train on these",
+                   g->data.N, x->n_held > 0 ? "cross-fitted" : "those of all other users",
+                   x->n_contexts);
 }
 
 int fopo_gradient_check_fit(fopo_gradient *g) {

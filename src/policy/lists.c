@@ -13,8 +13,9 @@ int fopo_list_row_init(fopo_list_row *row, size_t P, int slopes) {
                          .ids = fopo_alloc(P, sizeof *row->ids),
                          .f = fopo_alloc(P, sizeof *row->f),
                          .sums = fopo_alloc(P, 2 * sizeof *row->sums),
+                         .values = fopo_alloc(P, sizeof *row->values),
                          .w = fopo_alloc(P, sizeof *row->w)};
-  int whole = row->place && row->ids && row->f && row->sums && row->w;
+  int whole = row->place && row->ids && row->f && row->sums && row->values && row->w;
   if (!whole || !slopes) return whole ? FOPO_OK : FOPO_ERR_MEMORY;
   row->slopes = fopo_alloc(P, FOPO_LIST_SCALARS * sizeof *row->slopes);
   row->c = fopo_alloc(P, sizeof *row->c);
@@ -28,6 +29,7 @@ void fopo_list_row_done(fopo_list_row *row) {
   fopo_free(row->slopes);
   fopo_free(row->sums);
   fopo_free(row->c);
+  fopo_free(row->values);
   fopo_free(row->w);
   *row = (fopo_list_row){0};
 }
@@ -35,7 +37,7 @@ void fopo_list_row_done(fopo_list_row *row) {
 /* Ended by a row of no items. */
 int fopo_list_rows_init(fopo_list_row **rows, size_t P, int slopes) {
   size_t threads = (size_t)fopo_threads();
-  uint64_t numbers = slopes ? 7 + FOPO_LIST_SCALARS : 6, bytes = threads * P * numbers * 4;
+  uint64_t numbers = slopes ? 8 + FOPO_LIST_SCALARS : 7, bytes = threads * P * numbers * 4;
   *rows = NULL;
   int status = fopo_memory_suffices(bytes, "the candidates of a context, for each thread",
                                     "use fewer threads (fopo.threads(1))");

@@ -14,11 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/memory.h"
 #include "core/sort.h"
 #include "core/status.h"
 #include "kernels/kernels.h"
-#include "mips/topk.h"
 #include "policy/lists.h"
 #include "policy/policy_file.h"
 
@@ -38,59 +36,6 @@ static const float *part_of(const fopo_policy *pi, const float *theta, int part)
 }
 
 static int has_dense(const fopo_policy *pi) { return pi->options.own[DENSE_START] != 0.0; }
-
-/* ---- weights ---- */
-
-int fopo_neighbours_take(fopo_csr *weights, const fopo_csr *W, size_t n) {
-  const fopo_kernels *kernels = fopo_kernels_get();
-  uint64_t *keys = fopo_alloc(W->cols, sizeof *keys);
-  size_t most = 0;
-  for (size_t b = 0; b < W->rows; b++) {
-    size_t count = fopo_csr_count(W, b);
-    most += n > 0 && count > n ? n : count;
-  }
-  *weights = (fopo_csr){0};
-  int status = keys != NULL ? fopo_csr_init(weights, W->rows, W->cols, most, 1) : FOPO_ERR_MEMORY;
-  size_t at = 0;
-  for (size_t b = 0; b < W->rows && status == FOPO_OK; b++) {
-    const uint32_t *ids = fopo_csr_row(W, b);
-    const float *values = W->values + W->indptr[b];
-    size_t count = fopo_csr_count(W, b);
-    uint64_t least = 0;
-    if (n > 0 && count > n) {
-      for (size_t i = 0; i < count; i++) keys[i] = fopo_topk_key(values[i], ids[i]);
-      least = kernels->kth(keys, count, n);
-    }
-    for (size_t i = 0; i < count; i++) {
-      if (ids[i] == b || fopo_topk_key(values[i], ids[i]) < least) continue;
-      weights->ids[at] = ids[i];
-      weights->values[at++] = values[i];
-    }
-    weights->indptr[b + 1] = at;
-  }
-  fopo_free(keys);
-  return status;
-}
-
-int fopo_neighbours_count(float **log_m, const fopo_csr *M) {
-  double mean = (double)fopo_csr_nnz(M) / (double)M->cols;
-  float *m = *log_m = fopo_alloc(M->cols, sizeof *m);
-  if (m == NULL) return FOPO_ERR_MEMORY;
-  for (size_t i = 0; i < fopo_csr_nnz(M); i++) m[M->ids[i]] += 1.0f;
-  for (size_t a = 0; a < M->cols; a++) {
-    m[a] = (float)log(((double)m[a] + 1.0) / (mean + 1.0));
-  }
-  return FOPO_OK;
-}
-
-void fopo_neighbours_done(fopo_neighbours *x) {
-  fopo_csr_done(&x->weights);
-  for (size_t k = 0; k < x->n_held; k++) fopo_csr_done(&x->held[k]);
-  fopo_free(x->held);
-  fopo_free(x->log_m);
-  fopo_free(x->part);
-  *x = (fopo_neighbours){0};
-}
 
 /* ---- the kind ---- */
 
@@ -170,35 +115,29 @@ static double voice_of(const float *log_m, const float *importance, double c0, u
 }
 
 /* Finds the candidates, with sums [n, 2]: of g_b w_ba, and of its slope by c0. */
-static void add_votes(fopo_list_row *row, const fopo_csr *W, const float *log_m,
-                      const float *importance, double c0, const fopo_list_context *context) {
+static void add_votes(fopo_list_row *row, const fopo_neighbours *x, const float *importance,
+                      double c0, const fopo_list_context *context) {
   uint32_t *place = row->place, n = 0;
   for (size_t i = 0; i < context->n; i++) place[context->X[i]] = FOPO_LIST_MASKED;
   for (size_t i = 0; i < context->n; i++) {
     uint32_t b = context->X[i];
-    const uint32_t *ids = fopo_csr_row(W, b);
-    const float *w = W->values + W->indptr[b];
-    size_t count = fopo_csr_count(W, b);
-    float g = (float)voice_of(log_m, importance, c0, b), slope = g * log_m[b];
-    for (size_t k = 0; k < count; k++) {
-      uint32_t at = place[ids[k]];
-      if (at == FOPO_LIST_MASKED) continue;
+    fopo_weights_row W = fopo_neighbours_row(x, row, b, context->row);
+    float g = (float)voice_of(x->log_m, importance, c0, b), slope = g * x->log_m[b];
+    for (size_t k = 0; k < W.n; k++) {
+      uint32_t at = place[W.ids[k]];
+      if (at == FOPO_LIST_MASKED || W.w[k] == 0.0f) continue;
       if (at == 0) {
-        row->ids[n] = ids[k];
+        row->ids[n] = W.ids[k];
         row->sums[2 * (size_t)n] = row->sums[2 * (size_t)n + 1] = 0.0f;
-        place[ids[k]] = at = ++n;
+        place[W.ids[k]] = at = ++n;
       }
       float *sum = row->sums + 2 * (size_t)(at - 1);
-      sum[0] += g * w[k];
-      sum[1] += slope * w[k];
+      sum[0] += g * W.w[k];
+      sum[1] += slope * W.w[k];
     }
   }
   row->n = n;
   row->masked = context->n;
-}
-
-static const fopo_csr *weights_for(const fopo_neighbours *x, size_t row) {
-  return row < x->n_contexts && x->n_held > 0 ? &x->held[x->part[row]] : &x->weights;
 }
 
 /* sums [n, 2] is left with m_a^c1 tau |X|^-1/2 in its second column. */
@@ -212,7 +151,7 @@ static void score_list(fopo_list_row *row, const fopo_policy *pi, const float *t
   const float *bias = part_of(pi, theta, BIAS), *importance = part_of(pi, theta, IMPORTANCE);
   double root = sqrt((double)(context->n > 0 ? context->n : 1));
   float scale = (float)(exp((double)theta[LOG_TAU]) / root);
-  add_votes(row, weights_for(x, context->row), log_m, importance, (double)theta[C0], context);
+  add_votes(row, x, importance, (double)theta[C0], context);
   /* f = m_a^c1, then the scores in its place */
   for (size_t i = 0; i < row->n; i++) row->f[i] = theta[C1] * log_m[row->ids[i]];
   kernels->exp_sum(row->f, row->f, 0.0f, row->n);
@@ -237,7 +176,6 @@ static void score_list(fopo_list_row *row, const fopo_policy *pi, const float *t
 static void add_list_gradient(float *G, fopo_list_row *row, const fopo_policy *pi,
                               const float *theta, const fopo_list_context *context) {
   const fopo_neighbours *x = pi->neighbours;
-  const fopo_csr *W = weights_for(x, context->row);
   const float *importance = part_of(pi, theta, IMPORTANCE);
   size_t bias_at = (size_t)pi->options.own[BIAS];
   if (bias_at > 0) {
@@ -247,48 +185,43 @@ static void add_list_gradient(float *G, fopo_list_row *row, const fopo_policy *p
   for (size_t i = 0; i < row->n; i++) row->sums[2 * i] = row->c[i] * row->sums[2 * i + 1];
   for (size_t i = 0; i < context->n; i++) {
     uint32_t b = context->X[i];
-    const uint32_t *ids = fopo_csr_row(W, b);
-    const float *w = W->values + W->indptr[b];
-    size_t count = fopo_csr_count(W, b);
+    fopo_weights_row W = fopo_neighbours_row(x, row, b, context->row);
     double sum = 0.0;
-    for (size_t k = 0; k < count; k++) {
-      uint32_t at = row->place[ids[k]];
-      if (at != FOPO_LIST_MASKED) sum += (double)(row->sums[2 * (size_t)(at - 1)] * w[k]);
+    for (size_t k = 0; k < W.n; k++) {
+      uint32_t at = row->place[W.ids[k]];
+      if (at == FOPO_LIST_MASKED || W.w[k] == 0.0f) continue;
+      sum += (double)(row->sums[2 * (size_t)(at - 1)] * W.w[k]);
     }
     double g = voice_of(x->log_m, importance, (double)theta[C0], b);
     G[(size_t)pi->options.own[IMPORTANCE] + b] += (float)(g * sum);
   }
 }
 
-/* f [P] in double, straight from the formula: a row of candidates at a time. */
+/* f [P] in double, straight from the formula, item by item. */
 static void reference_list(double *f, const fopo_policy *pi, const double *theta,
                            const fopo_list_context *context) {
   const fopo_neighbours *x = pi->neighbours;
-  const fopo_csr *W = weights_for(x, context->row);
-  size_t bias_at = (size_t)pi->options.own[BIAS];
+  size_t bias_at = (size_t)pi->options.own[BIAS], D = fopo_policy_context_dim(pi);
   size_t importance_at = (size_t)pi->options.own[IMPORTANCE];
   double scale = exp(theta[LOG_TAU]) / sqrt((double)(context->n > 0 ? context->n : 1));
-  for (size_t a = 0; a < pi->items.rows; a++) f[a] = 0.0;
-  for (size_t i = 0; i < context->n; i++) {
-    uint32_t b = context->X[i];
-    for (uint64_t k = W->indptr[b]; k < W->indptr[b + 1]; k++) {
-      uint32_t a = W->ids[k];
-      double m = theta[C0] * (double)x->log_m[b] + theta[C1] * (double)x->log_m[a];
-      if (importance_at > 0) m += theta[importance_at + b];
-      f[a] += scale * exp(m) * (double)W->values[k];
-    }
-  }
-  if (!has_dense(pi) && bias_at == 0) return;
   for (size_t a = 0; a < pi->items.rows; a++) {
-    double dense = 0.0, bias = bias_at > 0 ? theta[bias_at + a] : 0.0;
-    for (size_t j = 0; has_dense(pi) && j < fopo_policy_context_dim(pi); j++) {
-      dense += (double)context->x[j] * (double)fopo_matrix_row(pi->items, a)[j];
-    }
+    double votes = 0.0, dense = 0.0;
     int is_candidate = 0;
     for (size_t i = 0; i < context->n; i++) {
-      is_candidate = is_candidate || fopo_csr_contains(W, context->X[i], (uint32_t)a);
+      uint32_t b = context->X[i];
+      double w = fopo_neighbours_weight(x, b, (uint32_t)a, context->row);
+      if (w == 0.0) continue;
+      double voice = theta[C0] * (double)x->log_m[b];
+      if (importance_at > 0) voice += theta[importance_at + b];
+      votes += exp(voice) * w;
+      is_candidate = 1;
     }
-    if (is_candidate) f[a] += theta[DENSE] * dense + bias;
+    for (size_t j = 0; has_dense(pi) && j < D; j++) {
+      dense += (double)context->x[j] * (double)fopo_matrix_row(pi->items, a)[j];
+    }
+    f[a] = scale * exp(theta[C1] * (double)x->log_m[a]) * votes + theta[DENSE] * dense;
+    if (bias_at > 0) f[a] += theta[bias_at + a];
+    if (!is_candidate) f[a] = 0.0;
   }
 }
 
@@ -458,17 +391,18 @@ const fopo_policy_kind fopo_policy_neighbours = {
           "sharp the softmax is. Z needs the candidates alone, so the gradient is exact and its cost does not depend on P\n"
           "(fopo.gradient.sparse, the default of fopo.trainer for such a policy).\n"
           "A start that was learnt from all users knows each of them, so that their sessions look better than those of new users.\n"
-          "The scalars need few contexts: they are learnt on `held` of them or more, in tenths of the users, each scored by a start\n"
-          "that was learnt without that tenth (cross-fitting); pi:training() are these sessions. The policy itself has the weights\n"
-          "of all users.\n"
+          "Training contexts are scored by weights that do not know their user. Similarities without one user follow from counts:\n"
+          "with cosine and jaccard all of data are trained on. Other starts are learnt anew for `held` contexts or more, in tenths of\n"
+          "the users, each without that tenth (cross-fitting). pi:training() are these sessions. The policy itself has the weights of\n"
+          "all users.\n"
           "With items there is a dense part too, t x . beta_a of the candidates, x the context of X by `contexts`, and t is learnt.\n"
           "`learn` names the blocks that are learnt: c0, c1, log_tau and dense, theta for these, bias and importance. bias [P] is\n"
           "added to f of the candidates, and importance [P] is of the items of X: exp(importance_b) multiplies what b says. Both are\n"
           "there only if they are named, and cost a number an item in every update of the optimiser.\n"
           "A recommendation is a candidate: a user of few items may get fewer than were asked for. pi:explain gives the votes of\n"
           "the items of X; pi:save keeps the weights as rows of a sparse matrix, so that NumPy and SciPy serve it (docs/serving.md).\n"
-          "Memory: 8 bytes a weight, and as many for each tenth that is held out, until training ends. Source: item-based\n"
-          "recommendation (Deshpande and Karypis 2004); SLIM of few items (Ning and Karypis 2011) and EASE (Steck 2019) as starts.",
+          "Memory: 8 bytes a weight, and as many for each tenth that is held out. Source: item-based recommendation (Deshpande and\n"
+          "Karypis 2004); SLIM of few items (Ning and Karypis 2011) and EASE (Steck 2019) as starts.",
     .example = "s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}\n"
                "pi = fopo.policy.neighbours{data = s.train, start = \"cosine\"}\n"
                "t = fopo.trainer{policy = pi, data = s.train}\n"

@@ -13,10 +13,26 @@ typedef struct fopo_neighbours {
    * better than those of others. Training contexts are scored by weights that were learnt without
    * them (cross-fitting): those of their part. */
   fopo_csr *held; /* [n_held] weights, each learnt without the users of a part */
-  size_t n_held;  /* 0: training contexts are scored by `weights` too */
+  size_t n_held;
   uint32_t *part; /* [n_contexts] of each training context */
-  size_t n_contexts;
+
+  /* Or, of similarities, by those of all other users, which follow from the weights and from what
+   * the user took. */
+  fopo_csr taken; /* [n_contexts, P] of the user of each training context; indptr NULL: not so */
+  float *users;   /* [P] of each item; of the cosine its root */
+  int jaccard;    /* 0: cosine */
+  float shrink;
+  size_t longest; /* weights of an item, at most: rows of as many were cut to them */
+
+  size_t n_contexts; /* 0: training contexts are scored by `weights`, as all others */
 } fopo_neighbours;
+
+/* A row of weights. */
+typedef struct {
+  const uint32_t *ids; /* [n] ascending */
+  const float *w;      /* [n] */
+  size_t n;
+} fopo_weights_row;
 
 /* *weights becomes the n largest of each row of W (0: all), without b = a. Ties go to the smaller
  * id. */
@@ -24,6 +40,19 @@ int fopo_neighbours_take(fopo_csr *weights, const fopo_csr *W, size_t n);
 
 /* log_m [P] of the interactions M [users, P] of the training users. */
 int fopo_neighbours_count(float **log_m, const fopo_csr *M);
+
+/* The weights are similarities (fopo_similarity of judge/baselines/together.h) of the training
+ * contexts' interactions M [n_contexts, P], which become the weights' own. */
+int fopo_neighbours_leave_out(fopo_neighbours *x, fopo_csr *M, int jaccard, double shrink);
+
+/* The weights of item b of X, of which those that are 0 do not count, by which context number
+ * `context` is scored (SIZE_MAX: not one of the training contexts). They may lie in row->values,
+ * until the next call; row->place knows X. */
+fopo_weights_row fopo_neighbours_row(const fopo_neighbours *x, fopo_list_row *row, size_t b,
+                                     size_t context);
+
+/* One of them in double; 0: there is no weight. */
+double fopo_neighbours_weight(const fopo_neighbours *x, size_t b, uint32_t a, size_t context);
 
 /* votes [n]: what each item of X adds to the score of item a, not counting a dense part. */
 void fopo_neighbours_votes(double *votes, const fopo_policy *pi, const uint32_t *X, size_t n,

@@ -73,9 +73,28 @@ function TestCrossFitting()
   refused("cross-fitted", value, pi, s.train)
 end
 
+-- Similarities are those of all other users, for all training contexts, by a formula: less sure of Y
+-- than those of all users (test_neighbours.py counts anew).
+function TestLeaveOneOut()
+  local g = fopo.gradient.sparse{}
+  local function value(policy, data)
+    local _, stats = g:compute(policy, data, nil, fopo.reward.hits(data))
+    return stats.reward
+  end
+  for _, start in ipairs{"cosine", "jaccard",
+                         function(data) return fopo.baseline.item_knn{data = data, shrink = 0} end} do
+    local pi = made{start = start, tau = 20}
+    lu.assertEquals(pi:training().n, s.train.n)
+    lu.assertTrue(value(pi, s.train) < value(made{start = start, tau = 20, held = 0}, s.train) - 0.02)
+    refused("of all other users", value, pi, s.valid)
+    local r = fopo.check{policy = made{start = start, tau = 4}, print = false}
+    lu.assertTrue(r.ok, r.first)
+  end
+end
+
 -- The seed decides who is held out.
 function TestSeed()
-  local function first(seed) return made{held = 50, seed = seed}:training():user(1) end
+  local function first(seed) return made{start = "slim", held = 50, seed = seed}:training():user(1) end
   lu.assertEquals(first(1), first(1))
   lu.assertFalse(first(1) == first(2) and first(2) == first(3))
 end

@@ -90,6 +90,7 @@ const fopo_baseline_kind fopo_baseline_item_knn = {
     .free = fopo_weights_free,
     .score = score,
     .item_weights = fopo_weights_get,
+    .is_similarity = 1,
     .options = options,
     // clang-format off
     .text = "Items that are similar to those of the session. The similarity of two items, taken by n_a and n_b\n"
