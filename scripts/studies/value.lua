@@ -20,7 +20,8 @@
 -- paired over the users of a test part, and then means over the seeds, taken as independent.
 --
 -- Options (defaults): sigma=1 price_seed=1 epochs=20 lr=0.1 (of neighbours; linear has its defaults)
---   start=slim (of neighbours) dim=100 min_items=10 seeds=1,2,3 scale=0.15 worlds= (none)
+--   start=slim (of neighbours) l2=auto (of ease and slim, or a number) dim=100 min_items=10
+--   seeds=1,2,3 scale=0.15 worlds= (none)
 -- All rows are kept in runs/value.csv (quick: runs/value_quick.csv).
 local fopo = require "fopo"
 local paired = require "fopo.base.paired"
@@ -28,8 +29,8 @@ package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
 local study = require "common"
 
 local o = study.options(
-  {sigma = 1, price_seed = 1, epochs = 20, lr = 0.1, start = "slim", dim = 100, min_items = 10,
-   seeds = {1, 2, 3}, scale = 0.15, worlds = {}},
+  {sigma = 1, price_seed = 1, epochs = 20, lr = 0.1, start = "slim", l2 = "auto", dim = 100,
+   min_items = 10, seeds = {1, 2, 3}, scale = 0.15, worlds = {}},
   {epochs = 1, dim = 8, start = "cosine", seeds = {1}, scale = 0.02, worlds = {"narrow"}})
 
 -- ---- prices ----
@@ -85,8 +86,10 @@ local function each_method(split, logs, rewards, judge)
     end
   end
   for _, kind in ipairs{"popular", "item_knn", "ease", "slim"} do
-    try(kind, fopo.baseline[kind], {data = split.train})
-    try(kind .. " x value", fopo.baseline[kind], {data = split.train, value = rewards.value})
+    local l2 = (kind == "ease" or kind == "slim") and (tonumber(o.l2) or o.l2) or nil
+    local by_value = rewards.value
+    try(kind, fopo.baseline[kind], {data = split.train, l2 = l2})
+    try(kind .. " x value", fopo.baseline[kind], {data = split.train, l2 = l2, value = by_value})
   end
   local items = fopo.embed.svd(split.train, {dim = o.dim})
   local plain = fopo.policy.neighbours{data = split.train, start = o.start}
@@ -151,8 +154,9 @@ local compared = {
   {"linear by value", "linear by hits"}, {"neighbours by value", "neighbours by hits"},
   {"priced by value", "priced by hits"}, {"priced by value", "popular x value"},
   {"priced by value", "item_knn x value"}, {"priced by value", "ease x value"},
-  {"priced by value", "slim x value"}, {"item_knn x value", "item_knn"}, {"ease x value", "ease"},
-  {"slim x value", "slim"}}
+  {"priced by value", "slim x value"}, {"linear by value", "item_knn x value"},
+  {"linear by value", "ease x value"}, {"linear by value", "slim x value"},
+  {"item_knn x value", "item_knn"}, {"ease x value", "ease"}, {"slim x value", "slim"}}
 
 local worlds = {}
 for _, name in ipairs(o.worlds) do
