@@ -1,17 +1,9 @@
 """Baselines against NumPy: each from its published formula, on sessions of two small worlds, one
 with fewer users than items and one with more. Skipped without numpy."""
-import os
 import subprocess
-import sys
-import tempfile
-
-try:
-    import numpy as np
-except ImportError:
-    print("skip: numpy is not here")
-    sys.exit(77)
 
 from checks import check, finish, failures, FOPO
+from oracle import np, ones, read_lists, run
 
 K = 10
 P = 600  # more than two of the blocks of rows that ease sweeps at once
@@ -24,13 +16,7 @@ s = fopo.data.synthetic{users = %%d, items = %d, clusters = 12, mean_items = 16,
 
 DUMP = WORLD + """
 for _, part in ipairs{"train", "test"} do
-  local f = io.open(part .. ".txt", "w")
-  for n = 1, s[part].n do
-    for _, side in ipairs{"x", "y"} do
-      f:write(table.concat(s[part][side](s[part], n):totable()[1], " "), "\\n")
-    end
-  end
-  f:close()
+  write_lists(s[part], part .. ".txt")
 end
 local b = fopo.baseline
 local made = {
@@ -70,16 +56,8 @@ fopo.array.randn(%d, 5, 4, 0.1):save("start.npy")
 """ % (K, K, K, K, K, P)
 
 
-def matrix(rows):
-    m = np.zeros((len(rows), P))
-    for n, row in enumerate(rows):
-        m[n, row] = 1
-    return m
-
-
-def read(folder, part):
-    lines = [[int(a) - 1 for a in line.split()] for line in open(os.path.join(folder, part))]
-    return matrix(lines[0::2]), matrix(lines[1::2])
+def read(part):
+    return [ones(lists, P) for lists in read_lists(part)]
 
 
 def philox(counter, key):
@@ -193,9 +171,9 @@ def shuffled(n, seed, stream, step):
     return order
 
 
-def search(name, folder, X, Y, weights):
+def search(name, X, Y, weights):
     """l2 = "auto": NDCG@20 of the first users of a random order, by the weights learnt from the others."""
-    lines = [line.split() for line in open(os.path.join(folder, name + ".txt"))]
+    lines = [line.split() for line in open(name + ".txt")]
     N, (chosen, held) = len(X), map(float, lines[0])
     check(name + ": held out", held == max(N // 10, min(100, (N + 3) // 4)), held, N)
     order = shuffled(N, 0, 13, 0)
@@ -209,16 +187,15 @@ def search(name, folder, X, Y, weights):
         check(name + ": NDCG@20", abs(mine - ndcg) < 2e-3, l2, mine, ndcg)
 
 
-def compare(users, folder):
-    done = subprocess.run([FOPO, "-e", DUMP % users], capture_output=True, text=True, cwd=folder)
-    check("it runs", done.returncode == 0, done.stdout, done.stderr)
+def compare(users):
+    run(DUMP % users)
     if failures:
         return
-    x, y = read(folder, "train.txt")
+    x, y = read("train.txt")
     M = np.maximum(x, y)
-    X, Y = read(folder, "test.txt")
+    X, Y = read("test.txt")
     check("the smaller side", (len(M) < P) == (users < P), len(M))
-    start = np.load(os.path.join(folder, "start.npy")).astype(float)
+    start = np.load("start.npy").astype(float)
     B = ease(M, 20)
     oracle = {
         "popular": np.tile(M.sum(axis=0), (len(X), 1)),
@@ -233,12 +210,11 @@ def compare(users, folder):
     }
     for name, scores in oracle.items():
         for exclude in ("none", "seen"):
-            at = os.path.join(folder, name + "." + exclude)
+            at = name + "." + exclude
             wanted = np.where(X > 0, -np.inf, scores) if exclude == "seen" else scores
             same_lists(name + ", " + exclude, wanted, np.load(at + ".ids.npy"),
                        np.load(at + ".scores.npy"), 2e-5)
-        reward, recall, ndcg, expected = map(float, open(os.path.join(folder, name + ".txt")).
-                                             read().split())
+        reward, recall, ndcg, expected = map(float, open(name + ".txt").read().split())
         # an item may change its place with one that scores the same up to rounding
         for mine, given in zip(measures(np.where(X > 0, -np.inf, scores), Y),
                                (reward, recall, ndcg)):
@@ -250,12 +226,11 @@ def compare(users, folder):
         else:
             check(name + ": no expected reward", expected == -1)
     some = list(range(0, len(M), len(M) // 5))
-    given = [np.load(os.path.join(folder, "left_out.%s.npy" % what))[some]
-             for what in ("ids", "scores")]
+    given = [np.load("left_out.%s.npy" % what)[some] for what in ("ids", "scores")]
     scores = np.array([x[u] @ ease(np.delete(M, u, axis=0), 20) for u in some])
     same_lists("left out", np.where(x[some] > 0, -np.inf, scores), *given, 5e-5)
-    search("ease_auto", folder, x, y, ease)
-    search("slim_auto", folder, x, y, lambda M, l2: slim(M, 30, l2))
+    search("ease_auto", x, y, ease)
+    search("slim_auto", x, y, lambda M, l2: slim(M, 30, l2))
 
 
 # what would not fit is refused before it is allocated: n^2 floats of the smaller side, 150 MB here
@@ -272,8 +247,7 @@ for users, items, which in ((9000, 9000, "users x users matrix"),
         check("too large: " + which, part in done.stdout, done.stdout, done.stderr)
 
 for users in (400, 1200):
-    with tempfile.TemporaryDirectory() as folder:
-        compare(users, folder)
+    compare(users)
 
 # what threads, seeds and an interruption do is tested by tests/lua/test_baselines.lua
 finish()

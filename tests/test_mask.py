@@ -1,31 +1,14 @@
 """A policy that masks X against NumPy: dense softmaxes without the items of X. Skipped without
 numpy."""
-import os
-import subprocess
-import sys
-
-try:
-    import numpy as np
-except ImportError:
-    print("skip: numpy is not here")
-    sys.exit(77)
-
-from checks import check, finish, folder, FOPO
-
-os.chdir(folder)
+from checks import check, finish
+from oracle import np, read_lists, run
 
 DUMP = """
 local fopo = require "fopo"
 local s = fopo.data.synthetic{users = 300, items = 500, clusters = 12, seed = 7}
           :sessions{min_items = 8, seed = 2}
 local items = fopo.embed.svd(s.train, {dim = 6})
-local f = io.open("lists.txt", "w")
-for n = 1, s.train.n do
-  for _, side in ipairs{"x", "y"} do
-    f:write(table.concat(s.train[side](s.train, n):totable()[1], " "), "\\n")
-  end
-end
-f:close()
+write_lists(s.train, "lists.txt")
 local pi = fopo.policy.linear{items = items, seen = "mask", temperature = 0.5, theta_scale = 1.3}
 items:save("items.npy")
 pi:theta():save("theta.npy")
@@ -43,13 +26,10 @@ end
 print(table.concat(best, " "))
 """
 
-done = subprocess.run([FOPO, "-e", DUMP], capture_output=True, text=True, stdin=subprocess.DEVNULL)
-check("fopo ends", done.returncode == 0, done.stdout, done.stderr)
-first, second = done.stdout.strip().split("\n")
+first, second = run(DUMP).strip().split("\n")
 expected, reward, effective, likelihood, temperature = map(float, first.split())
 
-lists = [[int(word) - 1 for word in line.split()] for line in open("lists.txt")]
-X, Y = lists[0::2], lists[1::2]
+X, Y = read_lists("lists.txt")
 beta, theta = np.load("items.npy").astype(float), np.load("theta.npy").astype(float)
 N, P = len(X), len(beta)
 x = np.array([beta[ids].mean(0) for ids in X])

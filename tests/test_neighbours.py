@@ -1,30 +1,13 @@
 """A policy of neighbours against NumPy: its weights, scores, softmax, gradient and best items from
 the formula over all items, in double. Skipped without numpy."""
-import os
-import subprocess
-import sys
-
-try:
-    import numpy as np
-except ImportError:
-    print("skip: numpy is not here")
-    sys.exit(77)
-
-from checks import check, finish, folder, FOPO
-
-os.chdir(folder)
+from checks import check, finish
+from oracle import np, read_lists, run
 
 DUMP = """
 local fopo = require "fopo"
 local s = fopo.data.synthetic{users = 300, items = 150, clusters = 12, seed = 7}
           :sessions{min_items = 8, seed = 2}
-local f = io.open("lists.txt", "w")
-for n = 1, s.train.n do
-  for _, side in ipairs{"x", "y"} do
-    f:write(table.concat(s.train[side](s.train, n):totable()[1], " "), "\\n")
-  end
-end
-f:close()
+write_lists(s.train, "lists.txt")
 local items = fopo.embed.svd(s.train, {dim = 5})
 items:save("items.npy")
 local one = fopo.array.from
@@ -68,14 +51,11 @@ for _, name in ipairs{"cosine", "jaccard"} do -- training contexts, each without
 end
 """
 
-done = subprocess.run([FOPO, "-e", DUMP], capture_output=True, text=True, stdin=subprocess.DEVNULL)
-check("fopo ends", done.returncode == 0, done.stdout, done.stderr)
 said = {}
-for line in done.stdout.strip().split("\n"):
+for line in run(DUMP).strip().split("\n"):
     name, what, value = line.split("\t")
     said[name, what] = value
-lists = [[int(i) - 1 for i in line.split()] for line in open("lists.txt")]
-X, Y = lists[0::2], lists[1::2]
+X, Y = read_lists("lists.txt")
 N, P = len(X), len(np.load("items.npy"))
 
 # The weights: the 20 largest cosines of an item, as item_knn shrinks them.

@@ -2,18 +2,11 @@
 by value. Skipped without numpy."""
 import os
 import subprocess
-import sys
 
-try:
-    import numpy as np
-except ImportError:
-    print("skip: numpy is not here")
-    sys.exit(77)
-
-from checks import check, finish, folder, FOPO
+from checks import check, finish, FOPO
+from oracle import np, read_lists, run
 
 STUDY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../scripts/studies/value.lua")
-os.chdir(folder)
 
 DUMP = """
 local fopo = require "fopo"
@@ -21,13 +14,7 @@ local paired = require "fopo.base.paired"
 local s = fopo.data.synthetic{users = 300, items = 500, clusters = 12, seed = 7}
           :sessions{min_items = 8, seed = 2}
 local items = fopo.embed.svd(s.train, {dim = 6})
-local f = io.open("lists.txt", "w")
-for n = 1, s.train.n do
-  for _, side in ipairs{"x", "y"} do
-    f:write(table.concat(s.train[side](s.train, n):totable()[1], " "), "\\n")
-  end
-end
-f:close()
+write_lists(s.train, "lists.txt")
 local value = fopo.array.zeros(1, 500)
 for a = 1, 500 do value:set(1, a, a % 4 == 0 and 0 or a * a % 13 / 8) end
 items:save("items.npy")
@@ -71,11 +58,8 @@ local o = {reward = rw, exclude = "seen"}
 print("D", paired.difference(fopo.evaluate(best, s.train, o), fopo.evaluate(popular, s.train, o)))
 """
 
-done = subprocess.run([FOPO, "-e", DUMP], capture_output=True, text=True, stdin=subprocess.DEVNULL)
-check("fopo ends", done.returncode == 0, done.stdout, done.stderr)
-
-lists = [[int(word) - 1 for word in line.split()] for line in open("lists.txt")]
-X, Y = lists[0::2], lists[1::2]
+lines = run(DUMP).strip().split("\n")
+X, Y = read_lists("lists.txt")
 beta, theta = np.load("items.npy").astype(float), np.load("theta.npy").astype(float)
 worth = np.load("value.npy").astype(float)[0]
 N, P = len(X), len(beta)
@@ -115,7 +99,7 @@ def oracle(masked, objective):
 
 
 said = {}
-for line in done.stdout.strip().split("\n"):
+for line in lines:
     if line[0] in "EBD":
         words = line.split()
         said[tuple(words[:2])] = [float(word) for word in words[1 if line[0] == "D" else 2:]]
