@@ -21,7 +21,7 @@
 #include "judge/baselines/weights.h"
 #include "mips/topk.h"
 
-enum { ENOUGH = 20000 }; /* items that suffice to choose l2 */
+enum { ENOUGH = 10000 }; /* items that suffice to choose l2 */
 
 /* What one thread needs. */
 typedef struct {
@@ -264,7 +264,7 @@ const fopo_baseline_kind fopo_baseline_slim = {
           "NDCG@20 by less than 0.003 on MovieLens, MovieTweetings, Gowalla and GitHub. An item costs m^3 / 6\n"
           "multiply-adds and the pairs of S that its users took; 16 P m bytes at most while it learns, and 4 P^2\n"
           "besides where users took more than P^2 pairs of items. l2 = \"auto\" chooses by NDCG@20 of held-out users, as\n"
-          "ease does, from the weights of 20,000 items at most. Source: Ning and Karypis 2011; Steck 2019.",
+          "ease does, from the weights of 10,000 items at most. Source: Ning and Karypis 2011; Steck 2019.",
     .example = "s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}\n"
              "slim = fopo.baseline.slim{data = s.train, m = 50}\n"
              "assert(fopo.evaluate(slim, s.test, {exclude = \"seen\"}).reward > 0.05)",
