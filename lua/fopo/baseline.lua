@@ -67,7 +67,7 @@ methods.best = define.fn{
 id. A list that ends early has no id and -inf behind its last item.
 A baseline knows what its own training sessions took next, so it looks better on them than it is.
 With left_out = true the scores are exactly those of a baseline that was learnt from all other
-sessions: of ease with top = 0 alone, where it costs no more than another score (Sherman and
+sessions: of ease with top = 0 alone, where a list then costs two to four times as much (Sherman and
 Morrison 1950).]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
