@@ -23,8 +23,10 @@ local function refused(part, f, ...)
   lu.assertStrContains(why, part)
 end
 
+TestNeighbours = {}
+
 -- Untrained it ranks as its start does: tau and |X| change no order.
-function TestStart()
+function TestNeighbours:test_start()
   for name, start in pairs{cosine = fopo.baseline.item_knn{data = s.train},
                            slim = fopo.baseline.slim{data = s.train, l2 = 100}} do
     local pi = made{start = name == "slim" and start or name, held = 0}
@@ -39,7 +41,7 @@ function TestStart()
 end
 
 -- On a small catalogue all weights of EASE, also the negative ones: the same lists.
-function TestEase()
+function TestNeighbours:test_ease()
   local pi = made{start = "ease", held = 0}
   local ease = fopo.baseline.ease{data = s.train}
   local own, theirs = pi:best(s.test, {k = 5}), ease:best(s.test, {k = 5, exclude = "seen"})
@@ -52,7 +54,7 @@ end
 
 -- A tenth at a time is held out, and scored by weights that do not know it: less sure of Y than the
 -- weights that were learnt from all.
-function TestCrossFitting()
+function TestNeighbours:test_cross_fitting()
   local function slim(data) return fopo.baseline.slim{data = data, l2 = 30} end
   local pi = made{held = 120, start = slim}
   local tenth = s.train.n // 10
@@ -75,7 +77,7 @@ end
 
 -- Similarities are those of all other users, for all training contexts, by a formula: less sure of Y
 -- than those of all users (test_neighbours.py counts anew).
-function TestLeaveOneOut()
+function TestNeighbours:test_leave_one_out()
   local g = fopo.gradient.sparse{}
   local function value(policy, data)
     local _, stats = g:compute(policy, data, nil, fopo.reward.hits(data))
@@ -93,14 +95,14 @@ function TestLeaveOneOut()
 end
 
 -- The seed decides who is held out.
-function TestSeed()
+function TestNeighbours:test_seed()
   local function first(seed) return made{start = "slim", held = 50, seed = seed}:training():user(1) end
   lu.assertEquals(first(1), first(1))
   lu.assertFalse(first(1) == first(2) and first(2) == first(3))
 end
 
 -- From a bad start the exact gradient finds its way: the expected reward rises.
-function TestTraining()
+function TestNeighbours:test_training()
   local pi = made()
   pi:set_parameters{c0 = fopo.array.from{{1.5}}, c1 = fopo.array.from{{-1}},
                     log_tau = fopo.array.from{{5}}}
@@ -112,7 +114,7 @@ function TestTraining()
 end
 
 -- What is fixed stays, and the others move.
-function TestLearn()
+function TestNeighbours:test_learn()
   local pi = made{learn = {"c0", "log_tau"}}
   trainer(pi):run{steps = 3, view = false, keep_best = false}
   local theta = pi:parameters()
@@ -125,7 +127,7 @@ end
 local ALL = {"theta", "bias", "importance"}
 
 -- Bias and importance are there only if they are learnt; the file of a policy keeps them.
-function TestParts()
+function TestNeighbours:test_parts()
   lu.assertEquals(made().n_params, 4)
   local pi = made{learn = {"importance", "c0"}}
   lu.assertEquals(pi.n_params, 4 + d.n_items)
@@ -137,7 +139,7 @@ function TestParts()
   lu.assertStrContains(tostring(pi), "importance")
 end
 
-function TestResume()
+function TestNeighbours:test_resume()
   local path = os.tmpname()
   local function run(learn, stops)
     local pi = made{learn = learn}
@@ -158,7 +160,7 @@ function TestResume()
   os.remove(path)
 end
 
-function TestThreads()
+function TestNeighbours:test_threads()
   local kept = fopo.threads()
   for _, learn in ipairs{{"theta"}, ALL} do
     local list = {}
@@ -174,7 +176,7 @@ function TestThreads()
   fopo.threads(kept)
 end
 
-function TestFile()
+function TestNeighbours:test_file()
   local items, path = fopo.embed.svd(s.train, {dim = 4}), os.tmpname()
   for _, o in ipairs{{held = 0}, {held = 0, items = items}, {held = 0, learn = ALL}} do
     local pi = made(o)
@@ -192,7 +194,7 @@ function TestFile()
 end
 
 -- The votes of the items of X sum to the score of a recommendation.
-function TestExplain()
+function TestNeighbours:test_explain()
   local pi = made{tau = 4}
   local best = pi:recommend({items = {3, 14, 15, 90}}, 1)[1]
   local e, sum = pi:explain({items = {3, 14, 15, 90}}, best.item), 0
@@ -200,7 +202,7 @@ function TestExplain()
   lu.assertAlmostEquals(sum, best.score, 1e-4 * best.score)
 end
 
-function TestCheck()
+function TestNeighbours:test_check()
   local r = fopo.check{policy = made{tau = 4}, print = false}
   lu.assertTrue(r.ok, r.first)
   local pi = made{tau = 4, learn = ALL}
@@ -216,7 +218,7 @@ function TestCheck()
   lu.assertTrue(r.ok, r.first)
 end
 
-function TestRefused()
+function TestNeighbours:test_refused()
   local pi = made()
   for _, kind in ipairs{"exact", "snis", "reinforce", "head_tail"} do
     refused("fopo.gradient.sparse", trainer, pi, {gradient = fopo.gradient[kind]{}})
@@ -230,7 +232,7 @@ function TestRefused()
 end
 
 -- The best by validation, the same again, and what the rows say is what the policy earns.
-function TestAuto()
+function TestNeighbours:test_auto()
   local o = {data = s.train, print = false, held = 100,
              starts = {"svd", "degree", "cosine", "jaccard", "hybrid"}}
   local pi, rows = fopo.policy.auto(o)
