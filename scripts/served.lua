@@ -73,7 +73,7 @@ local methods = {
   {"als", tuned("als")},
   {"linear", function(s) return fopo.policy.linear{items = svd(s)} end},
   {"neighbours", neighbours("slim")},
-  {"neighbours of cosine", neighbours("cosine")},
+  {"neighbours-cosine", neighbours("cosine")},
   {"hybrid", neighbours("slim", true)},
   {"auto", function(s, seed)
     local pi, rows = fopo.policy.auto{data = s.train, valid = s.valid, seed = seed, print = false}
@@ -223,6 +223,14 @@ local function table_of(results, order, users)
 end
 
 local kept = {} -- rows of the CSV
+local columns = {"file", "seed", "method", "contexts", "reward", "recall", "ndcg", "seconds",
+                 "bytes", "options"}
+local command = ("./fopo %s %s\n# fopo %s, kernels %s, %d threads"):format(arg[0],
+  table.concat(arg, " "), fopo.version, (fopo.isa()), fopo.threads())
+
+local function keep()
+  if o.out ~= "" then script.csv(o.out .. ".csv", columns, kept, "# " .. command .. "\n") end
+end
 
 -- The results of a file by name, lists over the seeds; the order of the names; the users of the
 -- test contexts, by seed; and sentences on the methods that failed.
@@ -254,6 +262,7 @@ local function of_file(path)
         print("  " .. failed[#failed])
       end
     end
+    keep()
   end
   return results, order, users, failed
 end
@@ -272,11 +281,10 @@ end
 local pages = {}
 for _, path in ipairs(files) do
   local results, order, users, failed = of_file(path)
-  for name, rows in pairs(results) do -- means are over all the seeds or not at all
-    if #rows < #o.seeds then results[name] = nil end
-  end
-  for i = #order, 1, -1 do
-    if not results[order[i]] then table.remove(order, i) end
+  for i = #order, 1, -1 do -- means are over all the seeds or not at all
+    local rows, whole = results[order[i]], true
+    for seed = 1, #o.seeds do whole = whole and rows[seed] ~= nil end
+    if not whole then results[table.remove(order, i)] = nil end
   end
   local title = ("%s, %d test contexts, seeds %s"):format(path:match("[^/]+$"), #users[1],
                                                          table.concat(o.seeds, ", "))
@@ -287,12 +295,7 @@ for _, path in ipairs(files) do
                                                  table.concat(below, "  \n"))
 end
 if o.out ~= "" then
-  local command = ("./fopo %s %s\nfopo %s, kernels %s, %d threads\n"):format(arg[0],
-    table.concat(arg, " "), fopo.version, (fopo.isa()), fopo.threads())
-  local columns = {"file", "seed", "method", "contexts", "reward", "recall", "ndcg", "seconds",
-                   "bytes", "options"}
-  script.csv(o.out .. ".csv", columns, kept, "# " .. command:gsub("\n(.)", "\n# %1"))
   local f <close> = assert(io.open(o.out .. ".md", "w"))
-  f:write("`", (command:gsub("\n$", "")), "`\n\n", table.concat(pages, "\n"))
+  f:write("`", (command:gsub("\n#", "`,")), "\n\n", table.concat(pages, "\n"))
   print(("kept in %s.csv and %s.md"):format(o.out, o.out))
 end
