@@ -61,6 +61,7 @@ static int baseline(lua_State *L) {
  * of each session first; unseen: without those of X; left_out: as if the session had not been
  * learnt from. */
 static int best(lua_State *L) {
+  lua_settop(L, 5);
   int unseen = bind_boolean(L, 4, "unseen");
   size_t rows = bind_get_sessions(L, 2)->X.rows;
   size_t k = bind_count(L, 3, "k", 1, fopo_baseline_items(bind_get_baseline(L, 1)));
