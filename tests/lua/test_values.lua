@@ -156,7 +156,7 @@ function TestValues:test_neighbours()
     local e = fopo.evaluate(pi, s.train, {reward = reward})
     if objective == "reward" then lu.assertAlmostEquals(e.expected, stats.reward, 1e-5) end
   end
-  pi = fopo.policy.neighbours{data = s.train, start = "cosine", held = 60}
+  pi = fopo.policy.neighbours{data = s.train, start = "slim", held = 60}
   local t = fopo.trainer{policy = pi, data = s.train, reward = reward}
   lu.assertTrue(t.reward.valued and t.reward.n == pi:training().n and t.data.n < s.train.n)
   t:run{steps = 5, view = false}
