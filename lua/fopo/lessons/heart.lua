@@ -113,8 +113,8 @@ validation is {%.2f|gap(same)} instead of {%.2f|gap(anew)}: that much more was l
       text = [[
 The third fault is the most expensive one. A policy of neighbours has weights between items, here
 similarities counted from the training sessions, and learns three scalars. Two items of one session
-are similar already because this session was counted. So the weights that training sees must come
-from other users (cross-fitting); held = 0 leaves that out. What is served has the same weights in
+are similar already because this session was counted. So training has to see the weights that are
+left without the user at hand; held = 0 switches that off. What is served has the same weights in
 both.]],
       code = [[
 function by_neighbours(held)
@@ -122,11 +122,11 @@ function by_neighbours(held)
                                     held = held}
   return pi, learn(pi, fopo.optim.adagrad{lr = 0.05})
 end
-fitted, crossed = by_neighbours(2000)
+fitted, left_out = by_neighbours(2000)
 knows, known = by_neighbours(0)
-fopo.plot{{y = crossed.reward, name = "training, cross-fitted"},
+fopo.plot{{y = left_out.reward, name = "training, left out"},
           {y = known.reward, name = "training, held = 0"},
-          {y = crossed.valid, name = "validation, cross-fitted"},
+          {y = left_out.valid, name = "validation, left out"},
           {y = known.valid, name = "validation, held = 0"}, height = 11,
           xlabel = "pass"}]],
       ask = {
@@ -136,13 +136,13 @@ end there?]],
         answer = "known.valid[n]", factor = 1.25, format = "%.2f",
       },
       after = [[
-At {%.3f|known.valid[n]}, while its training reward says {%.2f|known.reward[n]}; the cross-fitted
-one goes from {%.3f|knn} to {%.3f|crossed.valid[n]}. Rare items are those whose similarity owes most
+At {%.3f|known.valid[n]}, while its training reward says {%.2f|known.reward[n]}; the other
+one goes from {%.3f|knn} to {%.3f|left_out.valid[n]}. Rare items are those whose similarity owes most
 to the user at hand, so the scalars learn to trust rare items: c1 is
 {%.2f|knows:parameters().c1:get(1, 1)} instead of {%.2f|fitted:parameters().c1:get(1, 1)}. The sign
 of the fault is a gap that is there before anything was learnt.]],
-      claim = {"known.reward[1] > crossed.reward[1] + 0.1", "known.valid[n] < knn - 0.1",
-               "crossed.valid[n] > knn",
+      claim = {"known.reward[1] > left_out.reward[1] + 0.1", "known.valid[n] < knn - 0.1",
+               "left_out.valid[n] > knn",
                "knows:parameters().c1:get(1, 1) < fitted:parameters().c1:get(1, 1)"},
     },
     {
@@ -153,7 +153,7 @@ far validation has come from the start.]],
       code = [[
 runs = {{"no mask", no_mask, before}, {"mask", masked, before},
         {"same halves", same, before}, {"halves anew", anew, before},
-        {"knows its users", known, knn}, {"cross-fitted", crossed, knn}}
+        {"knows its users", known, knn}, {"user left out", left_out, knn}}
 gaps, gains, names = {}, {}, {}
 for i, run in ipairs(runs) do
   local h = run[2]
@@ -172,8 +172,8 @@ tried = served(fopo.baseline.item_knn{data = s.train}, s.test)]],
 Without a mask training is the harder task, so the gap is even smaller; only the validation as one
 serves, beside that of the start, tells. So look at both. fopo.trainer does: it validates before the
 first step, ends with the best parameters (keep_best, which was off here), and says so if these are
-those of the start. On the test part, which was not touched so far, the cross-fitted policy earns
-{%.3f|earned} and item-kNN {%.3f|tried}.]],
+those of the start. On the test part, which was not touched so far, the policy that left its users
+out earns {%.3f|earned} and item-kNN {%.3f|tried}.]],
       claim = {"gaps[1] < gaps[2]", "gaps[3] > gaps[4]", "gaps[5] > gaps[6] + 0.2",
                "gains[6] > 0", "earned > tried"},
     },
