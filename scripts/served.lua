@@ -16,7 +16,7 @@
 --   against    difference from the reference, ease or, where that does not fit, slim, on the same
 --              contexts, with its 95 % interval; a star: it excludes 0
 --   s          seconds until it could be served: starts, search for options and training included
---   GB         the largest memory of the process while it learnt and ranked, data included (Linux)
+--   GB         the most memory that C held while it learnt and ranked, data included
 --
 -- Numbers are means over the seeds. The interval is that of a mean over users: a user who is in the
 -- test part of several seeds counts as one, because what is hard for a user is so in each of them.
@@ -31,6 +31,7 @@
 local fopo = require "fopo"
 local define = require "fopo.base.define"
 local lists = require "fopo.base.lists"
+local native = require "fopo.native"
 package.path = (arg[0]:match("^(.*/)") or "./") .. "tools/?.lua;" .. package.path
 local script = require "script"
 
@@ -96,20 +97,6 @@ end
 
 -- ---- measuring ----
 
-local function peak_anew()
-  collectgarbage()
-  collectgarbage()
-  local f <close> = io.open("/proc/self/clear_refs", "w")
-  return f and f:write("5") and f:flush()
-end
-
--- The largest memory of the process since peak_anew, in bytes; nil if the system does not tell.
-local function peak()
-  local f <close> = io.open("/proc/self/status")
-  local kilobytes = f and f:read("a"):match("VmHWM:%s+(%d+)")
-  return kilobytes and tonumber(kilobytes) * 1024
-end
-
 -- The measures of one context: ids, the best items, 0 behind the last one; y, the set of Y, size.
 local function measured(ids, y, size)
   local hits, gained, best = 0, 0.0, 0.0
@@ -136,14 +123,17 @@ end
 -- Learns and judges one method on the split. found(name, row) gets a row for the start, if there is
 -- one, and one for the result, {values, seconds, bytes, said}: said is what was chosen.
 local function judge(method, s, seed, found)
-  local is_new, began = peak_anew(), fopo.clock()
+  collectgarbage()
+  collectgarbage() -- what finalisers of the first have let go
+  native.memory_mark()
+  local began = fopo.clock()
   local who, said = method[2](s, seed)
   local is_baseline = define.kind(who) == "baseline"
   if is_baseline then
     said = who:describe():gsub(" %b()", ""):match("items, (.+), learnt in")
   end
   local function add(name, seconds)
-    found(name, {values = values_of(who, s.test), seconds = seconds, bytes = is_new and peak(),
+    found(name, {values = values_of(who, s.test), seconds = seconds, bytes = fopo.memory().peak,
                  said = said})
   end
   local seconds = fopo.clock() - began
@@ -180,7 +170,7 @@ end
 
 local function mean_of(rows, value)
   local sum = 0.0
-  for _, row in ipairs(rows) do sum = sum + (value(row) or 0 / 0) end
+  for _, row in ipairs(rows) do sum = sum + value(row) end
   return sum / #rows
 end
 
@@ -215,8 +205,7 @@ local function table_of(results, order, users)
       line[#line + 1] = against(rows, bases, measure, users)
     end
     line[#line + 1] = ("%.3g"):format(mean_of(rows, function(r) return r.seconds end))
-    local bytes = mean_of(rows, function(r) return r.bytes end)
-    line[#line + 1] = bytes == bytes and ("%.2f"):format(bytes / 1e9) or ""
+    line[#line + 1] = ("%.2f"):format(mean_of(rows, function(r) return r.bytes end) / 1e9)
     shown[#shown + 1] = line
   end
   return shown
