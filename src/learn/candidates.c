@@ -236,8 +236,9 @@ int fopo_candidates_find(fopo_candidates *c, const fopo_span *part, const fopo_s
                : searched ? search_on_device(c, &sets, &piece->device, n) /* with their scores */
                           : search_on_host(c, &sets, part, piece, NULL, n, set);
   if (status == FOPO_OK && others > 0) {
-    memset(c->host.counts, 0, others * sizeof *sets.counts);
-    status = d->ops->put(d, sets.counts + n, c->host.counts, others * sizeof *sets.counts);
+    uint32_t *none = c->host.counts + n; /* those before are of the search, and read below */
+    memset(none, 0, others * sizeof *none);
+    status = d->ops->put(d, sets.counts + n, none, others * sizeof *none);
   }
   return status == FOPO_OK && scored && !searched ? put_scores(c, &sets, part, piece, n) : status;
 }
