@@ -132,6 +132,7 @@ function masked(g, share)
 end
 for _, g in ipairs{mixture{}, mixture{refresh = 3}, gradient.head_tail{},
     gradient.head_tail{head = 64, tail = 16}, gradient.head_tail{index = ix, k = 20, tail = 16},
+    gradient.snis{samples = 40, proposal = proposal.adaptive{index = ix, k = 20}},
     gradient.reinforce{samples = 20}} do
   local t = masked(g)
   local here = steps(t, 40)
@@ -140,7 +141,7 @@ end
 """
 answers = {n: run(n, "-e", MASK) for n in (1, 2)}
 for n, (code, out, err) in answers.items():
-    check(f"masked, {n} ranks", code == 0 and out.count("true") == 6, out, err)
+    check(f"masked, {n} ranks", code == 0 and out.count("true") == 7, out, err)
     check(f"masked, {n} ranks, the same bits", out == answers[1][1], out, answers[1][1])
 
 MASK_DEALT = """

@@ -34,8 +34,8 @@ for _, seen in ipairs{"mask", "keep"} do
     save("found", fopo.gradient.head_tail{objective = objective, index = fopo.index.exact(items),
                                           k = 100, tail = 400})
   end
-  local e = fopo.evaluate(pi, s.train, {reward = rw, k = {1, 5, 20}})
-  local plain = fopo.evaluate(pi, s.train, {k = {1, 5, 20}})
+  local e = fopo.evaluate(pi, s.train, {reward = rw, k = {1, 5, 20}, exclude = "none"})
+  local plain = fopo.evaluate(pi, s.train, {k = {1, 5, 20}, exclude = "none"})
   assert(plain.reward == plain.hit[1] and not plain.value and e.hit[5] == plain.hit[5])
   print("E", seen, e.reward, e.low, e.high, e.expected, e.expected_se, e.likelihood,
         e.value[5], e.value[20], e.ndcg[5], e.ndcg[20], plain.ndcg[20])

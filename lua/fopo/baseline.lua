@@ -5,6 +5,7 @@ local define = require "fopo.base.define"
 local lists = require "fopo.base.lists"
 local origin = require "fopo.base.origin"
 local rows = require "fopo.base.rows"
+local seen = require "fopo.base.seen"
 local text = require "fopo.base.text"
 local values = require "fopo.base.values"
 local baseline, methods = {}, native.types.baseline
@@ -40,6 +41,7 @@ baseline.identity = define.fn{
     {"item_weights", "array", nil, "[1, P], of weighted contexts"},
     {"temperature", "number|string", nil, "divides every score, which changes the expected reward "
      .. "alone; as fopo.policy.linear if left out", above = 0, one_of = {"auto"}},
+    {"seen", "string", nil, "the items of X; the same", one_of = {"keep", "mask"}},
   },
   text = [[The untrained policy: theta is the identity, so that the items of largest inner product
 with the mean of X are recommended. What training adds is what a policy earns above it.]],
@@ -50,7 +52,7 @@ assert(fopo.evaluate(start, s.test).reward > 0.05)]],
   call = function(o)
     return require("fopo.policy").linear{items = o.items, theta = "identity",
                                          contexts = o.contexts, item_weights = o.item_weights,
-                                         temperature = o.temperature}
+                                         temperature = o.temperature, seen = o.seen}
   end,
 }
 
@@ -59,7 +61,7 @@ methods.best = define.fn{
   args = {{"b", "baseline", nil, "the baseline"}, {"sessions", "sessions", nil, "as s.test"}},
   options = {
     {"k", "integer", 1, "how many items", min = 1},
-    {"exclude", "string", nil, "seen: items of X are left out", one_of = {"seen"}},
+    seen.option("seen, the default: items of X are left out; none: they are not"),
     {"left_out", "boolean", false, "each session as if it had not been learnt from; of sessions that "
      .. "were"},
   },

@@ -74,7 +74,8 @@ record, its best validation with Wilson's 95 % interval (not on a log, whose val
 its events) and the step of it, the last validation through the index, and the difference from the
 first run with Newcombe's 95 % interval. A star says that the interval excludes 0. It treats the two
 samples as independent, so it is wider than necessary if both runs were validated on the same
-sessions. Returns the figures.]],
+sessions. The reward is that of the run's validation, with the items of X left out unless its
+trainer has exclude = "none". Returns the figures.]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})

@@ -6,6 +6,7 @@ local cache = require "fopo.base.cache"
 local lists = require "fopo.base.lists"
 local paired = require "fopo.base.paired"
 local proportion = require "fopo.base.proportion"
+local seen = require "fopo.base.seen"
 local sealed = require "fopo.base.sealed"
 local text = require "fopo.base.text"
 
@@ -30,8 +31,8 @@ local function title(e) return e.valued and "value" or "reward" end
 local function head_line(e)
   local what = title(e)
   local expected = e.expected and (", expected %s %.4f"):format(what, e.expected) or ""
-  return ("evaluation: %s %.4f%s, %s contexts%s"):format(what, e.reward, expected,
-    text.count(e.contexts), e.exclude == "seen" and ", without items seen before" or "")
+  return ("evaluation: %s %.4f%s, %s contexts, X %s"):format(what, e.reward, expected,
+    text.count(e.contexts), e.exclude == "seen" and "left out" or "kept in")
 end
 
 -- One row for each measure, one column for each k; three of them fit into 80 columns.
@@ -44,7 +45,7 @@ local function measure_table(e)
       row[#row + 1] = ("%.4f (%.3f-%.3f)"):format(found[k], e.interval[name][k][1],
                                                   e.interval[name][k][2])
     end
-    if found and (name ~= "seen" or not e.exclude) then rows[#rows + 1] = row end
+    if found and (name ~= "seen" or e.exclude == "none") then rows[#rows + 1] = row end
   end
   local row = {"distinct items"}
   for _, k in ipairs(e.k) do
@@ -69,8 +70,9 @@ local function expected_line(e)
 end
 
 local function describe(e)
+  local name = e.exclude == "none" and not e.valued and "R_test, reward" or title(e)
   local lines = {head_line(e), measure_table(e),
-    ("%s %s: %s, the items taken next"):format(title(e), interval(e.reward, e.low, e.high),
+    ("%s %s: %s, the items taken next"):format(name, interval(e.reward, e.low, e.high),
       e.valued and "what the best item is worth where it is in Y" or "the best item is in Y")}
   if e.expected then lines[#lines + 1] = text.fill(expected_line(e), 100, "  ") end
   if e.index then
@@ -83,7 +85,7 @@ end
 local meta = sealed.kind({__name = "fopo.evaluation", __tostring = describe, describe = describe}, {
   what = "evaluation", letter = "e",
   remedy = "it was measured; fopo.evaluate(pi, sessions, {...}) measures anew",
-  known = {"exclude", "expected", "expected_se", "expected_contexts", "expected_low",
+  known = {"expected", "expected_se", "expected_contexts", "expected_low",
            "expected_high", "effective", "likelihood", "likelihood_se", "index", "reward_index",
            "value"},
 })
@@ -180,8 +182,8 @@ return define.fn{
   options = {
     {"k", "table|integer", nil, "how many items are recommended: a number, or a list as "
      .. "{1, 5, 20}, which it is if left out"},
-    {"exclude", "string", nil, "seen: items of X, which the user has already taken, are not "
-     .. "recommended", one_of = {"seen"}},
+    seen.option("seen, the default: items of X, which the user has already taken, are not "
+                .. "recommended; none: they are, as in the paper's R_test"),
     {"reward", "reward", nil, "of hits, fopo.reward.hits(s.train, {value = ...}): by its values; "
      .. "each hit is worth 1 if left out"},
     {"index", "index", nil, "also recommend through it, as a server would"},
@@ -193,9 +195,13 @@ return define.fn{
   },
   text = [[
 Two rewards, which may disagree. "reward" is greedy: the share of contexts whose best item is in Y,
-the items that the user took next (the paper's R_test). "expected reward" is the mean over contexts
-of the sum over Y of pi(a | x): the chance that an item drawn from the softmax is in Y, which is
-what training raises. The result prints as a table and is one:
+the items that the user took next. "expected reward" is the mean over contexts of the sum over Y of
+pi(a | x): the chance that an item drawn from the softmax is in Y, which is what training raises.
+Both are of what one serves: the items of X, which the user has, are neither recommended nor drawn.
+With exclude = "none" they are, and earn nothing: that is the paper's R_test, the reward of a policy
+with seen = "keep" (one that masks X leaves X out all the same). Where the sessions say that an item
+of X may be right (seen = "keep" of the split), "none" is the default. e.exclude says which it was.
+The result prints as a table and is one:
 
   e.reward, e.low, e.high       reward with its 95 % Wilson interval; e.hits of e.contexts
   e.expected, e.expected_se     expected reward and its standard error; e.expected_low,
@@ -208,7 +214,8 @@ what training raises. The result prints as a table and is one:
   e.hit[k]                      share of contexts with an item of Y among the first k
   e.precision[k], e.recall[k]   how many of the k are in Y, divided by k, by the size of Y
   e.ndcg[k]                     the same with 1 / log2(1 + rank) for each, over the best possible
-  e.seen[k]                     share of the recommended items that are in X: seen before
+  e.seen[k]                     share of the recommended items that are in X: seen before; 0 where
+                                X is left out
   e.items[k], e.coverage[k]     different items recommended, and their share of the catalogue;
                                 e.distinct is e.items[1]
   e.gini[k]                     of how often each item is recommended: 0 all equally, 1 one item
@@ -222,9 +229,8 @@ value, e.ndcg counts a hit's value for 1 and compares with the best list by valu
 the mean of what the hits among the first k are worth; the other measures count hits.
 
 Search is exact, over the whole catalogue. With an index there are e.reward_index, and e.index with
-all of these through it but the expected reward, which needs no search. With exclude = "seen" the
-items of X are neither recommended nor drawn, in all of these. A baseline (fopo.baseline) takes the
-same options, but no index and no contexts.]],
+all of these through it but the expected reward, which needs no search. A baseline (fopo.baseline)
+takes the same options, but no index and no contexts.]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
@@ -238,6 +244,7 @@ print(e)]],
                   o.index and "an index" or "contexts")
     end
     local shown, ks = wanted(o.k, sessions.n_items)
+    o.exclude = seen.left_out(o.exclude, sessions, who)
     local exact = measured(who, sessions, shown, ks,
                            {exclude = o.exclude, contexts = o.contexts, reward = o.reward})
     local e = sealed.behind(exact)

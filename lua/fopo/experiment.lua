@@ -2,6 +2,7 @@
 local define = require "fopo.base.define"
 local native = require "fopo.native"
 local rows = require "fopo.base.rows"
+local seen = require "fopo.base.seen"
 local experiment = {}
 
 local function check_methods(methods)
@@ -24,12 +25,13 @@ experiment.race = define.fn{
     {"methods", "table", nil, "list of {name, gradient}", required = true},
     {"steps", "integer", nil, "steps of each run", required = true, min = 1},
     {"index", "index", nil, "also evaluate through it"},
-    {"exclude", "string", nil, "of fopo.evaluate: seen", one_of = {"seen"}},
+    seen.option("of fopo.evaluate, and of validation"),
     {"batch", "integer", 32, "contexts a step", min = 1},
     {"lr", "number", 1e-3, "learning rate of adam", above = 0},
     {"temperature", "number|string", nil, "of the policy; as fopo.policy.linear has it if left out",
      above = 0, one_of = {"auto"}},
     {"contexts", "string", nil, "of sessions; the same", one_of = (rows.names(native.encoders()))},
+    {"seen", "string", nil, "the items of X; the same", one_of = {"keep", "mask"}},
     {"theta", "string", nil, "the start of every run; the same", one_of = {"identity", "random"}},
     {"seed", "integer", 1, "of theta, the order of contexts and the draws"},
     {"resplit", "boolean", nil, "as of fopo.trainer"},
@@ -37,7 +39,7 @@ experiment.race = define.fn{
     {"on_run", "function", nil, "called with each run at its end"},
   },
   presets = {paper = {lr = 1e-4, temperature = 1.0, contexts = "mean", theta = "random",
-                       resplit = false}},
+                       resplit = false, seen = "keep", exclude = "none"}},
   text = [[Trains one policy per method from the same start, on the same contexts, for the same
 number of steps, and evaluates each on the test split. A run ends with the parameters that were best
 on the valid part of the split, where it has one (t:run). Returns the runs for fopo.report.runs:
@@ -54,7 +56,8 @@ print(fopo.report.runs(runs))]],
     check_methods(o.methods)
     local function policy(theta)
       return fopo.policy.linear{items = o.items, theta = theta or o.theta, data = o.split.train,
-                                contexts = o.contexts, temperature = o.temperature, seed = o.seed}
+                                contexts = o.contexts, temperature = o.temperature, seen = o.seen,
+                                seed = o.seed}
     end
     local function evaluate(who, index)
       return fopo.evaluate(who, o.split.test, {index = index, exclude = o.exclude})

@@ -78,6 +78,7 @@ propensity: the probability with which the logged action was chosen
 proposal: the distribution q that snis draws from
 query: h(x), the vector that is compared with the items
 rank: one of several processes that train together; also a place in an order
+R_test: the paper's reward of an evaluation: items of X may be recommended (`exclude = "none"`)
 recall: the share of the true top K that an index returns
 mask: scores of -infinity: the items of X, which a policy with seen = "mask" gives no probability
 mass: the sum of exp(f) over some items; the share of the whole sum is their probability
@@ -88,7 +89,7 @@ refresh: how many visits a cached set serves
 replay: to launch a recorded step again; also to repeat a run's changes by hand
 resplit: to draw X and Y of the sessions anew in each epoch of a training
 reward: r(a, x), what is maximised; of an evaluation, the greedy one: the share of contexts whose
-    best item is in Y
+    best item is in Y, X left out
 rollback: to undo queued steps that did not happen
 row: a context's place in the data; a line of a matrix; an entry of a table
 session: one user's items, split into X (seen) and Y (held out)

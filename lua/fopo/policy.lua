@@ -8,6 +8,7 @@ local table_rows = require "fopo.base.rows"
 local file = require "fopo.serve.file"
 local text = require "fopo.base.text"
 local neighbours = require "fopo.neighbours"
+local seen_items = require "fopo.base.seen"
 local policy, methods = {}, native.types.policy
 local training_of = setmetatable({}, {__mode = "k"}) -- policy -> {data, the sessions to train on}
 
@@ -28,8 +29,8 @@ local effective = {"effective", "number", 0.01, "auto: the number of items that 
                    .. "chooses from in effect, as a share of P", above = 0, below = 1}
 local data = {"data", "sessions", nil, "the sessions that defaults are chosen for; if left out, "
               .. "those that the items were embedded from"}
-local seen = {"seen", "string", "keep", "the items of X: keep, they are like all others; mask, "
-              .. "they have no probability, as fopo.policy.linear says",
+local seen = {"seen", "string", nil, "the items of X: mask, they have no probability, the default "
+              .. "where the sessions are known; keep, they are like all others: see below",
               one_of = {"keep", "mask"}}
 local train_items = {"train_items", "boolean", false, "learn the items too, on a copy of them"}
 local learn = {"learn", "table", nil, "names of the blocks that are learnt, as {\"theta\"} or "
@@ -51,6 +52,7 @@ local function with_defaults(name, make)
     o.contexts = o.contexts or known and "unit" or "mean"
     o.theta = o.theta or known and "identity" or "random"
     o.temperature = o.temperature or known and "auto" or 1.0
+    o.seen = o.seen or seen_items.default_of(known and sessions)
     o.item_weights = o.item_weights or cache.weights_for(name, o.items, o.contexts, o.data)
     if o.temperature == "auto" then
       if not known then
@@ -60,7 +62,7 @@ local function with_defaults(name, make)
       end
       local in_effect = math.max(LEAST, o.effective * o.items.rows)
       -- at which theta = identity chooses from so many of the items in effect
-      if o.seen == "mask" then
+      if o.seen ~= "keep" then
         local some = sessions:gather(CONTEXTS)
         o.temperature = native.policy_temperature(
           native.contexts(some, o.items, o.contexts, o.item_weights), o.items, in_effect, some)

@@ -61,7 +61,7 @@ local function identity_of(runs)
     if pi and define.kind(pi) == "policy" and pi.context_dim == pi.dim then
       return require("fopo.baseline").identity{items = pi:initial_items(), contexts = pi.contexts,
                                                item_weights = pi:item_weights(),
-                                               temperature = pi.temperature}
+                                               temperature = pi.temperature, seen = pi.seen}
     end
   end
 end
@@ -110,7 +110,7 @@ local function advice(run, base)
     return ("%s contexts are few to tell: a larger test part, as d:sessions{test = 0.3}, or users "
             .. "with fewer items (min_items) give more"):format(text.count(e.contexts))
   end
-  if not e.exclude then
+  if e.exclude == "none" then
     parts[1] = "exclude = \"seen\" (what users took before is not recommended)"
   end
   if pi.contexts == "mean" then parts[#parts + 1] = "contexts = \"unit\"" end
@@ -203,6 +203,10 @@ local two_rewards = {
           .. "item drawn from the softmax.",
 }
 
+-- The same of e.exclude.
+local left_out = {seen = "Items seen before are left out.",
+                  none = "Items seen before are kept in, as in the paper's R_test."}
+
 local function table_of(runs)
   local base
   for _, run in ipairs(runs) do base = base or run.trainer end
@@ -242,9 +246,8 @@ rewards are, and whether a trained policy fails to beat what nobody trained.]],
     local parts = {shown}
     local what = measure(runs)
     local note = has["expected " .. what] and two_rewards[what] or nil
-    if runs[1] and runs[1].evaluation.exclude == "seen" then
-      note = (note and note .. " " or "") .. "Items seen before are left out."
-    end
+    local seen = left_out[runs[1] and runs[1].evaluation.exclude]
+    if seen then note = (note and note .. " " or "") .. seen end
     if note then parts[#parts + 1] = text.fill(note, WIDTH, "") end
     local verdict = o.verdict and report.verdict(runs)
     if verdict then parts[#parts + 1] = text.fill(verdict, WIDTH, "") end

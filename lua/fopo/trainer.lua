@@ -11,6 +11,7 @@ local live = require "fopo.view.live"
 local norms = require "fopo.run.norms"
 local run = require "fopo.run.run"
 local sealed = require "fopo.base.sealed"
+local seen_items = require "fopo.base.seen"
 local sources = require "fopo.view.sources"
 local term = require "fopo.term"
 local text = require "fopo.base.text"
@@ -96,10 +97,10 @@ local make = define.fn{
      .. "out, s.valid where data is s.train"},
     {"valid_contexts", "array", nil, "[N, D] of the valid sessions, where contexts are given"},
     {"index", "index", nil, "also validate through it"},
-    {"exclude", "string", nil, "of validation, as of fopo.evaluate: seen, if what users took "
-     .. "before will not be recommended", one_of = {"seen"}},
+    seen_items.option("of validation, as of fopo.evaluate: seen, the default, if what users took "
+                      .. "before will not be recommended; none: the paper's R_test"),
   },
-  presets = {paper = {resplit = false}},
+  presets = {paper = {resplit = false, exclude = "none"}},
   text = [[A training run: t:run makes steps, t.history records them, t:save and t:resume keep them.
 Everything is a function of the seed: the same bits for any number of threads, in one run or
 several, interrupted and resumed or not; but a run that validates ends with its best parameters, and
@@ -120,9 +121,9 @@ the reward (greedy: is the best item in Y) and by the expected reward, which tra
 at most 1,000 contexts, evenly spread and always the same. Where data is the train part of a split
 and valid is left out, it is the split's valid part, of which large catalogues use fewer contexts,
 evenly spread; not where contexts are given without valid_contexts, nor with a reward other than
-hits, which other sessions' hits do not measure. Training for the reward moves a policy away from
-the items of X, which earn nothing; with exclude = "seen" the best parameters are those that
-recommend best without them. See t:run for keep_best, best_by and patience.
+hits, which other sessions' hits do not measure. The items of X are left out, as one serves, also
+for a policy that keeps them in; exclude = "none" validates such a policy by the paper's R_test. See
+t:run for keep_best, best_by and patience.
 A gradient whose head or candidates follow from the mass of the policy (fopo.proposal.mixture says
 how) starts from what this trainer knows of it; the history has their number as head, and the share
 of the mass that they hold as held.

@@ -107,7 +107,8 @@ local tune = define.fn{
     {"jobs", "integer", 1, "runs at once, in threads of their own", min = 1},
     {"view", "boolean", true, "print a line for each run"},
   },
-  text = [[Searches for settings by successive halving (Jamieson and Talwalkar 2016): `trials`
+  text = [[
+Searches for settings by successive halving (Jamieson and Talwalkar 2016): `trials`
 settings are trained for few steps, and of every eta the best goes on to eta times the steps, until
 the last ones have `steps`. A trial that goes on is trained anew, so each line is what
 fopo.trainer{...}:run{steps = n} gives with these settings and keep_best, and schedules that need
@@ -123,7 +124,8 @@ valid_expected, steps} and trials, a list of {options, steps, valid, valid_expec
 seconds, failed}, the best run of each, best first. The same seed gives the same result for any
 number of jobs. Ctrl-C ends the search with what it has (interrupted = true). A trial that fails,
 say by a learning rate that overflows, is ranked last with its sentence. The best of many trials
-looks better on validation than it is: judge it on s.test.]],
+looks better on validation than it is: judge it on s.test. Validation leaves out the items of X, as
+fopo.evaluate does.]],
   example = [[
 s = fopo.data.synthetic{users = 400, items = 300, clusters = 8}:sessions{min_items = 10}
 found = fopo.tune{data = s.train, dim = 8, steps = 40, trials = 4, view = false,

@@ -30,8 +30,8 @@ local pi = fopo.policy.linear{items = items, preset = "paper", seed = 1}
 local rows = {}
 for i = 1, n do rows[i] = i * 7919 % split.train.n + 1 end
 local x = split.train:contexts(items, {scale = pi.contexts}):rows_of(fopo.array.ids(rows))
-local trainer = fopo.trainer{policy = pi, data = split.train, valid = false, seed = 1,
-                             optim = fopo.optim.adam{lr = 0.01}}
+local trainer = fopo.trainer{policy = pi, data = split.train, preset = "paper", valid = false,
+                             seed = 1, optim = fopo.optim.adam{lr = 0.01}}
 
 -- The places where stretches end, as cut_stretches of norm_search.cu has them.
 local function ends_of_stretches()

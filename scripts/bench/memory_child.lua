@@ -17,8 +17,9 @@ else
   gradient = fopo.gradient.snis{samples = 1000}
 end
 local policy = fopo.policy.linear{items = items, preset = "paper"}
-local trainer = fopo.trainer{policy = policy, data = sessions, gradient = gradient,
-                             optim = fopo.optim.adam{lr = 1e-4}, valid = false}
+local trainer = fopo.trainer{policy = policy, data = sessions, preset = "paper",
+                             gradient = gradient, optim = fopo.optim.adam{lr = 1e-4},
+                             valid = false}
 trainer:run{steps = 3, view = false}
 
 local f <close> = assert(io.open("/proc/self/status"))

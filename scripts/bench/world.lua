@@ -48,7 +48,8 @@ end
 -- fopo.trainer (the CPU, 32).
 function world.trainer(sessions, items, gradient, rows, device, batch)
   return fopo.trainer{policy = world.policy(items, rows), data = sessions,
-                      gradient = gradient, optim = fopo.optim.adam{lr = 1e-4}, valid = false,
+                      preset = "paper", gradient = gradient, optim = fopo.optim.adam{lr = 1e-4},
+                      valid = false,
                       batch = batch or 32, device = device or "cpu", seed = world.seed}
 end
 

@@ -22,13 +22,13 @@ local t = fopo.trainer{policy = with_trainer, data = s.train, reward = reward, g
                        valid = false} -- or the best parameters would be put back
 t:run{steps = steps, view = false}
 
--- By hand: contexts, a gradient, a step up the reward.
+-- By hand: a gradient, a step up the reward. The contexts are made of the sessions, whose X is left
+-- out of what is recommended; a trainer draws X and Y anew in each pass, so this is the first one.
 local by_hand = fopo.policy.linear{items = items, seed = 1}
 local optim = fopo.optim.adam{lr = 1e-2}
-local x = s.train:contexts(by_hand)
 for step = 0, steps - 1 do
   local rows = s.train:batch{size = batch, seed = seed, step = step}
-  local G, stats = gradient:compute(by_hand, x, rows, reward, {seed = seed, step = step})
+  local G, stats = gradient:compute(by_hand, s.train, rows, reward, {seed = seed, step = step})
   optim:step(by_hand, G)
   if step % 10 == 0 then
     print(("step %3d  reward %.4f  ess %.1f"):format(step, stats.reward, stats.ess))

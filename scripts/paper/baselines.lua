@@ -44,7 +44,7 @@ end
 -- A row of the table for a baseline or a policy.
 local function measured(world, who, t)
   local k = math.min(20, world.test.n_items)
-  local all = fopo.evaluate(who, world.test, {k = {1, k}})
+  local all = fopo.evaluate(who, world.test, {k = {1, k}, exclude = "none"})
   local unseen = fopo.evaluate(who, world.test, {k = {1, k}, exclude = "seen"})
   local row = {reward = all.reward, low = all.low, high = all.high, expected = all.expected,
                effective = all.effective, seconds = t and t.seconds,
@@ -68,13 +68,15 @@ local untrained = {
     return fopo.baseline.als{data = world.train, dim = c.dim, seed = c.seed}
   end,
   start = function(world, c)
-    return fopo.baseline.identity{items = world:items(c.dim, c.embedding)}
+    return fopo.baseline.identity{items = world:items(c.dim, c.embedding), seen = "keep"}
   end,
 }
 
 local function default_trainer(world, c, o, gradient, valid)
-  local pi = fopo.policy.linear{items = world:items(c.dim, c.embedding), data = world.train}
+  local pi = fopo.policy.linear{items = world:items(c.dim, c.embedding), data = world.train,
+                                seen = "keep"} -- items of X in, and the split as it is
   return fopo.trainer{policy = pi, data = world.train, gradient = gradient, seed = c.seed,
+                      preset = "paper",
                       batch = o.batch, valid = valid,
                       optim = fopo.optim.adam{lr = c.lr}}
 end

@@ -113,7 +113,8 @@ end
 -- A row of the table after so many seconds of training: the reward on the test sessions by true
 -- argmax, with Wilson's interval, and if `whole` the expected reward.
 function methods.row(world, t, seconds, whole)
-  local e = fopo.evaluate(t.policy, world.test, {k = 1, expected = whole, expected_contexts = 500})
+  local e = fopo.evaluate(t.policy, world.test, {k = 1, expected = whole, expected_contexts = 500,
+                                                 exclude = "none"})
   return {epoch = t.step / t.steps_per_epoch, step = t.step, seconds = seconds,
           ms_step = t.step > 0 and 1e3 * seconds / t.step or nil, reward = e.reward, low = e.low,
           high = e.high, expected = e.expected, effective = e.effective}

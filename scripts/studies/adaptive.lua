@@ -49,11 +49,11 @@ local function run(world, epsilon, seed)
   local before = world.index:about().queries
   local seconds = study.train(t, o.seconds / 2, o)
   local queries = world.index:about().queries - before
-  local half = fopo.evaluate(t.policy, world.split.test).reward
+  local half = fopo.evaluate(t.policy, world.split.test, {exclude = "none"}).reward
   before = world.index:about().queries
   seconds = seconds + study.train(t, o.seconds / 2, o)
   queries = queries + world.index:about().queries - before
-  local e = fopo.evaluate(t.policy, world.split.test)
+  local e = fopo.evaluate(t.policy, world.split.test, {exclude = "none"})
   results[#results + 1] = {world = world.name, items = world.items.rows, epsilon = epsilon,
     seed = seed, seconds = seconds, step = t.step, queries = queries, half_reward = half,
     reward = e.reward, low = e.low, high = e.high, last_epsilon = g.epsilon,

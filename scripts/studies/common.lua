@@ -55,8 +55,9 @@ end
 function study.trainer(world, gradient, o)
   local pi = fopo.policy.linear{items = world.items, preset = "paper", seed = o.seed,
                                 rows = o.rows}
-  return fopo.trainer{policy = pi, data = world.split.train, gradient = gradient, batch = 32,
-                      optim = fopo.optim.adam{lr = o.lr}, seed = o.seed, valid = false,
+  return fopo.trainer{policy = pi, data = world.split.train, preset = "paper",
+                      gradient = gradient, batch = 32, optim = fopo.optim.adam{lr = o.lr},
+                      seed = o.seed, valid = false,
                       device = o.device}
 end
 

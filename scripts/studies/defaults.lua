@@ -96,7 +96,7 @@ end
 
 -- The reward, that without seen items, and the expected reward on the test part.
 local function judge(who, split)
-  local e = fopo.evaluate(who, split.test, {k = 1, expected_contexts = 1000})
+  local e = fopo.evaluate(who, split.test, {k = 1, expected_contexts = 1000, exclude = "none"})
   local unseen = fopo.evaluate(who, split.test, {k = 1, exclude = "seen", expected = false})
   return {reward = e.reward, unseen = unseen.reward, expected = e.expected, distinct = e.distinct,
           effective = e.effective}

@@ -76,7 +76,7 @@ local function run(world, method, seed)
   local before = index:about().queries
   for part = 1, o.parts do
     t:run{steps = o.steps * part // o.parts - t.step, every = o.steps, view = false}
-    local e = fopo.evaluate(t.policy, world.split.test)
+    local e = fopo.evaluate(t.policy, world.split.test, {exclude = "none"})
     results[#results + 1] = {world = world.name, items = world.items.rows,
       contexts = world.split.train.n, method = method.name, draws = method.draws,
       refresh = method.refresh, rows = method.rows, budget = method.budget, seed = seed,

@@ -87,12 +87,14 @@ local results = {}
 
 local function run(world, method, seed)
   local preset = o.preset ~= "none" and o.preset or nil
-  local pi = fopo.policy.linear{items = world.items, preset = preset, seed = seed}
+  local pi = fopo.policy.linear{items = world.items, preset = preset, seed = seed,
+                                seen = "keep"}
   local gradient = method.gradient()
-  local t = fopo.trainer{policy = pi, data = world.split.train, gradient = gradient, batch = 32,
+  local t = fopo.trainer{policy = pi, data = world.split.train, preset = "paper", batch = 32,
+                         gradient = gradient,
                          optim = fopo.optim.adam{lr = o.lr}, seed = seed, valid = false}
   t:run{steps = o.steps, every = o.steps, view = false}
-  local e = fopo.evaluate(pi, world.split.test, {expected = true})
+  local e = fopo.evaluate(pi, world.split.test, {expected = true, exclude = "none"})
   local head = t.history.head[#t.history.head] -- NaN unless it follows from the mass
   if head ~= head then head = gradient.head or 0 end
   local r = {world = world.name, items = world.items.rows, contexts = world.split.train.n,

@@ -28,7 +28,7 @@ static int check_slopes(lua_State *L) {
   if (!lua_isnoneornil(L, 6)) contexts.X = bind_get_sessions(L, 6)->X;
   bind_check(L, fopo_policy_check_lists(pi, &contexts));
   fopo_sparse_scores seen = fopo_mask_of(&contexts.X);
-  if (pi->masks_seen) context.sparse = &seen;
+  if (pi->masks_seen && contexts.X.indptr != NULL) context.sparse = &seen;
   if (!lua_isnoneornil(L, 7)) context.objective = bind_objective(L, 7);
   bind_check(L, fopo_reference_slopes(slope, &value, &log_z, pi, &context, bind_matrix(U), h));
   bind_push_list(L, slope, U->rows);

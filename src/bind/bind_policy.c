@@ -175,7 +175,7 @@ static int make(lua_State *L, const fopo_policy_kind *kind) {
     set_neighbours(L, pi, lists_at);
   } else {
     pi->policy.masks_seen =
-        bind_has(L, 1, "seen") && bind_option_choice(L, 1, "seen", fopo_seen_names);
+        bind_has(L, 1, "seen") ? bind_option_choice(L, 1, "seen", fopo_seen_names) : FOPO_SEEN_KEEP;
   }
   set_shard(pi);
   halve(L, pi);
@@ -426,7 +426,8 @@ static int field_contexts(lua_State *L, bind_object *o) {
 }
 
 static int field_seen(lua_State *L, bind_object *o) {
-  return bind_return_string(L, fopo_seen_names[policy_of(o)->masks_seen]);
+  fopo_seen seen = policy_of(o)->masks_seen ? FOPO_SEEN_MASK : FOPO_SEEN_KEEP;
+  return bind_return_string(L, fopo_seen_names[seen]);
 }
 
 static int field_train_items(lua_State *L, bind_object *o) {

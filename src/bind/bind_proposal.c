@@ -106,9 +106,10 @@ static int sample(lua_State *L) {
   if (sessions_at > 0) contexts.X = bind_get_sessions(L, sessions_at)->X;
   bind_check(L, fopo_policy_check_lists(&pi->policy, &contexts));
   fopo_sparse_scores seen = fopo_mask_of(&contexts.X);
-  bind_check(L, fopo_proposal_sample(ids->data, logq->data, &get_proposal(L, 1)->proposal,
-                                     &pi->policy, bind_matrix(Q),
-                                     pi->policy.masks_seen ? &seen : NULL, rows, S, key));
+  int masks = pi->policy.masks_seen && contexts.X.indptr != NULL;
+  bind_check(L,
+             fopo_proposal_sample(ids->data, logq->data, &get_proposal(L, 1)->proposal, &pi->policy,
+                                  bind_matrix(Q), masks ? &seen : NULL, rows, S, key));
   return 2;
 }
 

@@ -126,6 +126,10 @@ static int sessions_at_random(lua_State *L, bind_object *o) {
   return bind_return_boolean(L, ((bind_sessions *)o)->sessions.at_random);
 }
 
+static int sessions_keeps_seen(lua_State *L, bind_object *o) {
+  return bind_return_boolean(L, ((bind_sessions *)o)->sessions.keeps_seen);
+}
+
 static int sessions_n_items(lua_State *L, bind_object *o) {
   return bind_return_count(L, ((bind_sessions *)o)->sessions.X.cols);
 }
@@ -243,6 +247,7 @@ static const bind_field sessions_fields[] = {{"n", sessions_n, NULL},
                                              {"here", sessions_here, NULL},
                                              {"shared", sessions_shared, NULL},
                                              {"at_random", sessions_at_random, NULL},
+                                             {"keeps_seen", sessions_keeps_seen, NULL},
                                              {"n_items", sessions_n_items, NULL},
                                              {NULL, NULL, NULL}};
 

@@ -666,8 +666,10 @@ static int all_parts(job *j, int status) {
   for (int p = 0; p < 3; p++) rows[p] = (size_t)counts[p];
   if (status == FOPO_OK) status = count_users(j, users, rows, (size_t)counts[3]);
   if (status == FOPO_OK) status = deal_parts(j, users, rows, status);
-  for (int p = 0; p < 3 && !j->plan->by_time; p++) { /* in windows train alone is divided */
-    part_of(j->split, p)->at_random = p == 0 || j->plan->kind == FOPO_SPLIT_USERS;
+  for (int p = 0; p < 3; p++) { /* in windows train alone is divided */
+    fopo_sessions *s = part_of(j->split, p);
+    s->at_random = !j->plan->by_time && (p == 0 || j->plan->kind == FOPO_SPLIT_USERS);
+    s->keeps_seen = j->plan->keep_seen;
   }
   return status;
 }
@@ -749,6 +751,7 @@ int fopo_split_by(fopo_split *split, const fopo_dataset *d, const fopo_split_opt
 int fopo_sessions_take(fopo_sessions *some, const fopo_sessions *s, const uint32_t *rows,
                        size_t n) {
   some->at_random = s->at_random;
+  some->keeps_seen = s->keeps_seen;
   int status = fopo_csr_take(&some->X, &s->X, rows, n);
   if (status == FOPO_OK) status = fopo_csr_take(&some->Y, &s->Y, rows, n);
   if (status != FOPO_OK) return status;

@@ -59,6 +59,7 @@ typedef struct {
   size_t first, all;  /* of sessions that are shared out; all 0: they are not */
   const float *value; /* [P] what each item of Y is worth to who judges by these sessions, none
                        * below 0; NULL: 1. Not owned */
+  int keeps_seen;     /* 1: Y may have items of X, and to recommend them is right */
   int at_random;      /* 1: X is a random choice of a session's items, and Y the others; 0: there
                        * is an order, or it is not known */
 } fopo_sessions;

@@ -278,6 +278,11 @@ static int start_fused(const fopo_binding *b, fopo_matrix Q, fopo_matrix X,
   return b->device->ops->start_batch(b->device, &start);
 }
 
+/* Whether X is masked: it is known, and the policy masks it. */
+static int has_lists(const fopo_binding *b) {
+  return b->masks_seen && (b->parts->shared != NULL || b->X.indptr != NULL);
+}
+
 /* A mask of lists. */
 static fopo_sparse_scores mask_of(const fopo_csr *X, const uint32_t *rows) {
   return (fopo_sparse_scores){.indptr = X->indptr, .ids = X->ids, .rows = rows};
@@ -286,7 +291,7 @@ static fopo_sparse_scores mask_of(const fopo_csr *X, const uint32_t *rows) {
 /* Shared contexts are for devices that work in the host's memory. */
 fopo_sparse_scores fopo_binding_sparse(const fopo_binding *b, size_t at) {
   const fopo_parts *p = b->parts;
-  if (!b->masks_seen) return (fopo_sparse_scores){0};
+  if (!has_lists(b)) return (fopo_sparse_scores){0};
   if (p->shared == NULL) return mask_of(&b->device_X, NULL);
   return mask_of(p->part != NULL ? &p->fetched.own_seen : &p->fetched.seen, p->fetched.places + at);
 }
@@ -294,7 +299,7 @@ fopo_sparse_scores fopo_binding_sparse(const fopo_binding *b, size_t at) {
 fopo_sparse_scores fopo_binding_sparse_host(const fopo_binding *b, const uint32_t *rows,
                                             size_t at) {
   const fopo_parts *p = b->parts;
-  if (!b->masks_seen) return (fopo_sparse_scores){0};
+  if (!has_lists(b)) return (fopo_sparse_scores){0};
   if (p->shared == NULL) return mask_of(&b->X, rows);
   return mask_of(&p->fetched.seen, p->fetched.places + at);
 }

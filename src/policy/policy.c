@@ -26,7 +26,7 @@ const fopo_policy_kind *const fopo_policy_kinds[] = {
 #undef X
 
 const char *const fopo_block_names[FOPO_BLOCKS + 1] = {"theta", "items", NULL};
-const char *const fopo_seen_names[] = {"keep", "mask", NULL};
+const char *const fopo_seen_names[] = {"keep", "mask", "known", NULL};
 
 int fopo_policy_init(fopo_policy *pi, const fopo_policy_kind *kind, fopo_matrix items,
                      const fopo_policy_options *o) {
@@ -231,6 +231,7 @@ int fopo_policy_check_lists(const fopo_policy *pi, const fopo_contexts *contexts
   const fopo_shared *shared = contexts->shared;
   const fopo_csr *X = shared != NULL ? &shared->seen : &contexts->X;
   if (!pi->masks_seen) return FOPO_OK;
+  if (X->indptr == NULL && shared == NULL && pi->masks_seen == FOPO_SEEN_KNOWN) return FOPO_OK;
   if (X->indptr == NULL) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "this policy masks the items that are seen (seen = \"mask\"), and %s; %s",

@@ -18,8 +18,10 @@
 typedef struct fopo_policy fopo_policy;
 typedef struct fopo_policy_kind fopo_policy_kind;
 
-/* "keep", "mask": what a policy does with the items of X (masks_seen). Ended by NULL. */
-extern const char *const fopo_seen_names[];
+/* What a policy does with the items of X. KNOWN masks them wherever X is known, and is the default
+ * of policies that are made for sessions; MASK refuses contexts whose X is not known. */
+typedef enum { FOPO_SEEN_KEEP, FOPO_SEEN_MASK, FOPO_SEEN_KNOWN } fopo_seen;
+extern const char *const fopo_seen_names[]; /* "keep", "mask", "known"; ended by NULL */
 
 typedef enum { FOPO_THETA_IDENTITY, FOPO_THETA_RANDOM } fopo_theta_start;
 extern const char *const fopo_theta_starts[]; /* "identity", "random"; ended by NULL */
@@ -60,8 +62,8 @@ struct fopo_policy {
   fopo_rows rows;    /* beta as draws and scores read it: the items themselves, or `half`; the
                       * exact gradient and reinforce read the items */
   uint16_t *half;    /* [P, rows.ld] a copy in half the bytes; owned; NULL: none */
-  int masks_seen;    /* 1: the items of a context's X have s = -infinity, in all that the policy
-                      * does; 0: they are like all others */
+  int masks_seen;    /* a fopo_seen; not 0: the items of a context's X have s = -infinity, in all
+                      * that the policy does; 0: they are like all others */
   int learns[FOPO_BLOCKS]; /* 1: trainers write to the block, whose rows lie one behind another */
   uint32_t fixed;          /* bit i: parameter i of the kind is fixed; 0: all of theta is learnt */
   uint64_t

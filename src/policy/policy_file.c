@@ -103,7 +103,7 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
   if (s->encoding.weights != NULL) {
     a[n++] = fopo_array_of("item_weights", FOPO_F32, s->encoding.weights, 1, items.rows, 1);
   }
-  if (pi->masks_seen) a[n++] = fopo_array_text("seen", fopo_seen_names[1]);
+  if (pi->masks_seen) a[n++] = fopo_array_text("seen", fopo_seen_names[pi->masks_seen]);
   fopo_policy_block_names(learn, pi, 1);
   if (pi->fixed != 0 || pi->kind->optional != NULL) a[n++] = fopo_array_text("learn", learn);
   a[n++] = fopo_array_text("rows", fopo_float_names[pi->rows.type]);

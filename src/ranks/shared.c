@@ -100,6 +100,7 @@ int fopo_sessions_gather(fopo_sessions *some, const fopo_sessions *s, size_t n) 
   status = fopo_comm_end(status);
   fopo_sessions_done(&mine);
   some->at_random = s->at_random;
+  some->keeps_seen = s->keeps_seen;
   if (status != FOPO_OK) fopo_sessions_done(some);
   return status;
 }

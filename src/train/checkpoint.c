@@ -67,8 +67,8 @@ static uint32_t fingerprint(fopo_trainer *t) {
     if (t->o.reward->shared == NULL) crc = add_rows(crc, t->o.contexts.x);
   }
   if (t->o.reward->shared != NULL) crc = add_shared(crc, t->o.reward->shared);
-  if (t->o.policy->masks_seen) { /* another policy than one that keeps X */
-    crc = crc32_z(crc, (const Bytef *)"seen", 4);
+  if (t->o.policy->masks_seen && (t->o.contexts.shared != NULL || t->o.contexts.X.indptr != NULL)) {
+    crc = crc32_z(crc, (const Bytef *)"seen", 4); /* another policy than one that keeps X */
     if (t->o.contexts.X.indptr != NULL) crc = add_lists(crc, &t->o.contexts.X);
   }
   crc = add_reward(crc, t->o.reward, t->o.policy->items.rows);

@@ -7,7 +7,7 @@ local split = fopo.data.synthetic{users = 600, items = 500, clusters = 12, seed 
               :sessions{min_items = 10, seed = 2}
 local test = split.test
 local items = fopo.embed.svd(split.train, {dim = 8})
-local pi = fopo.policy.linear{items = items, theta = "identity", temperature = 0.5}
+local pi = fopo.policy.linear{items = items, theta = "identity", temperature = 0.5, seen = "keep"}
 local x = test:contexts(items, {scale = pi.contexts})
 
 local function near(a, b) lu.assertAlmostEquals(a, b, 1e-9) end
@@ -64,8 +64,8 @@ end
 TestEvaluate = {}
 
 function TestEvaluate:test_measures()
-  local e = fopo.evaluate(pi, test)
-  lu.assertEquals(e.k, {1, 5, 20})
+  local e = fopo.evaluate(pi, test, {exclude = "none"})
+  lu.assertEquals({e.k, e.exclude}, {{1, 5, 20}, "none"})
   check_fields(e, (pi:best(x, {k = 20})))
   local old = native.evaluate(pi, x, test, fopo.index.exact(items))
   for _, name in ipairs{"contexts", "hits", "unanswered", "reward", "low", "high", "distinct"} do
@@ -76,19 +76,20 @@ function TestEvaluate:test_measures()
 end
 
 function TestEvaluate:test_k()
-  local e = fopo.evaluate(pi, test, {k = 7, expected = false})
+  local e = fopo.evaluate(pi, test, {k = 7, expected = false, exclude = "none"})
   lu.assertEquals(e.k, {7})
-  lu.assertEquals(e.reward, fopo.evaluate(pi, test, {k = 1}).reward)
+  lu.assertEquals(e.reward, fopo.evaluate(pi, test, {k = 1, exclude = "none"}).reward)
   lu.assertNil(e.hit[1])
   lu.assertNil(e.expected)
-  e = fopo.evaluate(pi, test, {k = {30, 2, 30}})
+  e = fopo.evaluate(pi, test, {k = {30, 2, 30}, exclude = "none"})
   lu.assertEquals(e.k, {2, 30})
   check_fields(e, (pi:best(x, {k = 30})))
 end
 
--- The lists without items of X are the others in their order; the best of them is the reward's.
+-- The lists without items of X, the default, are the others in their order; the best of them is the
+-- reward's.
 function TestEvaluate:test_unseen()
-  local e = fopo.evaluate(pi, test, {k = {1, 4}, exclude = "seen"})
+  local e = fopo.evaluate(pi, test, {k = {1, 4}})
   local all, kept = pi:best(x, {k = 400}), {}
   for n = 1, test.n do
     local taken = set_of(test:x(n))
@@ -100,7 +101,8 @@ function TestEvaluate:test_unseen()
   check_fields(e, {get = function(_, n, j) return kept[n][j] end})
   lu.assertEquals(e.reward, e.hit[1])
   lu.assertEquals(e.seen, {[1] = 0, [4] = 0})
-  lu.assertTrue(e.reward > fopo.evaluate(pi, test).reward)
+  lu.assertEquals(e.exclude, "seen")
+  lu.assertTrue(e.reward > fopo.evaluate(pi, test, {exclude = "none"}).reward)
 end
 
 -- The expected reward and that of the softmax without X, from the scores of all items, and the
@@ -122,14 +124,14 @@ function TestEvaluate:test_expected()
     logs = logs + (f / count - math.log(z)) / test.n
     logs_unseen = logs_unseen + (f / count - math.log(rest)) / test.n
   end
-  local e = fopo.evaluate(pi, test, {k = 1})
+  local e = fopo.evaluate(pi, test, {k = 1, exclude = "none"})
   lu.assertAlmostEquals(e.expected, sums, 1e-6)
   lu.assertEquals(e.expected_contexts, test.n)
   lu.assertAlmostEquals(e.expected_high - e.expected, 1.959963984540054 * e.expected_se, 1e-12)
   lu.assertTrue(e.effective > 1 and e.effective < 500)
   lu.assertAlmostEquals(e.likelihood, logs, 1e-5)
   lu.assertTrue(e.likelihood_se > 0)
-  local without = fopo.evaluate(pi, test, {exclude = "seen"})
+  local without = fopo.evaluate(pi, test)
   lu.assertAlmostEquals(without.expected, unseen, 1e-6)
   lu.assertAlmostEquals(without.likelihood, logs_unseen, 1e-5)
   lu.assertTrue(without.effective ~= e.effective)
@@ -156,11 +158,12 @@ function TestEvaluate:test_index()
 end
 
 function TestEvaluate:test_it_prints()
-  local e = fopo.evaluate(pi, test, {index = fopo.index.exact(items)})
+  local e = fopo.evaluate(pi, test, {index = fopo.index.exact(items), exclude = "none"})
   local shown = tostring(e)
   lu.assertEquals(shown, fopo.show(e))
   for _, part in ipairs{"k = 1 ", "k = 20", "hit ", "precision ", "recall ", "NDCG ",
-                        "seen before ", "distinct items ", "Gini ", "\nreward 0.",
+                        "seen before ", "distinct items ", "Gini ", " contexts, X kept in\n",
+                        "\nR_test, reward 0.",
                         "\nexpected reward 0.", "\nreward via the index 0.", "in effect one of"} do
     lu.assertStrContains(shown, part)
   end
@@ -170,7 +173,7 @@ function TestEvaluate:test_it_prints()
   require("fopo.base.sealed").behind(e).effective = 1234.5
   lu.assertStrContains(tostring(e), "in effect one of 1,235")
   lu.assertNil(fopo.show({e}):find("\n"))
-  lu.assertNil(tostring(fopo.evaluate(pi, test, {exclude = "seen"})):find("seen before  "))
+  lu.assertNil(tostring(fopo.evaluate(pi, test)):find("seen before  "))
   local plain = {}
   for name in pairs(e) do plain[name] = true end
   lu.assertTrue(plain.reward and plain.hit and not plain.describe)

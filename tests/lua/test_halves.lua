@@ -10,7 +10,7 @@ local reward = fopo.reward.hits(s.train)
 local x = s.train:contexts(items)
 
 local function policy(rows, more)
-  local o = {items = items, theta = "identity", rows = rows}
+  local o = {items = items, theta = "identity", rows = rows, seen = "keep"}
   for name, value in pairs(more or {}) do o[name] = value end
   return fopo.policy.linear(o)
 end

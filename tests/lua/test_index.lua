@@ -9,7 +9,7 @@ local function fails(text, f, ...) lu.assertErrorMsgContains(text, f, ...) end
 local d = fopo.data.synthetic{users = 600, items = 3000, clusters = 20, seed = 3}
 local s = d:sessions{min_items = 10, test = 0.3}
 local items = fopo.embed.svd(s.train, {dim = 16})
-local pi = fopo.policy.linear{items = items, theta = "identity"}
+local pi = fopo.policy.linear{items = items, theta = "identity", seen = "keep"}
 local x = s.test:contexts(items)
 local Q = pi:queries(x)
 local small = {M = 8, ef_construction = 40, deterministic = true}

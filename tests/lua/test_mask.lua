@@ -46,10 +46,11 @@ function TestMask:test_option()
   local pi = policy()
   lu.assertEquals(pi.seen, "mask")
   lu.assertEquals(policy{seen = "keep"}.seen, "keep")
-  lu.assertEquals(fopo.policy.linear{items = items}.seen, "keep")
+  lu.assertEquals(fopo.policy.linear{items = items}.seen, "mask")
+  lu.assertEquals(fopo.policy.linear{items = items:copy()}.seen, "keep")
   lu.assertEquals(fopo.policy.linear{items = items, preset = "paper"}.seen, "keep")
   lu.assertStrContains(tostring(pi), "seen items masked")
-  lu.assertNotStrContains(tostring(fopo.policy.linear{items = items}), "masked")
+  lu.assertNotStrContains(tostring(policy{seen = "keep"}), "masked")
   local path = os.tmpname()
   pi:save(path)
   lu.assertEquals(fopo.policy.load(path).seen, "mask")
@@ -141,6 +142,21 @@ function TestMask:test_training()
     lu.assertErrorMsgContains("data", other.resume, other, path)
   end
   os.remove(path)
+end
+
+-- A probe of an adaptive proposal: the first 8 contexts of a batch have candidates, which are
+-- masked, however many others come after them.
+function TestMask:test_probe()
+  local masses = {}
+  for i, batch in ipairs{8, 11, 16} do
+    local q = fopo.proposal.adaptive{index = index, k = 40}
+    local t = fopo.trainer{policy = policy(), data = s.train, batch = batch, seed = 3,
+                           gradient = fopo.gradient.snis{samples = 60, proposal = q},
+                           valid = false}
+    masses[i] = t:run{steps = 1, view = false}.history.head_mass[1]
+  end
+  lu.assertAlmostEquals(masses[2], masses[1], 1e-6)
+  lu.assertAlmostEquals(masses[3], masses[1], 1e-6)
 end
 
 -- Sessions shared out, with X of each; of one process here.

@@ -65,7 +65,7 @@ function TestVerdict:test_evaluations_are_paired()
   local test, all, hits = split.test, {}, {"", ""}
   for i, seed in ipairs{1, 2} do
     local pi = fopo.policy.linear{items = items, theta = "random", seed = seed}
-    local ids = pi:best(test:contexts(items, {scale = pi.contexts}), {k = 1})
+    local ids = pi:best(test, {k = 1})
     all[i] = fopo.evaluate(pi, test, {k = {3}})
     for n = 1, test.n do
       hits[i] = hits[i] .. (test:hits(n, ids:get(n, 1)) and "1" or "0")
@@ -90,7 +90,7 @@ end
 function TestVerdict:test_what_to_try()
   local function said(b, r) return report.verdict{b, r} end
   local popular, start = base("popular", 0.3), base("start", 0.3, "a policy")
-  lu.assertStrContains(said(popular, run("a", 0.1)), '; try exclude = "seen"')
+  lu.assertStrContains(said(popular, run("a", 0.1, {exclude = "none"})), '; try exclude = "seen"')
   lu.assertNil(said(popular, run("a", 0.1, {exclude = "seen"})):find("exclude"))
   lu.assertStrContains(said(popular, run("a", 0.1, {effective = 390})), "nearly uniform")
   lu.assertNil(said(popular, run("a", 0.1, {effective = 10})):find("uniform"))
@@ -131,8 +131,9 @@ function TestRuns:test_the_table()
   lu.assertStrContains(report.runs(race{theta = "random", index = fopo.index.exact(items)}),
                        "via index")
   lu.assertNil(report.runs(runs, {verdict = false}):find("nobody trained"))
-  lu.assertNil(shown:find("left out"))
-  lu.assertStrContains(report.runs(race{theta = "random", exclude = "seen"}), "are left out.")
+  lu.assertStrContains(shown, "are left out.")
+  shown = report.runs(race{theta = "random", exclude = "none", seen = "keep"})
+  lu.assertStrContains(shown, "R_test")
   for line in shown:gmatch("[^\n]+") do lu.assertTrue(#line <= 100, line) end
 end
 

@@ -9,7 +9,7 @@ local P = d.n_items
 
 local function linear(o)
   o = o or {}
-  o.items, o.temperature = items, o.temperature or 0.5
+  o.items, o.temperature, o.seen = items, o.temperature or 0.5, o.seen or "keep"
   return fopo.policy.linear(o)
 end
 
@@ -112,6 +112,11 @@ function TestRecommend:test_probabilities_sum_to_one()
   local pi, sum = linear{theta = "identity"}, 0
   for _, one in ipairs(pi:recommend(3, P, {exclude = "none"})) do sum = sum + one.probability end
   lu.assertAlmostEquals(sum, 1, 1e-5)
+  sum = 0 -- a policy that masks gives what the user took no probability
+  for _, one in ipairs(linear{seen = "mask"}:recommend(3, P - #row_of(3))) do
+    sum = sum + one.probability
+  end
+  lu.assertAlmostEquals(sum, 1, 1e-5)
 end
 
 function TestRecommend:test_several()
@@ -143,7 +148,7 @@ function TestRecommend:test_contexts()
 end
 
 function TestRecommend:test_network_and_learnt_items()
-  local network = fopo.policy.mlp{items = items, hidden = {5}, temperature = 0.01}
+  local network = fopo.policy.mlp{items = items, hidden = {5}, temperature = 0.01, seen = "keep"}
   check(network, network:recommend(5, 6), row_of(5), row_of(5), 6)
   local pi = linear{theta = "identity", train_items = true}
   pi:recommend(5, 2)

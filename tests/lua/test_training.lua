@@ -171,12 +171,13 @@ end
 -- Judged as it is served: without the items of X, also on fewer contexts.
 function TestValidation.test_without_seen_items()
   local valid = world.s.valid
-  local t = validated{optim = fopo.optim.adam{lr = 0.03}, exclude = "seen"}
+  local kept = fopo.policy.linear{items = world.items, seed = 1, seen = "keep"}
+  local t = validated{optim = fopo.optim.adam{lr = 0.03}, policy = kept}
   t:run{steps = 40, every = 10, view = false, keep_best = false, on_record = function(self, n)
-    local e = fopo.evaluate(self.policy, valid, {exclude = "seen"})
+    local e = fopo.evaluate(self.policy, valid)
     lu.assertEquals(self.history.valid[n], e.reward)
     lu.assertAlmostEquals(self.history.valid_expected[n], e.expected, 1e-12)
-    lu.assertTrue(e.reward > fopo.evaluate(self.policy, valid).reward)
+    lu.assertTrue(e.reward > fopo.evaluate(self.policy, valid, {exclude = "none"}).reward)
   end}
   local x = valid:contexts(world.items, {scale = t.policy.contexts})
   local r = native.run(t.native, {steps = 1, every = 1, valid = valid, valid_contexts = x,
@@ -266,7 +267,8 @@ end
 
 -- Of a run by itself, large catalogues use fewer contexts: evenly spread, always the same.
 function TestValidation:test_fewer_contexts()
-  local t = validated{optim = fopo.optim.adam{lr = 0.03}}
+  local t = validated{optim = fopo.optim.adam{lr = 0.03},
+                      policy = fopo.policy.linear{items = world.items, seen = "keep"}}
   local valid, policy = world.s.valid, t.policy
   local x = valid:contexts(world.items, {scale = policy.contexts})
   local function worth(most, expected_most)
@@ -296,7 +298,7 @@ function TestValidation:test_fewer_contexts()
     lu.assertAlmostEquals(w.reward, hits / n, 1e-15)
     lu.assertEquals({w.distinct, w.top}, {distinct, top})
     lu.assertAlmostEquals(w.expected,
-      fopo.evaluate(policy, valid, {expected_contexts = most}).expected, 1e-12)
+      fopo.evaluate(policy, valid, {expected_contexts = most, exclude = "none"}).expected, 1e-12)
   end
   lu.assertTrue(worth(5).expected ~= worth(5).expected) -- NaN: it was not asked for
 end

@@ -2,17 +2,17 @@
 local native = require "fopo.native"
 local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
+local seen = require "fopo.base.seen"
 local lists = {}
 
--- ids, scores [N, o.k], the best items first: of `who` for the sessions. o.exclude = "seen" leaves
--- the items of X out. For a policy o.index (exact search if nil) and o.contexts (those of the
+-- ids, scores [N, o.k], the best items first: of `who` for the sessions. o.exclude = "none" keeps
+-- the items of X in. For a policy o.index (exact search if nil) and o.contexts (those of the
 -- sessions if nil).
 function lists.of(who, sessions, o)
-  local unseen = o.exclude == "seen"
+  local unseen = seen.left_out(o.exclude, sessions, who) == "seen"
   if define.kind(who) == "baseline" then
     return native.baseline_best(who, sessions, o.k, unseen, o.left_out)
   end
-  unseen = unseen or who.seen == "mask"
   local x = o.contexts or cache.contexts(sessions, who)
   local index = o.index or cache.exact_of(who)
   if unseen then return native.best_unseen(who, x, sessions, index, o.k) end

@@ -9,8 +9,8 @@ return {
       title = "What is served",
       text = [[
 A session is divided at random into X, which the policy sees, and Y, which it should find. Users are
-not shown what they have already taken, so a policy is judged without the items of X: exclude =
-"seen". Here are sessions of some twenty items, a policy that nobody has trained, and item-kNN,
+not shown what they have already taken, so a policy is judged without the items of X, unless exclude
+= "none". Here are sessions of some twenty items, a policy that nobody has trained, and item-kNN,
 which is what one would try first.]],
       code = [[
 d = fopo.data.synthetic{users = $users, items = 3000, clusters = 60,
@@ -18,11 +18,11 @@ d = fopo.data.synthetic{users = $users, items = 3000, clusters = 60,
 s = d:sessions{min_items = 10, valid = 0.3, test = 0.2}
 beta = fopo.embed.svd(s.train, {dim = 32})
 function served(who, part)
-  local o = {exclude = "seen", k = 1, expected = false}
+  local o = {k = 1, expected = false}
   return fopo.evaluate(who, part or s.valid, o).reward
 end
 start = fopo.policy.linear{items = beta, seen = "keep"}
-plain = fopo.evaluate(start, s.valid, {k = 1, expected = false})
+plain = fopo.evaluate(start, s.valid, {k = 1, exclude = "none"})
 before = served(start)
 knn = served(fopo.baseline.item_knn{data = s.train})
 fopo.plot.bars({plain.reward, before, knn},
@@ -44,11 +44,11 @@ of {%.3f|plain.reward}.]],
       title = "No mask",
       text = [[
 The first fault: train with the items of X among the others (seen = "keep"), serve without them.
-With a mask (seen = "mask") they have no probability in training either. Both runs are validated as
+With a mask, the default, they have no probability in training either. Both runs are validated as
 they are served, once a pass, and keep what they end with.]],
       code = [[
 function learn(pi, optim, resplit)
-  local t = fopo.trainer{policy = pi, data = s.train, exclude = "seen",
+  local t = fopo.trainer{policy = pi, data = s.train,
                          optim = optim, resplit = resplit}
   t:run{epochs = $passes, every = t.steps_per_epoch, keep_best = false,
         view = false}

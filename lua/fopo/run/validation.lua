@@ -4,6 +4,7 @@ local native = require "fopo.native"
 local define = require "fopo.base.define"
 local ope = require "fopo.ope"
 local origin = require "fopo.base.origin"
+local seen = require "fopo.base.seen"
 local text = require "fopo.base.text"
 
 local validation = {}
@@ -34,7 +35,8 @@ function validation.check(o)
     define.fail("fopo.trainer: the sessions to validate on are shared out to the ranks; give valid "
                 .. "= s.valid:gather(1000), 1,000 of them on every rank")
   end
-  if define.kind(o.valid) == "logs" and (o.valid_contexts or o.index or o.exclude) then
+  local leaves_out = o.exclude == "seen"
+  if define.kind(o.valid) == "logs" and (o.valid_contexts or o.index or leaves_out) then
     define.fail("fopo.trainer: a log to validate on has contexts of its own, no seen items, and "
                 .. "is judged without an index; leave out %s",
                 o.valid_contexts and "valid_contexts" or o.index and "index" or "exclude")
@@ -71,6 +73,12 @@ function validation.standard(t)
   return sessions and t.policy.scores_lists and "expected" or "greedy"
 end
 
+-- What a validation on sessions leaves out, "seen" or "none"; nil of any other.
+function validation.left_out(t)
+  if define.kind(t.valid) ~= "sessions" then return nil end
+  return seen.left_out(t.exclude, t.valid, t.policy)
+end
+
 -- Adds to the plan p of a run (native.run) what it is validated on.
 function validation.plan(p, t, o)
   if define.kind(t.valid) == "logs" then
@@ -85,7 +93,8 @@ function validation.plan(p, t, o)
     p.valid_contexts = t.valid_contexts or cache.contexts(t.valid, pi)
     p.valid_most = t.valid_automatic and contexts_for(BUDGET, FEWEST, pi) or nil
     p.expected_most = math.min(EXPECTED_MOST, contexts_for(EXPECTED_BUDGET, EXPECTED_FEWEST, pi))
-    p.by_expected, p.unseen = o.best_by == "expected", t.exclude == "seen" or pi.seen == "mask"
+    p.by_expected = o.best_by == "expected"
+    p.unseen = validation.left_out(t) == "seen"
   elseif o.best_by == "expected" then
     define.fail("trainer:run: best_by = \"expected\" needs sessions to validate on; give them as "
                 .. "fopo.trainer{valid = s.valid}")

@@ -128,11 +128,11 @@ return define.fn{
 r[1].rank, then r[2] and so on; r.user is the user's number and r.name the name. Of several users a
 list of such tables. Both print as tables and are plain data.
 All items that the user took make the context, as pi.contexts says. The score is f(a, x), with the
-temperature in it. The probability is that of the softmax over the whole catalogue, exactly; items
-that are left out keep their share of it (but those that a policy with seen = "mask" leaves out,
-whatever exclude is, have none), and with another index the items may be others but not
-their probabilities. If data is another file than the policy's own, items are matched by name, and
-those that the policy does not know are left out of the context.]],
+temperature in it. The probability is that of the softmax over the whole catalogue, exactly, without
+what the user took, which a policy leaves out by itself, whatever exclude is; one with seen = "keep"
+does not, and there all items that are left out keep their share. With another index the items may
+be others but not their probabilities. If data is another file than the policy's own, items are
+matched by name, and those that the policy does not know are left out of the context.]],
   example = [[d = fopo.data.synthetic{users = 300, items = 400, clusters = 8}
 items = fopo.embed.svd(d:sessions{min_items = 10}.train, {dim = 8})
 pi = fopo.policy.linear{items = items, theta = "identity"}

@@ -26,7 +26,7 @@ class Policy:
         self.items = z["learnt_items"] if "learnt_items" in z else self.first_items
         P = len(self.first_items)
         self.weights = z["item_weights"] if "item_weights" in z else np.ones(P, np.float32)
-        self.masks = "seen" in z and z["seen"].item() == b"mask"
+        self.masks = "seen" in z and z["seen"].item() != b"keep"
         self.layers = self._layers(z)
         self.neighbours = self._neighbours(z) if "weights" in z else None
         self.activation = z["activation"].item().decode() if "activation" in z else None

@@ -10,7 +10,8 @@ from policy import Policy, read_users, write
 
 
 class TorchPolicy(torch.nn.Module):
-    """forward(x [N, D]) gives the log-probabilities [N, P] of all items."""
+    """forward(x [N, D]) gives the log-probabilities [N, P] of all items; taken: N lists of items that
+    have none, which a policy needs that masks what was seen."""
 
     def __init__(self, policy):
         super().__init__()
@@ -29,8 +30,11 @@ class TorchPolicy(torch.nn.Module):
                 x = act(x)
         return x @ self.items.T / self.policy.temperature
 
-    def forward(self, x):
-        return torch.log_softmax(self.scores(x), dim=1)
+    def forward(self, x, taken=()):
+        f = self.scores(x)
+        for row, ids in enumerate(taken):
+            f[row, ids] = -torch.inf
+        return torch.log_softmax(f, dim=1)
 
 
 if __name__ == "__main__":
@@ -41,7 +45,8 @@ if __name__ == "__main__":
     x = torch.from_numpy(np.stack([policy.context(ids) for ids in users.values()]))
     with torch.no_grad():
         x = x.to(model.items.device)
-        scores, logs = model.scores(x), model(x)
+        scores = model.scores(x)
+        logs = model(x, [list(set(ids)) for ids in users.values()] if policy.masks else ())
     lists = {}
     for row, (user, ids) in enumerate(users.items()):
         left = scores[row].clone()

@@ -310,6 +310,6 @@ const fopo_baseline_kind fopo_baseline_als = {
           "for each interaction, twice, and dim^3 for each user and item.",
     .example = "s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}\n"
              "als = fopo.baseline.als{data = s.train, dim = 8, iterations = 5}\n"
-             "assert(fopo.evaluate(als, s.test, {exclude = \"seen\"}).reward > 0.05)",
+             "assert(fopo.evaluate(als, s.test).reward > 0.05)",
     // clang-format on
 };

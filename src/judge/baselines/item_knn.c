@@ -100,6 +100,6 @@ const fopo_baseline_kind fopo_baseline_item_knn = {
           "Source: Deshpande and Karypis 2004; the shrinkage of Bell and Koren 2007. Memory: 8 bytes for each neighbour of each item.",
     .example = "s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}\n"
              "knn = fopo.baseline.item_knn{data = s.train, neighbours = 20}\n"
-             "assert(fopo.evaluate(knn, s.test, {exclude = \"seen\"}).reward > 0.05)",
+             "assert(fopo.evaluate(knn, s.test).reward > 0.05)",
     // clang-format on
 };

@@ -49,7 +49,7 @@ const fopo_baseline_kind fopo_baseline_popular = {
           "users. Its expected reward is that of drawing items in proportion to it.",
     .example = "s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}\n"
              "popular = fopo.baseline.popular{data = s.train}\n"
-             "e = fopo.evaluate(popular, s.test, {exclude = \"seen\"})\n"
+             "e = fopo.evaluate(popular, s.test)\n"
              "assert(e.reward > 0 and e.items[1] < 20)",
     // clang-format on
 };
