@@ -49,7 +49,7 @@ end
 -- The expected reward on the sessions that are held out in training, by weights that do not know
 -- their users: as good as validation, and of many more users. Items by svd know all users, so that
 -- a dense part would make it look better than it is.
-local function cross_fitted(pi, o)
+local function cross_fitted(pi)
   local training = pi:training()
   local _, stats = gradient.sparse{}:compute(pi, training, nil, native.reward_hits(training))
   return stats.reward, training.n
@@ -61,7 +61,7 @@ local function measure(rows, name, pi, o, seconds)
                high = e.high, ndcg = e.ndcg[20], recall = e.recall[20], seconds = seconds,
                theta = pi:theta(), worth = e.reward}
   if pi.scores_lists and pi.dense_start == 0 then
-    local held, n = cross_fitted(pi, o)
+    local held, n = cross_fitted(pi)
     row.held, row.worth = held, (n * held + o.valid.n * e.reward) / (n + o.valid.n)
   end
   rows[#rows + 1] = row
@@ -108,7 +108,7 @@ local function print_table(rows, left_out, chosen)
 end
 
 -- What training adds to the start of the chosen policy, in words.
-local function verdict(rows, chosen, o)
+local function verdict(chosen, o)
   local start = chosen.start
   if not start then
     return ("%s is taken as it is, on %s validation sessions with seen items left out"):format(
@@ -191,7 +191,7 @@ assert(fopo.evaluate(pi, s.test).reward > 0.05)]],
       rows.chosen = chosen
       if o.print then
         print_table(rows, left_out, chosen)
-        print(verdict(rows, chosen, o))
+        print(verdict(chosen, o))
       end
       return chosen.policy, rows
     end,
