@@ -98,12 +98,6 @@ function study.keep(name, columns, rows)
   return path
 end
 
--- Draws curves into runs/, where gnuplot is.
-function study.draw(name, curves)
-  local path = ("runs/%s%s.svg"):format(name, study.suffix)
-  if script.figure(path, curves) then print("drawn in " .. path) end
-end
-
 function study.print(title, rows)
   print("\n" .. title .. "\n" .. report.table(rows) .. "\n")
   io.stdout:flush()
