@@ -41,12 +41,14 @@ for name, items in pairs{hybrid = items, pure = false, parts = items} do
 end
 for _, name in ipairs{"cosine", "jaccard"} do -- training contexts, each without its own user
   local pi = fopo.policy.neighbours{data = s.train, start = name, n = 20,
-                                    learn = {"theta", "importance"}}
+                                    learn = {"theta", "importance", "weights"}}
   pi:set_parameters{c0 = one{{-0.4}}, c1 = one{{0.3}}, log_tau = one{{2.2}},
                     importance = fopo.array.zeros(1, s.train.n_items)}
   pi:save(name .. ".npz")
-  local G, stats = fopo.gradient.sparse{}:compute(pi, pi:training(), nil, hits)
+  local G, stats, ids, rows = fopo.gradient.sparse{}:compute(pi, pi:training(), nil, hits)
   G:save(name .. ".npy")
+  ids:save(name .. "_ids.npy")
+  rows:save(name .. "_rows.npy")
   print(name, "reward", ("%.9g"):format(stats.reward))
 end
 """
@@ -185,10 +187,12 @@ for name in ("cosine", "jaccard"):
     theta = np.concatenate([[-0.4, 0.3, 2.2, 0.0], np.zeros(2 * P)])
     log_m = z["log_m"].astype(float)
 
-    def reward(theta):
+    def reward(theta, delta=0.0):
         total = 0.0
         for n in range(N):
             W = without[n][X[n]]
+            if np.ndim(delta):
+                W = np.where(W != 0, W + delta[X[n]], 0)
             voice = np.exp(theta[0] * log_m[X[n]] + theta[4 + P:][X[n]])
             f = (np.exp(theta[2] + theta[1] * log_m) / np.sqrt(len(X[n]))
                  * (voice[:, None] * W).sum(axis=0))
@@ -207,4 +211,16 @@ for name in ("cosine", "jaccard"):
         slope = (reward(theta + step) - reward(theta - step)) / 2e-5
         check("%s: slope %d without the user" % (name, at),
               abs(G[at] - slope) < 1e-3 * np.abs(G[:3]).max(), G[at], slope)
+    # The gradient of the weights: of the largest, and along a random direction.
+    own = np.zeros(int(z["weights_indptr"][-1]))
+    numbers = np.load(name + "_ids.npy")[0].astype(int)
+    own[numbers] = np.load(name + "_rows.npy")[:, 0]
+    check(name + ": weights in order", (np.diff(numbers) > 0).all() and numbers.min() >= 0)
+    places = (np.repeat(np.arange(P), np.diff(z["weights_indptr"].astype(int))), z["weights_ids"])
+    for u in (np.eye(len(own))[np.argmax(np.abs(own))], np.random.default_rng(7).normal(size=len(own))):
+        delta = np.zeros((P, P))
+        delta[places] = u
+        slope = (reward(theta, 1e-6 * delta) - reward(theta, -1e-6 * delta)) / 2e-6
+        check(name + ": gradient of the weights", abs(own @ u - slope) < 1e-3 * np.abs(own).max()
+              + 1e-3 * abs(slope), own @ u, slope)
 finish()

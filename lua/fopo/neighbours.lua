@@ -50,6 +50,9 @@ function neighbours.learn(o)
   if given or o.held == 0 or native.neighbours_leave_out(w, first, data) then return w, data end
   local size = math.max(1, data.n // PARTS)
   local parts = math.min(PARTS, math.max(1, math.ceil(o.held / size)))
+  for _, name in ipairs(o.learn or {}) do
+    if name == "weights" then parts = PARTS end -- there are too many of them to learn of a few
+  end
   for k = 1, parts do
     local held, others = native.sessions_hold(data, (k - 1) * size, k * size, o.seed)
     native.neighbours_hold(w, learn(others, l2), n, held.n)

@@ -412,7 +412,7 @@ job.open(trainer, {columns = columns, line = line, object = object})
 trainer.save = define.fn{
   name = "trainer:save",
   args = {{"t", "trainer", nil, "the trainer"}, {"path", "string", nil, "an .npz"}},
-  text = [[Writes theta, items that are learnt, the optimiser's state, the step and the history; the
+  text = [[Writes theta, items and weights that are learnt, the optimiser's state, the step and the history; the
 old file stays until the new one is whole on disk.]],
   call = function(t, path)
     job.at_rest(t, function()

@@ -263,12 +263,13 @@ static void run(lua_State *L, bind_gradient *g, int function) {
   bind_check(L, status);
 }
 
-/* Pushes the items' gradient of the last batch: ids [1, n] and rows [n, L]. */
-static void push_items_gradient(lua_State *L, const bind_gradient *g, size_t dim) {
+/* Pushes the gradient of a block that moves by rows, of the last batch: ids [1, n] and rows
+ * [n, dim]. */
+static void push_rows_gradient(lua_State *L, const bind_gradient *g, fopo_block block, size_t dim) {
   fopo_device *d = ((bind_device *)g->object.keeps[BOUND]->keeps[BIND_DEVICE])->device;
-  size_t n = fopo_gradient_of(g->gradient, FOPO_BLOCK_ITEMS).n;
+  size_t n = fopo_gradient_of(g->gradient, block).n;
   bind_array *ids = bind_array_new(L, 1, 1, n), *rows = bind_array_new(L, 0, n, dim);
-  fopo_item_gradient items = fopo_gradient_of(g->gradient, FOPO_BLOCK_ITEMS);
+  fopo_item_gradient items = fopo_gradient_of(g->gradient, block);
   if (items.n != n) { /* a finaliser has used the gradient */
     bind_refuse(L, "a finaliser used the gradient while its results were copied; compute it again");
   }
@@ -283,7 +284,8 @@ static void push_items_gradient(lua_State *L, const bind_gradient *g, size_t dim
 /* g:compute(pi, x, rows, reward, {seed, step}[, sessions]): G, of theta's shape, to be ascended,
  * and a table of statistics; x are the contexts of the sessions, if they are given. rows: an array
  * of ids, a table of 1-based integers, or nil for all. If the policy learns its items, also ids [1,
- * n] and rows [n, L], the gradient of the items. */
+ * n] and rows [n, L], the gradient of the items; or, of weights between items, the numbers of
+ * weights and rows [n, 1]. */
 static int compute(lua_State *L) {
   enum { G_ARG = 1, PI, X, ROWS, RW, OPTIONS, SESSIONS };
   size_t B;
@@ -318,8 +320,10 @@ static int compute(lua_State *L) {
   fopo_gradient_stats stats;
   bind_check(L, fopo_gradient_finish(g->gradient, bind_matrix(G), &stats));
   fopo_gradient_commit(g->gradient, rows, B, &stats);
-  int train = fopo_gradient_of(g->gradient, FOPO_BLOCK_ITEMS).rows != NULL, last = lua_gettop(L);
-  if (train) push_items_gradient(L, g, dim);
+  const fopo_policy *theirs = &((bind_policy *)bind_get(L, PI, &bind_policy_type))->policy;
+  fopo_block block = theirs->learns[FOPO_BLOCK_WEIGHTS] ? FOPO_BLOCK_WEIGHTS : FOPO_BLOCK_ITEMS;
+  int train = fopo_gradient_of(g->gradient, block).rows != NULL, last = lua_gettop(L);
+  if (train) push_rows_gradient(L, g, block, block == FOPO_BLOCK_ITEMS ? dim : 1);
   lua_pushvalue(L, result);
   lua_createtable(L, 0, 8);
   bind_set_statistics(L, &stats.mean, stats.seconds, "seconds");

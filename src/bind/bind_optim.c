@@ -108,11 +108,13 @@ static void read_rates(lua_State *L, fopo_optim_options *o) {
     const char *name = lua_tostring(L, -2);
     double lr = bind_number(L, lua_gettop(L), name);
     if (!(lr > 0.0)) bind_refuse(L, "the learning rate of %s is %g; use > 0", name, lr);
-    if (strcmp(name, fopo_block_names[FOPO_BLOCK_ITEMS]) == 0) {
-      if (o->block_lr[FOPO_BLOCK_ITEMS] > 0.0) {
+    int block = FOPO_BLOCK_ITEMS;
+    while (block < FOPO_BLOCKS && strcmp(name, fopo_block_names[block]) != 0) block++;
+    if (block < FOPO_BLOCKS) {
+      if (o->block_lr[block] > 0.0) {
         bind_refuse(L, "items_lr and lr_of.items are the same; give one of them");
       }
-      o->block_lr[FOPO_BLOCK_ITEMS] = lr;
+      o->block_lr[block] = lr;
       continue;
     }
     if (strlen(name) >= FOPO_PARAMETER_NAME || o->n_lr_of == FOPO_POLICY_PARAMETERS) {
@@ -318,8 +320,8 @@ static int set_schedule(lua_State *L, bind_object *o) {
 static int field_lr_of(lua_State *L, bind_object *o) {
   const fopo_optim_options *p = &((bind_optim *)o)->optim.options;
   lua_newtable(L);
-  if (p->block_lr[FOPO_BLOCK_ITEMS] > 0.0) {
-    bind_set_number(L, fopo_block_names[FOPO_BLOCK_ITEMS], p->block_lr[FOPO_BLOCK_ITEMS]);
+  for (int i = FOPO_BLOCK_ITEMS; i < FOPO_BLOCKS; i++) {
+    if (p->block_lr[i] > 0.0) bind_set_number(L, fopo_block_names[i], p->block_lr[i]);
   }
   for (size_t i = 0; i < p->n_lr_of; i++) bind_set_number(L, p->lr_of[i].name, p->lr_of[i].lr);
   return 1;

@@ -87,7 +87,8 @@ static void set_neighbours(lua_State *L, bind_policy *pi, int at) {
   lua_pushvalue(L, at);
   lua_setiuservalue(L, -2, 1 + NEIGHBOURS);
   bind_keep(&pi->object, NEIGHBOURS, &x->object);
-  pi->policy.neighbours = &x->neighbours;
+  bind_check(L, fopo_neighbours_attach(&pi->policy, &x->neighbours));
+  bind_pressure(L, pi->policy.delta.rows * sizeof(float));
 }
 
 /* After the init, which forgets what was there. */
@@ -204,6 +205,26 @@ static int policy_over(lua_State *L) {
   if (lua_isnil(L, 3)) return 1;
   bind_check(
       L, fopo_policy_halve(&pi->policy, (fopo_float)bind_choice(L, 3, "rows", fopo_float_names)));
+  return 1;
+}
+
+/* native.policy_moved(pi, items, ids, rows, h): the same, with h times rows [n, 1] added to the
+ * weights of the numbers ids, for checks. */
+static int policy_moved(lua_State *L) {
+  double h = bind_number(L, 5, "h");
+  lua_pushcfunction(L, policy_over);
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  lua_call(L, 2, 1);
+  fopo_matrix delta = get_policy(L, -1)->policy.delta;
+  const bind_array *ids = bind_array_ids(L, 3, "ids"), *rows = bind_array_numbers(L, 4, "rows");
+  size_t n = ids->rows * ids->cols;
+  if (rows->rows * rows->cols != n) return bind_refuse(L, "%zu ids but %zu rows", n, rows->rows);
+  for (size_t i = 0; i < n; i++) {
+    uint32_t id = ((const uint32_t *)ids->data)[i];
+    if (id >= delta.rows) return bind_refuse(L, "the policy learns %zu weights", delta.rows);
+    delta.x[id] += (float)(h * (double)((const float *)rows->data)[i]);
+  }
   return 1;
 }
 
@@ -444,9 +465,11 @@ static int push_names(lua_State *L, const fopo_policy *pi, int learnt) {
     lua_pushstring(L, p.name);
     lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
   }
-  if (!learnt || !pi->learns[FOPO_BLOCK_ITEMS]) return 1;
-  lua_pushstring(L, fopo_block_names[FOPO_BLOCK_ITEMS]);
-  lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+  for (int i = FOPO_BLOCK_ITEMS; learnt && i < FOPO_BLOCKS; i++) {
+    if (!pi->learns[i]) continue;
+    lua_pushstring(L, fopo_block_names[i]);
+    lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+  }
   return 1;
 }
 
@@ -485,6 +508,7 @@ const luaL_Reg bind_policy_functions[] = {{"policies", policies},
 #include "policy/policies.def"
 #undef X
                                           {"policy_over", policy_over},
+                                          {"policy_moved", policy_moved},
                                           {"policy_temperature", policy_temperature},
                                           {NULL, NULL}};
 

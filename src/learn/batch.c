@@ -334,14 +334,14 @@ int fopo_batch_means(fopo_batch *b, fopo_gradient_stats *stats) {
   return status;
 }
 
-/* The Frobenius norm of what is learnt: of G and of the items' gradient together. */
+/* The Frobenius norm of what is learnt: of G and of the gradients of items or weights together. */
 static int find_norm(fopo_batch *b, double *norm) {
   const fopo_binding *data = b->data;
   fopo_device *d = data->device;
-  const fopo_item_gradient *items = &b->items.sum;
+  const fopo_item_gradient *items = &b->items.sum, *weights = &b->weights.sum;
   fopo_segment learnt[FOPO_POLICY_PARAMETERS];
   size_t n = fopo_policy_segments(learnt, data->policy, NULL);
-  double theta2 = 0.0, items2 = 0.0;
+  double theta2 = 0.0, items2 = 0.0, weights2 = 0.0;
   int status = FOPO_OK;
   for (size_t i = 0; i < n && status == FOPO_OK; i++) {
     double part2 = 0.0;
@@ -351,7 +351,10 @@ static int find_norm(fopo_batch *b, double *norm) {
   if (status == FOPO_OK && items->rows != NULL) {
     status = d->ops->norm2(d, &items2, items->rows, items->n * data->L);
   }
-  *norm = sqrt(theta2 + items2);
+  if (status == FOPO_OK && data->policy->learns[FOPO_BLOCK_WEIGHTS]) {
+    status = d->ops->norm2(d, &weights2, weights->rows, weights->n);
+  }
+  *norm = sqrt(theta2 + items2 + weights2);
   return status;
 }
 

@@ -19,6 +19,7 @@
 #include "learn/fault.h"
 #include "learn/item_rows.h"
 #include "learn/reward.h"
+#include "learn/weight_rows.h"
 #include "policy/lists.h"
 
 /* The draws of a piece, at the front of arrays that hold a part's. Device memory, owned. */
@@ -74,7 +75,8 @@ struct fopo_batch {
   fopo_draws draws;
   fopo_batch_arrays arrays;
   fopo_item_rows items;
-  fopo_list_row *lists; /* [n_lists] the candidates of a context, one for each thread; owned */
+  fopo_weight_rows weights; /* filled by an estimator that scores lists */
+  fopo_list_row *lists;     /* [n_lists] the candidates of a context, one for each thread; owned */
   size_t n_lists;
   double handed_out; /* clock when the draws of the piece were there */
   double seconds[FOPO_PHASES];

@@ -30,6 +30,7 @@ void fopo_batch_unbind(fopo_batch *b) {
                           m->sums, s->ids, s->logq,   s->r,     w->mean, w->c, w->log_z, w->weight};
   fopo_release_all(d, blocks, sizeof blocks / sizeof *blocks);
   fopo_item_rows_done(&b->items, d);
+  fopo_weight_rows_done(&b->weights);
   fopo_list_rows_done(b->lists);
   b->lists = NULL;
   b->n_lists = 0;

@@ -482,9 +482,11 @@ uint64_t fopo_gradient_kept_bytes(const fopo_gradient *g) {
 
 fopo_item_gradient fopo_gradient_of(const fopo_gradient *g, fopo_block block) {
   if (block == FOPO_BLOCK_ITEMS) return g->batch.items.sum;
+  if (block == FOPO_BLOCK_WEIGHTS) return g->batch.weights.sum;
   return (fopo_item_gradient){.rows = g->batch.arrays.G};
 }
 
 float *fopo_gradient_values(fopo_gradient *g, fopo_block block) {
+  if (block == FOPO_BLOCK_WEIGHTS) return g->data.policy->delta.x; /* of the CPU */
   return block == FOPO_BLOCK_ITEMS ? g->data.device_items.x : (float *)g->batch.theta;
 }

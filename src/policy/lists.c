@@ -13,7 +13,7 @@ int fopo_list_row_init(fopo_list_row *row, size_t P, int slopes) {
                          .ids = fopo_alloc(P, sizeof *row->ids),
                          .f = fopo_alloc(P, sizeof *row->f),
                          .sums = fopo_alloc(P, 2 * sizeof *row->sums),
-                         .values = fopo_alloc(P, sizeof *row->values),
+                         .values = fopo_alloc(2 * P, sizeof *row->values),
                          .w = fopo_alloc(P, sizeof *row->w)};
   int whole = row->place && row->ids && row->f && row->sums && row->values && row->w;
   if (!whole || !slopes) return whole ? FOPO_OK : FOPO_ERR_MEMORY;
@@ -37,7 +37,7 @@ void fopo_list_row_done(fopo_list_row *row) {
 /* Ended by a row of no items. */
 int fopo_list_rows_init(fopo_list_row **rows, size_t P, int slopes) {
   size_t threads = (size_t)fopo_threads();
-  uint64_t numbers = slopes ? 8 + FOPO_LIST_SCALARS : 7, bytes = threads * P * numbers * 4;
+  uint64_t numbers = slopes ? 9 + FOPO_LIST_SCALARS : 8, bytes = threads * P * numbers * 4;
   *rows = NULL;
   int status = fopo_memory_suffices(bytes, "the candidates of a context, for each thread",
                                     "use fewer threads (fopo.threads(1))");

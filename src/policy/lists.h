@@ -29,8 +29,9 @@ struct fopo_list_row {
   float *slopes;   /* [P, FOPO_LIST_SCALARS] of f by each scalar; NULL: not wanted */
   float *sums;     /* [P, 2] scratch of the kind */
   float *c;        /* [P] what the gradient weighs the slopes of f by; NULL without slopes */
-  float *values;   /* [P] scratch of the kind */
-  float *w;        /* [P] exp(f - top), by fopo_list_normalise */
+  float *values; /* [2 P] scratch of the kind, of which the first `used` are rows of this context */
+  size_t used;
+  float *w; /* [P] exp(f - top), by fopo_list_normalise */
 };
 
 int fopo_list_row_init(fopo_list_row *row, size_t P, int slopes);

@@ -7,7 +7,8 @@
  * for the candidates a, for which a weight w_ba is there, and 0 for all others. m is how often an
  * item was taken, relative to the mean. The scalars c0, c1, log tau and, if there is a dense part,
  * t are learnt by the exact gradient, which costs the candidates alone (policy/lists.h); bias [P]
- * and importance [P], behind the scalars in theta, are there only if they are to be learnt. */
+ * and importance [P], behind the scalars in theta, are there only if they are to be learnt. Weights
+ * that are learnt are those of the start with delta added (policy/neighbours_weights.c). */
 #include "policy/neighbours.h"
 
 #include <math.h>
@@ -115,13 +116,15 @@ static double voice_of(const float *log_m, const float *importance, double c0, u
 }
 
 /* Finds the candidates, with sums [n, 2]: of g_b w_ba, and of its slope by c0. */
-static void add_votes(fopo_list_row *row, const fopo_neighbours *x, const float *importance,
-                      double c0, const fopo_list_context *context) {
+static void add_votes(fopo_list_row *row, const fopo_policy *pi, const float *importance, double c0,
+                      const fopo_list_context *context) {
+  const fopo_neighbours *x = pi->neighbours;
   uint32_t *place = row->place, n = 0;
+  row->used = 0;
   for (size_t i = 0; i < context->n; i++) place[context->X[i]] = FOPO_LIST_MASKED;
   for (size_t i = 0; i < context->n; i++) {
     uint32_t b = context->X[i];
-    fopo_weights_row W = fopo_neighbours_row(x, row, b, context->row);
+    fopo_weights_row W = fopo_neighbours_row(pi, row, b, context->row, 0);
     float g = (float)voice_of(x->log_m, importance, c0, b), slope = g * x->log_m[b];
     for (size_t k = 0; k < W.n; k++) {
       uint32_t at = place[W.ids[k]];
@@ -151,7 +154,7 @@ static void score_list(fopo_list_row *row, const fopo_policy *pi, const float *t
   const float *bias = part_of(pi, theta, BIAS), *importance = part_of(pi, theta, IMPORTANCE);
   double root = sqrt((double)(context->n > 0 ? context->n : 1));
   float scale = (float)(exp((double)theta[LOG_TAU]) / root);
-  add_votes(row, x, importance, (double)theta[C0], context);
+  add_votes(row, pi, importance, (double)theta[C0], context);
   /* f = m_a^c1, then the scores in its place */
   for (size_t i = 0; i < row->n; i++) row->f[i] = theta[C1] * log_m[row->ids[i]];
   kernels->exp_sum(row->f, row->f, 0.0f, row->n);
@@ -171,29 +174,32 @@ static void score_list(fopo_list_row *row, const fopo_policy *pi, const float *t
   }
 }
 
-/* df_a / dbias_a = 1, and with e_a = tau |X|^-1/2 m_a^c1 the gradient of importance_b is
- * g_b sum over a of c_a e_a w_ba. */
-static void add_list_gradient(float *G, fopo_list_row *row, const fopo_policy *pi,
-                              const float *theta, const fopo_list_context *context) {
-  const fopo_neighbours *x = pi->neighbours;
+/* With e_a = tau |X|^-1/2 m_a^c1: df_a / dbias_a = 1, df_a / dw_ba = e_a g_b, and the gradient of
+ * importance_b is g_b sum over a of c_a e_a w_ba. */
+static void add_list_gradient(const fopo_list_gradient *to, fopo_list_row *row,
+                              const fopo_policy *pi, const float *theta,
+                              const fopo_list_context *context) {
   const float *importance = part_of(pi, theta, IMPORTANCE);
   size_t bias_at = (size_t)pi->options.own[BIAS];
-  if (bias_at > 0) {
-    for (size_t i = 0; i < row->n; i++) G[bias_at + row->ids[i]] += row->c[i];
+  for (size_t i = 0; bias_at > 0 && i < row->n; i++) {
+    to->theta[bias_at + row->ids[i]] += row->c[i];
   }
-  if (importance == NULL) return;
+  if (importance == NULL && to->weights == NULL) return;
+  row->used = 0;
   for (size_t i = 0; i < row->n; i++) row->sums[2 * i] = row->c[i] * row->sums[2 * i + 1];
   for (size_t i = 0; i < context->n; i++) {
     uint32_t b = context->X[i];
-    fopo_weights_row W = fopo_neighbours_row(x, row, b, context->row);
-    double sum = 0.0;
+    fopo_weights_row W = fopo_neighbours_row(pi, row, b, context->row, 1);
+    float g = (float)voice_of(pi->neighbours->log_m, importance, (double)theta[C0], b), sum = 0.0f;
+    float *weights = to->weights != NULL ? to->weights + to->first[b] : NULL;
     for (size_t k = 0; k < W.n; k++) {
       uint32_t at = row->place[W.ids[k]];
       if (at == FOPO_LIST_MASKED || W.w[k] == 0.0f) continue;
-      sum += (double)(row->sums[2 * (size_t)(at - 1)] * W.w[k]);
+      float c = row->sums[2 * (size_t)(at - 1)];
+      sum += c * W.w[k];
+      if (weights != NULL) weights[k] += c * g;
     }
-    double g = voice_of(x->log_m, importance, (double)theta[C0], b);
-    G[(size_t)pi->options.own[IMPORTANCE] + b] += (float)(g * sum);
+    if (importance != NULL) to->theta[(size_t)pi->options.own[IMPORTANCE] + b] += g * sum;
   }
 }
 
@@ -209,7 +215,7 @@ static void reference_list(double *f, const fopo_policy *pi, const double *theta
     int is_candidate = 0;
     for (size_t i = 0; i < context->n; i++) {
       uint32_t b = context->X[i];
-      double w = fopo_neighbours_weight(x, b, (uint32_t)a, context->row);
+      double w = fopo_neighbours_weight(pi, b, (uint32_t)a, context->row);
       if (w == 0.0) continue;
       double voice = theta[C0] * (double)x->log_m[b];
       if (importance_at > 0) voice += theta[importance_at + b];
@@ -228,14 +234,10 @@ static void reference_list(double *f, const fopo_policy *pi, const double *theta
 void fopo_neighbours_votes(double *votes, const fopo_policy *pi, const uint32_t *X, size_t n,
                            uint32_t a) {
   const fopo_neighbours *x = pi->neighbours;
-  const fopo_csr *W = &x->weights;
   const float *theta = pi->theta.x, *importance = part_of(pi, theta, IMPORTANCE);
   double scale = exp((double)(theta[C1] * x->log_m[a] + theta[LOG_TAU])) / sqrt((double)n);
   for (size_t i = 0; i < n; i++) {
-    const uint32_t *ids = fopo_csr_row(W, X[i]);
-    size_t at = fopo_sorted_place(ids, fopo_csr_count(W, X[i]), a);
-    int is_there = at < fopo_csr_count(W, X[i]) && ids[at] == a;
-    double w = is_there ? (double)W->values[W->indptr[X[i]] + at] : 0.0;
+    double w = fopo_neighbours_weight(pi, X[i], a, SIZE_MAX);
     votes[i] = scale * voice_of(x->log_m, importance, (double)theta[C0], X[i]) * w;
   }
 }
@@ -396,9 +398,12 @@ const fopo_policy_kind fopo_policy_neighbours = {
           "the users, each without that tenth (cross-fitting). pi:training() are these sessions. The policy itself has the weights of\n"
           "all users.\n"
           "With items there is a dense part too, t x . beta_a of the candidates, x the context of X by `contexts`, and t is learnt.\n"
-          "`learn` names the blocks that are learnt: c0, c1, log_tau and dense, theta for these, bias and importance. bias [P] is\n"
-          "added to f of the candidates, and importance [P] is of the items of X: exp(importance_b) multiplies what b says. Both are\n"
-          "there only if they are named, and cost a number an item in every update of the optimiser.\n"
+          "`learn` names the blocks that are learnt: c0, c1, log_tau and dense, theta for these, bias, importance and weights. bias\n"
+          "[P] is added to f of the candidates, and importance [P] is of the items of X: exp(importance_b) multiplies what b says.\n"
+          "Both are there only if they are named, and cost a number an item in every update of the optimiser. Learnt weights are\n"
+          "those of the start and a number that is added to each, at a rate of its own, lr_of = {weights = 0.01}; an update moves those\n"
+          "of the items of X alone. Of starts that are not similarities all tenths of the users are held out then. They take 16 bytes\n"
+          "a weight with fopo.optim.adagrad, and 4 more where validation keeps the best ones.\n"
           "A recommendation is a candidate: a user of few items may get fewer than were asked for. pi:explain gives the votes of\n"
           "the items of X; pi:save keeps the weights as rows of a sparse matrix, so that NumPy and SciPy serve it (docs/serving.md).\n"
           "Memory: 8 bytes a weight, and as many for each tenth that is held out. Source: item-based recommendation (Deshpande and\n"

@@ -12,7 +12,8 @@ typedef struct fopo_neighbours {
   /* Weights that were learnt from all users know each of them, and so their own sessions look
    * better than those of others. Training contexts are scored by weights that were learnt without
    * them (cross-fitting): those of their part. */
-  fopo_csr *held; /* [n_held] weights, each learnt without the users of a part */
+  fopo_csr *held; /* [n_held] weights, each learnt without the users of a part; indptr and ids NULL:
+                   * those of `weights`, and a value that is 0 is no weight */
   size_t n_held;
   uint32_t *part; /* [n_contexts] of each training context */
 
@@ -41,18 +42,23 @@ int fopo_neighbours_take(fopo_csr *weights, const fopo_csr *W, size_t n);
 /* log_m [P] of the interactions M [users, P] of the training users. */
 int fopo_neighbours_count(float **log_m, const fopo_csr *M);
 
+/* pi scores by the weights of x, which must outlive it. If it learns them, there are also the
+ * numbers that are added, and held weights are kept in the rows of `weights`. */
+int fopo_neighbours_attach(fopo_policy *pi, fopo_neighbours *x);
+
 /* The weights are similarities (fopo_similarity of judge/baselines/together.h) of the training
  * contexts' interactions M [n_contexts, P], which become the weights' own. */
 int fopo_neighbours_leave_out(fopo_neighbours *x, fopo_csr *M, int jaccard, double shrink);
 
 /* The weights of item b of X, of which those that are 0 do not count, by which context number
  * `context` is scored (SIZE_MAX: not one of the training contexts). They may lie in row->values,
- * until the next call; row->place knows X. */
-fopo_weights_row fopo_neighbours_row(const fopo_neighbours *x, fopo_list_row *row, size_t b,
-                                     size_t context);
+ * until the next call at least. The caller asks for all b of X in one order, with row->used 0
+ * before, and perhaps once more (again). */
+fopo_weights_row fopo_neighbours_row(const fopo_policy *pi, fopo_list_row *row, size_t b,
+                                     size_t context, int again);
 
 /* One of them in double; 0: there is no weight. */
-double fopo_neighbours_weight(const fopo_neighbours *x, size_t b, uint32_t a, size_t context);
+double fopo_neighbours_weight(const fopo_policy *pi, size_t b, uint32_t a, size_t context);
 
 /* votes [n]: what each item of X adds to the score of item a, not counting a dense part. */
 void fopo_neighbours_votes(double *votes, const fopo_policy *pi, const uint32_t *X, size_t n,

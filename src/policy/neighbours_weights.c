@@ -98,15 +98,23 @@ static int leaves_out(const fopo_neighbours *x, size_t context) {
   return context < x->n_contexts && x->taken.indptr != NULL;
 }
 
-static const fopo_csr *weights_for(const fopo_neighbours *x, size_t context) {
-  return context < x->n_contexts && x->n_held > 0 ? &x->held[x->part[context]] : &x->weights;
+/* The weights of row b as they are stored for a context. */
+static fopo_weights_row stored_row(const fopo_neighbours *x, size_t b, size_t context) {
+  const fopo_csr *W = &x->weights;
+  const float *values = W->values;
+  if (context < x->n_contexts && x->n_held > 0) {
+    const fopo_csr *held = &x->held[x->part[context]];
+    if (held->ids != NULL) W = held;
+    values = held->values;
+  }
+  return (fopo_weights_row){fopo_csr_row(W, b), values + W->indptr[b], fopo_csr_count(W, b)};
 }
 
 /* The weight of an item a that the user took (d = 1) or not, from w_ba. */
 static double without_user(const fopo_neighbours *x, double w, size_t a, size_t b, double d) {
   double n_a = (double)x->users[a], n_b = (double)x->users[b], shrink = (double)x->shrink;
   double together = x->jaccard ? w * (n_a + n_b + shrink) / (1.0 + w) : w * (n_a * n_b + shrink);
-  double c = nearbyint(together);
+  double c = (double)(int64_t)(together + 0.5);
   if (c - d <= 0.0) return 0.0;
   if (x->jaccard) return (c - d) / (n_a + n_b - 1.0 - c + shrink);
   return (c - d) / (sqrt((n_a * n_a - d) * (n_b * n_b - 1.0)) + shrink);
@@ -115,73 +123,155 @@ static double without_user(const fopo_neighbours *x, double w, size_t a, size_t 
 /* Equal numbers that were rounded are equal. */
 static int is_kept(double w, double cut) { return w >= cut * (1.0 - 1e-6); }
 
-/* The least of w [n] without the user's items; 0 if row b was not cut. */
-static float cut_of(const fopo_neighbours *x, const float *w, const uint32_t *ids, size_t n,
-                    const uint32_t *taken, size_t n_taken) {
-  float least = INFINITY;
-  if (n < x->longest) return 0.0f;
-  for (size_t k = 0, i = 0; k < n; k++) {
-    while (i < n_taken && taken[i] < ids[k]) i++;
-    if (i < n_taken && taken[i] == ids[k]) continue;
-    least = w[k] < least ? w[k] : least;
+/* The least of w [n]; several at a time, for the compiler to make vectors of. */
+static float least_of(const float *w, size_t n) {
+  enum { WIDE = 8 };
+  float least[WIDE], all = INFINITY;
+  for (int j = 0; j < WIDE; j++) least[j] = INFINITY;
+  size_t k = 0;
+  for (; k + WIDE <= n; k += WIDE) {
+    for (int j = 0; j < WIDE; j++)
+      least[j] = w[k + (size_t)j] < least[j] ? w[k + (size_t)j] : least[j];
   }
-  return least < INFINITY ? least : 0.0f;
+  for (; k < n; k++) all = w[k] < all ? w[k] : all;
+  for (int j = 0; j < WIDE; j++) all = least[j] < all ? least[j] : all;
+  return all;
 }
 
-/* to [n]: the weights w of row b for items that the user did not take. */
-static void leave_out_row(float *to, const fopo_neighbours *x, const float *w, const uint32_t *ids,
-                          size_t n, size_t b) {
+/* to [n]: the weights w of row b for items that the user did not take. The loops over numbers alone
+ * are for the compiler to make vectors of. */
+static void leave_out_row(float *restrict to, const fopo_neighbours *x, const float *restrict w,
+                          const uint32_t *ids, size_t n, size_t b) {
   float n_b = x->users[b], shrink = x->shrink;
   float root = sqrtf(fmaxf(n_b * n_b - 1.0f, 0.0f));
-  if (n_b <= 1.0f) { /* nobody else took b */
-    for (size_t k = 0; k < n; k++) to[k] = 0.0f;
-  } else if (x->jaccard) {
+  int alone = n_b <= 1.0f; /* nobody else took b */
+  for (size_t k = 0; k < n; k++) to[k] = alone ? 0.0f : x->users[ids[k]];
+  if (alone) return;
+  if (x->jaccard) { /* c = w all / (1 + w) of all = n_a + n_b + shrink */
     for (size_t k = 0; k < n; k++) {
-      float all = x->users[ids[k]] + n_b + shrink; /* c = w all / (1 + w) */
+      float all = to[k] + n_b + shrink;
       to[k] = w[k] * all / (all - 1.0f - w[k]);
     }
   } else {
     for (size_t k = 0; k < n; k++) {
-      float n_a = x->users[ids[k]];
-      to[k] = w[k] * (n_a * n_b + shrink) / (n_a * root + shrink);
+      to[k] = w[k] * (to[k] * n_b + shrink) / (to[k] * root + shrink);
     }
   }
 }
 
-fopo_weights_row fopo_neighbours_row(const fopo_neighbours *x, fopo_list_row *row, size_t b,
-                                     size_t context) {
-  const fopo_csr *W = weights_for(x, context);
-  const uint32_t *ids = fopo_csr_row(W, b);
-  const float *w = W->values + W->indptr[b];
-  size_t n = fopo_csr_count(W, b);
-  if (!leaves_out(x, context)) return (fopo_weights_row){ids, w, n};
-  leave_out_row(row->values, x, w, ids, n, b);
-  const uint32_t *taken = fopo_csr_row(&x->taken, context);
-  size_t n_taken = fopo_csr_count(&x->taken, context);
-  float cut = cut_of(x, row->values, ids, n, taken, n_taken);
-  for (size_t i = 0; i < n_taken; i++) {
-    if (row->place[taken[i]] == FOPO_LIST_MASKED) continue;
-    size_t at = fopo_sorted_place(ids, n, taken[i]);
-    if (at == n || ids[at] != taken[i]) continue;
-    float less = (float)without_user(x, (double)w[at], taken[i], b, 1.0);
-    row->values[at] = is_kept((double)less, (double)cut) ? less : 0.0f;
+/* The next place from `at` on, in both lists, of an item of the row that the user took; 0: none. */
+typedef struct {
+  size_t k, i; /* in the row and in the user's items */
+} common;
+
+static int next_common(common *at, const uint32_t *ids, size_t n, const uint32_t *taken,
+                       size_t n_taken) {
+  for (; at->i < n_taken; at->i++) {
+    while (at->k < n && ids[at->k] < taken[at->i]) at->k++;
+    if (at->k == n) return 0;
+    if (ids[at->k] == taken[at->i]) return 1;
   }
-  return (fopo_weights_row){ids, row->values, n};
+  return 0;
 }
 
-double fopo_neighbours_weight(const fopo_neighbours *x, size_t b, uint32_t a, size_t context) {
-  const fopo_csr *W = weights_for(x, context);
-  const uint32_t *ids = fopo_csr_row(W, b);
-  const float *w = W->values + W->indptr[b];
-  size_t n = fopo_csr_count(W, b), at = fopo_sorted_place(ids, n, a);
-  double cut = INFINITY;
-  if (at == n || ids[at] != a) return 0.0;
-  if (!leaves_out(x, context)) return (double)w[at];
-  if (!fopo_csr_contains(&x->taken, context, a)) return without_user(x, (double)w[at], a, b, 0.0);
-  for (size_t k = 0; n == x->longest && k < n; k++) {
-    if (fopo_csr_contains(&x->taken, context, ids[k])) continue;
-    cut = fmin(cut, without_user(x, (double)w[k], ids[k], b, 0.0));
+/* to [n]: the row W of item b for a training context, without its user. place: X. */
+static void leave_out(float *to, const fopo_neighbours *x, fopo_weights_row W, size_t b,
+                      size_t context, const uint32_t *place) {
+  const uint32_t *taken = fopo_csr_row(&x->taken, context);
+  size_t n_taken = fopo_csr_count(&x->taken, context), own = 0;
+  leave_out_row(to, x, W.w, W.ids, W.n, b);
+  for (common at = {0}; next_common(&at, W.ids, W.n, taken, n_taken); at.i++) {
+    to[at.k] = INFINITY;
+    own += place[W.ids[at.k]] != FOPO_LIST_MASKED;
   }
-  double less = without_user(x, (double)w[at], a, b, 1.0);
+  if (own == 0) return;
+  float cut = W.n < x->longest ? 0.0f : least_of(to, W.n);
+  if (cut == INFINITY) cut = 0.0f;
+  for (common at = {0}; next_common(&at, W.ids, W.n, taken, n_taken); at.i++) {
+    if (place[W.ids[at.k]] == FOPO_LIST_MASKED) continue;
+    double less = without_user(x, (double)W.w[at.k], W.ids[at.k], b, 1.0);
+    to[at.k] = is_kept(less, (double)cut) ? (float)less : 0.0f;
+  }
+}
+
+fopo_weights_row fopo_neighbours_row(const fopo_policy *pi, fopo_list_row *row, size_t b,
+                                     size_t context, int again) {
+  const fopo_neighbours *x = pi->neighbours;
+  fopo_weights_row W = stored_row(x, b, context);
+  int left_out = leaves_out(x, context), fits = W.n <= row->P - row->used;
+  float *to = fits ? row->values + row->used : row->values + row->P;
+  if (!left_out && pi->delta.x == NULL) return W;
+  if (fits) row->used += W.n;
+  if (fits && again) return (fopo_weights_row){W.ids, to, W.n};
+  if (left_out) {
+    leave_out(to, x, W, b, context, row->place);
+    W.w = to;
+  }
+  if (pi->delta.x != NULL) {
+    const float *delta = pi->delta.x + x->weights.indptr[b];
+    for (size_t k = 0; k < W.n; k++) to[k] = W.w[k] == 0.0f ? 0.0f : W.w[k] + delta[k];
+  }
+  return (fopo_weights_row){W.ids, to, W.n};
+}
+
+/* Without what is added. */
+static double start_of(const fopo_neighbours *x, size_t b, uint32_t a, size_t context) {
+  fopo_weights_row W = stored_row(x, b, context);
+  size_t at = fopo_sorted_place(W.ids, W.n, a);
+  double cut = INFINITY;
+  if (at == W.n || W.ids[at] != a) return 0.0;
+  double w = (double)W.w[at];
+  if (!leaves_out(x, context)) return w;
+  if (!fopo_csr_contains(&x->taken, context, a)) return without_user(x, w, a, b, 0.0);
+  for (size_t k = 0; W.n == x->longest && k < W.n; k++) {
+    if (fopo_csr_contains(&x->taken, context, W.ids[k])) continue;
+    cut = fmin(cut, without_user(x, (double)W.w[k], W.ids[k], b, 0.0));
+  }
+  double less = without_user(x, w, a, b, 1.0);
   return isinf(cut) || is_kept(less, cut) ? less : 0.0;
+}
+
+double fopo_neighbours_weight(const fopo_policy *pi, size_t b, uint32_t a, size_t context) {
+  const fopo_csr *W = &pi->neighbours->weights;
+  double w = start_of(pi->neighbours, b, a, context);
+  if (w == 0.0 || pi->delta.x == NULL) return w;
+  size_t at = fopo_sorted_place(fopo_csr_row(W, b), fopo_csr_count(W, b), a);
+  return w + (double)pi->delta.x[W->indptr[b] + at];
+}
+
+/* ---- weights that are learnt ---- */
+
+/* The values of held weights at the places of W, 0 where they have none. */
+static int align(fopo_csr *held, const fopo_csr *W) {
+  float *values = fopo_alloc(fopo_csr_nnz(W), sizeof *values);
+  if (values == NULL) return FOPO_ERR_MEMORY;
+  for (size_t b = 0; b < W->rows; b++) {
+    uint64_t at = held->indptr[b], end = held->indptr[b + 1];
+    for (uint64_t k = W->indptr[b]; k < W->indptr[b + 1]; k++) {
+      while (at < end && held->ids[at] < W->ids[k]) at++;
+      if (at < end && held->ids[at] == W->ids[k]) values[k] = held->values[at];
+    }
+  }
+  fopo_csr_done(held);
+  *held = (fopo_csr){.rows = W->rows, .cols = W->cols, .values = values};
+  return FOPO_OK;
+}
+
+int fopo_neighbours_attach(fopo_policy *pi, fopo_neighbours *x) {
+  size_t n = fopo_csr_nnz(&x->weights);
+  pi->neighbours = x;
+  if (!pi->learns[FOPO_BLOCK_WEIGHTS]) return FOPO_OK;
+  if (n == 0 || n >= UINT32_MAX) {
+    return fopo_fail(
+        FOPO_ERR_ARGUMENT,
+        "there are %zu weights; 1 to %u can be learnt, keep the n largest of each item", n,
+        UINT32_MAX - 1);
+  }
+  /* what is added, Adagrad's sum, and a copy of the best or for a file */
+  int status = fopo_memory_suffices((uint64_t)n * 3 * sizeof(float), "learning the weights",
+                                    "keep fewer weights of an item (n = ..), or learn the scalars");
+  for (size_t k = 0; k < x->n_held && status == FOPO_OK; k++) {
+    if (x->held[k].ids != NULL) status = align(&x->held[k], &x->weights);
+  }
+  return status == FOPO_OK ? fopo_matrix_init(&pi->delta, n, 1) : status;
 }

@@ -25,7 +25,7 @@ const fopo_policy_kind *const fopo_policy_kinds[] = {
     NULL};
 #undef X
 
-const char *const fopo_block_names[FOPO_BLOCKS + 1] = {"theta", "items", NULL};
+const char *const fopo_block_names[FOPO_BLOCKS + 1] = {"theta", "items", "weights", NULL};
 const char *const fopo_seen_names[] = {"keep", "mask", "known", NULL};
 
 int fopo_policy_init(fopo_policy *pi, const fopo_policy_kind *kind, fopo_matrix items,
@@ -97,6 +97,11 @@ static uint32_t all_of(const fopo_policy *pi) {
   return ((uint32_t)1 << n) - 1;
 }
 
+/* The block that moves by rows. */
+static int block_of_rows(const fopo_policy *pi) {
+  return pi->kind->score_list != NULL ? FOPO_BLOCK_WEIGHTS : FOPO_BLOCK_ITEMS;
+}
+
 void fopo_policy_block_names(char text[FOPO_POLICY_NAMES], const fopo_policy *pi, int learnt) {
   fopo_parameter p;
   size_t n = 0;
@@ -105,14 +110,17 @@ void fopo_policy_block_names(char text[FOPO_POLICY_NAMES], const fopo_policy *pi
     if (learnt && pi->fixed >> i & 1) continue;
     n += (size_t)snprintf(text + n, FOPO_POLICY_NAMES - n, "%s%s", n > 0 ? ", " : "", p.name);
   }
-  if (learnt && !pi->learns[FOPO_BLOCK_ITEMS]) return;
-  snprintf(text + n, FOPO_POLICY_NAMES - n, "%sitems", n > 0 ? ", " : "");
+  for (int i = FOPO_BLOCK_ITEMS; i < FOPO_BLOCKS; i++) {
+    if (learnt ? !pi->learns[i] : i != block_of_rows(pi)) continue;
+    n += (size_t)snprintf(text + n, FOPO_POLICY_NAMES - n, "%s%s", n > 0 ? ", " : "",
+                          fopo_block_names[i]);
+  }
 }
 
 int fopo_policy_learn(fopo_policy *pi, const char *const *names, size_t n) {
   char known[FOPO_POLICY_NAMES];
   uint32_t all = all_of(pi), learnt = 0;
-  int items = 0;
+  int by_rows = block_of_rows(pi), rows = 0;
   fopo_policy_block_names(known, pi, 0);
   for (size_t i = 0; i < n; i++) {
     int at = fopo_policy_parameter(pi, names[i]);
@@ -120,20 +128,20 @@ int fopo_policy_learn(fopo_policy *pi, const char *const *names, size_t n) {
       learnt |= (uint32_t)1 << at;
     } else if (strcmp(names[i], fopo_block_names[FOPO_BLOCK_THETA]) == 0) {
       learnt = all;
-    } else if (strcmp(names[i], fopo_block_names[FOPO_BLOCK_ITEMS]) == 0) {
-      items = 1;
+    } else if (strcmp(names[i], fopo_block_names[by_rows]) == 0) {
+      rows = 1;
     } else {
       const char *more = pi->kind->optional;
       return fopo_fail(FOPO_ERR_ARGUMENT, "there is no block \"%s\" to learn; use some of %s%s%s",
                        names[i], known, more != NULL ? ", " : "", more != NULL ? more : "");
     }
   }
-  if (learnt == 0 && !items) {
+  if (learnt == 0 && !rows) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "learn names no block; use some of %s", known);
   }
   pi->fixed = all & ~learnt;
   pi->learns[FOPO_BLOCK_THETA] = learnt != 0;
-  pi->learns[FOPO_BLOCK_ITEMS] = items;
+  pi->learns[by_rows] = rows;
   return FOPO_OK;
 }
 
@@ -183,18 +191,26 @@ int fopo_policy_halve(fopo_policy *pi, fopo_float type) {
 }
 
 int fopo_policy_copy(fopo_policy *to, const fopo_policy *from) {
-  fopo_matrix theta = from->theta, own = {0};
+  fopo_matrix theta = from->theta, own = {0}, delta = {0};
+  size_t n = from->delta.rows;
   int status = fopo_matrix_init(&own, theta.rows, theta.cols);
-  if (status != FOPO_OK) return status;
+  if (status == FOPO_OK && n > 0) status = fopo_matrix_init(&delta, n, 1);
+  if (status != FOPO_OK) {
+    fopo_matrix_done(&own);
+    return status;
+  }
   memcpy(own.x, theta.x, theta.rows * theta.cols * sizeof *own.x);
+  if (n > 0) memcpy(delta.x, from->delta.x, n * sizeof *delta.x);
   *to = *from;
   to->theta = own;
+  to->delta = delta;
   to->half = NULL; /* borrowed through `rows` */
   return FOPO_OK;
 }
 
 void fopo_policy_done(fopo_policy *pi) {
   fopo_matrix_done(&pi->theta);
+  fopo_matrix_done(&pi->delta);
   fopo_free(pi->half);
   *pi = (fopo_policy){0};
 }

@@ -73,6 +73,7 @@ struct fopo_policy {
   float temperature; /* > 0; divides every score */
   const struct fopo_neighbours *neighbours; /* of policy/neighbours.c; NULL: another kind's. Not
                                              * owned */
+  fopo_matrix delta; /* [weights, 1] what is added to its weights; x NULL: nothing. Owned */
 };
 
 /* One of the parameters, which together are theta. */
@@ -108,6 +109,13 @@ typedef struct {
   size_t row;     /* which of the training contexts it is; SIZE_MAX: none of them */
 } fopo_list_context;
 
+/* The gradient of what is no scalar of a kind that scores lists. */
+typedef struct {
+  float *theta;          /* [n_theta] behind the scalars */
+  float *weights;        /* packed rows of the items of X; NULL: weights are fixed */
+  const uint32_t *first; /* [P] where in `weights` the row of an item begins */
+} fopo_list_gradient;
+
 struct fopo_policy_kind {
   const char *name; /* of the function in Lua: fopo.policy.NAME, and in files */
 
@@ -120,8 +128,7 @@ struct fopo_policy_kind {
    * have been checked, and the rest of *pi is set. On failure nothing is left to free but theta. */
   int (*init)(fopo_policy *pi);
 
-  /* Parts of theta that are there only if options.learn names them, for error messages; NULL: none.
-   */
+  /* Blocks that are there only if options.learn names them, for error messages; NULL: none. */
   const char *optional;
 
   /* *p = parameter i, and returns 1; 0 after the last one. */
@@ -153,10 +160,10 @@ struct fopo_policy_kind {
   void (*reference_list)(double *f, const fopo_policy *pi, const double *theta,
                          const fopo_list_context *context);
 
-  /* After score_list: G [n_theta], behind the scalars, += the gradient of sum_a c_a f_a, c [row->n]
-   * of the candidates. NULL: theta is the scalars alone. */
-  void (*add_list_gradient)(float *G, fopo_list_row *row, const fopo_policy *pi, const float *theta,
-                            const fopo_list_context *context);
+  /* After score_list: *to += the gradient of sum_a c_a f_a, c [row->n] of the candidates, without
+   * that of the scalars. NULL: nothing but the scalars can be learnt. */
+  void (*add_list_gradient)(const fopo_list_gradient *to, fopo_list_row *row, const fopo_policy *pi,
+                            const float *theta, const fopo_list_context *context);
 
   /* Members of its file beside the parameters, FOPO_POLICY_MEMBERS at most; returns how many. NULL:
    * there are none. */
@@ -242,6 +249,7 @@ static inline size_t fopo_policy_n_items(const fopo_policy *pi) {
 
 /* The values of a block, on the host. */
 static inline fopo_matrix fopo_policy_values(const fopo_policy *pi, fopo_block block) {
+  if (block == FOPO_BLOCK_WEIGHTS) return pi->delta;
   return block == FOPO_BLOCK_ITEMS ? pi->items : pi->theta;
 }
 
@@ -249,7 +257,7 @@ static inline fopo_matrix fopo_policy_values(const fopo_policy *pi, fopo_block b
 static inline fopo_block_shape fopo_policy_shape(const fopo_policy *pi, fopo_block block) {
   fopo_matrix x = fopo_policy_values(pi, block);
   if (!pi->learns[block]) return (fopo_block_shape){0};
-  return (fopo_block_shape){x.rows, x.cols, block == FOPO_BLOCK_ITEMS};
+  return (fopo_block_shape){x.rows, x.cols, block != FOPO_BLOCK_THETA};
 }
 
 /* FOPO_ERR_UNAVAILABLE if the catalogue is dealt out: for `what`, which needs all items here. */

@@ -80,6 +80,22 @@ static int describe_names(fopo_array *a, size_t *n, fopo_names *fresh, const fop
   return FOPO_OK;
 }
 
+/* The member of weights [n] becomes *sum, with what is added to them; *sum is the caller's. */
+static int add_learnt(float **sum, fopo_array *a, size_t n, const fopo_policy *pi) {
+  fopo_matrix delta = pi->delta;
+  while (strcmp(a[n - 1].name, "weights") != 0) n--;
+  const float *weights = a[n - 1].data;
+  int status = fopo_memory_suffices((uint64_t)delta.rows * sizeof **sum, "the weights to be saved",
+                                    "close other programs");
+  if (status == FOPO_OK) status = fopo_matrix_finite(delta, "the learnt weights");
+  if (status != FOPO_OK) return status;
+  *sum = fopo_alloc(delta.rows, sizeof **sum);
+  if (*sum == NULL) return FOPO_ERR_MEMORY;
+  for (size_t i = 0; i < delta.rows; i++) (*sum)[i] = weights[i] + delta.x[i];
+  a[n - 1].data = *sum;
+  return FOPO_OK;
+}
+
 int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
   const fopo_policy *pi = s->policy;
   fopo_matrix items = s->initial;
@@ -89,6 +105,7 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
   uint32_t crc = 0;
   char learn[FOPO_POLICY_NAMES];
   size_t n = 0, n_names;
+  float *sum = NULL;
   int status = fopo_matrix_finite(pi->theta, "theta");
   if (status == FOPO_OK && pi->learns[FOPO_BLOCK_ITEMS]) {
     status = fopo_matrix_finite(pi->items, "items");
@@ -98,6 +115,7 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
   a[n++] = fopo_array_text("format", format);
   a[n++] = fopo_array_text("kind", pi->kind->name);
   n += describe_kind(a + n, pi);
+  if (pi->delta.x != NULL) status = add_learnt(&sum, a, n, pi);
   a[n++] = fopo_array_of("temperature", FOPO_F32, &pi->temperature, 0, 1, 1);
   a[n++] = fopo_array_text("contexts", s->encoding.encoder->name);
   if (s->encoding.weights != NULL) {
@@ -111,7 +129,7 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
     a[n++] = fopo_array_of("items", FOPO_F32, items.x, 2, items.rows, items.cols);
   } else {
     crc = fopo_items_crc(items);
-    status = check_items_file(s, crc);
+    if (status == FOPO_OK) status = check_items_file(s, crc);
     a[n++] = fopo_array_text("items_file", s->items_file);
     a[n++] = fopo_array_of("items_shape", FOPO_U64, shape, 1, 2, 1);
     a[n++] = fopo_array_of("items_crc", FOPO_U32, &crc, 0, 1, 1);
@@ -122,6 +140,7 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
   if (status == FOPO_OK) status = describe_names(a + n, &n_names, &fresh, s->names);
   if (status == FOPO_OK) status = fopo_npz_save(path, a, n + n_names, 0);
   fopo_names_done(&fresh);
+  fopo_free(sum);
   return status;
 }
 

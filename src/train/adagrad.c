@@ -7,8 +7,8 @@ static int update(const fopo_optim *o, const fopo_parameters *x, const fopo_item
                   size_t cols, const fopo_update *u) {
   fopo_device *d = o->device;
   fopo_adagrad adagrad = {.u = *u, .eps = o->options.eps};
-  return x->updates != NULL ? d->ops->adagrad_rows(d, x, G, &adagrad, cols)
-                            : d->ops->adagrad(d, x, G->rows, &adagrad);
+  return cols > 0 ? d->ops->adagrad_rows(d, x, G, &adagrad, cols)
+                  : d->ops->adagrad(d, x, G->rows, &adagrad);
 }
 
 /* v >= g^2, so |g| / (sqrt(v) + eps) < 1. Only a square that is 0 in float32, that of |g| < 3e-23,

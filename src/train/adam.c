@@ -10,8 +10,7 @@ static int update(const fopo_optim *o, const fopo_parameters *x, const fopo_item
   fopo_device *d = o->device;
   fopo_adam adam = fopo_optim_adam(o);
   adam.u = *u;
-  return x->updates != NULL ? d->ops->adam_rows(d, x, G, &adam, cols)
-                            : d->ops->adam(d, x, G->rows, &adam);
+  return cols > 0 ? d->ops->adam_rows(d, x, G, &adam, cols) : d->ops->adam(d, x, G->rows, &adam);
 }
 
 /* A parameter moves by lr times the quotient of its moments. By the Cauchy-Schwarz inequality the
@@ -50,6 +49,7 @@ const fopo_optimiser fopo_optimiser_adam = {
     .name = "adam",
     .has_m = 1,
     .has_v = 1,
+    .has_updates = 1,
     .update = update,
     .reach = reach,
     .lr = 1e-3,

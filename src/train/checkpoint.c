@@ -10,7 +10,8 @@ const char fopo_checkpoint_format[] = "fopo trainer 1";
 
 const fopo_block_members fopo_checkpoint_blocks[FOPO_BLOCKS] = {
     [FOPO_BLOCK_THETA] = {"theta", "optim_m", "optim_v", NULL},
-    [FOPO_BLOCK_ITEMS] = {"item_values", "items_m", "items_v", "items_t"}};
+    [FOPO_BLOCK_ITEMS] = {"item_values", "items_m", "items_v", "items_t"},
+    [FOPO_BLOCK_WEIGHTS] = {"weights_added", "weights_m", "weights_v", "weights_t"}};
 
 /* ---- the data ---- */
 

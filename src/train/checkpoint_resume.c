@@ -171,9 +171,9 @@ static int need_block(state *s, fopo_archive *archive, const char *path, const f
   const float *m = NULL, *v = NULL;
   int theirs = fopo_archive_find(archive, name->values) != NULL, ours = shape.rows > 0;
   if (theirs != ours && name->updates != NULL) {
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "%s: its items are %s, here they are %s; use the same learn", path,
-                     theirs ? "trained" : "fixed", theirs ? "fixed" : "trained");
+    return fopo_fail(FOPO_ERR_ARGUMENT, "%s: its %s are %s, here they are %s; use the same learn",
+                     path, fopo_block_names[block], theirs ? "trained" : "fixed",
+                     theirs ? "fixed" : "trained");
   }
   if (!ours && block != FOPO_BLOCK_THETA) return FOPO_OK;
   fopo_matrix own = fopo_policy_values(t->o.policy, block);
@@ -191,7 +191,7 @@ static int need_block(state *s, fopo_archive *archive, const char *path, const f
   *x = (fopo_moments){.rows = shape.rows, .cols = shape.cols};
   memcpy(&x->m, &m, sizeof m); /* read only: the type has no const */
   memcpy(&x->v, &v, sizeof v);
-  if (status != FOPO_OK || name->updates == NULL) return status;
+  if (status != FOPO_OK || name->updates == NULL || !kind->has_updates) return status;
   return need_updates(x, archive, path, name->updates);
 }
 
@@ -293,7 +293,7 @@ int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive
     for (int i = 0; i < FOPO_BLOCKS; i++) set_values(t->o.policy, (fopo_block)i, s.values[i]);
     t->step = s.step;
     t->record = s.record;
-    t->reach[FOPO_BLOCK_ITEMS].bound = INFINITY;
+    t->reach[FOPO_BLOCK_ITEMS].bound = t->reach[FOPO_BLOCK_WEIGHTS].bound = INFINITY;
     status = restore_cache(t, &file);
   }
   if (status == FOPO_OK) status = fopo_trainer_refresh(t);

@@ -20,20 +20,21 @@ typedef struct {
   char learn[FOPO_POLICY_NAMES]; /* what is learnt; empty: all of theta */
 } moments;
 
-static int make_moments(fopo_moments *x, fopo_block_shape shape) {
-  size_t n = shape.rows * shape.cols;
-  int status = FOPO_OK;
+static int make_moments(fopo_moments *x, fopo_block_shape shape, const fopo_optimiser *kind) {
+  size_t n = shape.rows * shape.cols, kept = (size_t)(kind->has_m + kind->has_v);
+  int status = FOPO_OK, counts = shape.by_rows && kind->has_updates;
   if (shape.by_rows) {
-    status = fopo_memory_suffices((uint64_t)(2 * n + shape.rows) * sizeof(float), "the checkpoint",
-                                  "close other programs, or do not learn the items");
+    uint64_t numbers = (uint64_t)kept * n + (counts ? shape.rows : 0);
+    status = fopo_memory_suffices(numbers * sizeof(float), "the checkpoint",
+                                  "close other programs, or learn fewer blocks");
   }
   if (status != FOPO_OK) return status;
-  *x = (fopo_moments){.rows = shape.rows,
-                      .cols = shape.cols,
-                      .m = fopo_alloc(n, sizeof *x->m),
-                      .v = fopo_alloc(n, sizeof *x->v)};
-  if (shape.by_rows) x->updates = fopo_alloc(shape.rows, sizeof *x->updates);
-  return x->m && x->v && (x->updates || !shape.by_rows) ? FOPO_OK : FOPO_ERR_MEMORY;
+  *x = (fopo_moments){.rows = shape.rows, .cols = shape.cols};
+  if (kind->has_m) x->m = fopo_alloc(n, sizeof *x->m);
+  if (kind->has_v) x->v = fopo_alloc(n, sizeof *x->v);
+  if (counts) x->updates = fopo_alloc(shape.rows, sizeof *x->updates);
+  int whole = (x->m || !kind->has_m) && (x->v || !kind->has_v) && (x->updates || !counts);
+  return whole ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
 /* The optimiser's state of all blocks that learn. */
@@ -45,7 +46,7 @@ static int moments_init(moments *x, const fopo_trainer *t) {
   for (int i = 0; i < FOPO_BLOCKS && status == FOPO_OK; i++) {
     fopo_block_shape shape = fopo_policy_shape(t->o.policy, (fopo_block)i);
     if (shape.rows == 0) continue;
-    status = make_moments(&x->of[i], shape);
+    status = make_moments(&x->of[i], shape, t->o.optim->options.kind);
     if (status == FOPO_OK) status = fopo_optim_read(&x->of[i], t->o.optim, (fopo_block)i);
   }
   return status;

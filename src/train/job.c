@@ -34,7 +34,6 @@ struct fopo_job {
   fopo_optim optim;
   fopo_trainer *trainer;
   fopo_run *run;
-  size_t n_theta;
 
   pthread_t thread;
   atomic_int stop;
@@ -43,7 +42,7 @@ struct fopo_job {
   /* Under the lock. */
   int rest, wanted; /* orders: to rest, to show theta */
   fopo_job_status status;
-  float *shown; /* [n_theta] */
+  float *shown; /* [n_theta], and what is added to weights */
   int fresh;    /* 1: nobody has looked at it yet */
   fopo_run_record *records;
   size_t capacity, taken, n; /* records taken .. n - 1 wait */
@@ -100,6 +99,17 @@ static int push(fopo_job *j, const fopo_run_record *r) {
   return status;
 }
 
+/* Copies theta and what is added to weights to `shown`, or back. */
+static void copy_shown(float *shown, fopo_policy *pi, int back) {
+  fopo_matrix parts[] = {pi->theta, pi->delta};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    size_t n = parts[i].rows * parts[i].cols;
+    if (n == 0) continue;
+    memcpy(back ? parts[i].x : shown, back ? shown : parts[i].x, n * sizeof *shown);
+    shown += n;
+  }
+}
+
 /* Gives out the status after an event, and theta if it was asked for. */
 static void publish(fopo_job *j, const fopo_run_event *e) {
   pthread_mutex_lock(&j->lock);
@@ -108,7 +118,7 @@ static void publish(fopo_job *j, const fopo_run_event *e) {
   j->status.validates = e->record_due && j->validates;
   if (e->slice.steps > 0) j->status.slice = e->slice;
   if (j->wanted) {
-    memcpy(j->shown, j->policy.theta.x, j->n_theta * sizeof *j->shown);
+    copy_shown(j->shown, &j->policy, 0);
     j->wanted = 0;
     j->fresh = 1;
   }
@@ -204,7 +214,6 @@ static int check(const fopo_trainer *t, const fopo_run_plan *plan) {
 /* Makes the thread's copies of the trainer and its parts, and its run. */
 static int copy_parts(fopo_job *j, const fopo_run_plan *plan) {
   fopo_trainer_options o = j->home->o;
-  j->n_theta = j->home->n_theta;
   int status = fopo_device_open(&j->device, o.device->ops->kind);
   if (status == FOPO_OK) status = fopo_policy_copy(&j->policy, o.policy);
   if (status == FOPO_OK) status = fopo_optim_init(&j->optim, &o.optim->options);
@@ -220,7 +229,7 @@ static int copy_parts(fopo_job *j, const fopo_run_plan *plan) {
   j->at_home = 0;
   status = fopo_run_new(&j->run, j->trainer, plan);
   if (status != FOPO_OK) return status;
-  j->shown = fopo_alloc(j->n_theta, sizeof *j->shown);
+  j->shown = fopo_alloc(j->home->n_theta + j->policy.delta.rows, sizeof *j->shown);
   return j->shown != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
@@ -279,7 +288,7 @@ void fopo_job_look(fopo_job_status *status, fopo_job *job, int theta) {
   *status = job->status;
   status->records = job->n - job->taken;
   if (theta && !job->at_home && job->fresh) {
-    memcpy(job->home->o.policy->theta.x, job->shown, job->n_theta * sizeof *job->shown);
+    copy_shown(job->shown, job->home->o.policy, 1);
     job->fresh = 0;
   }
   if (theta) job->wanted = 1;

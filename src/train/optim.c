@@ -69,8 +69,8 @@ static void *make(fopo_device *d, const void *from, size_t n, size_t size) {
   return NULL;
 }
 
-static int has_all(const fopo_optimiser *kind, const fopo_moments *x, int by_rows) {
-  return (x->m || !kind->has_m) && (x->v || !kind->has_v) && (x->updates || !by_rows);
+static int has_all(const fopo_optimiser *kind, const fopo_moments *x, int counts) {
+  return (x->m || !kind->has_m) && (x->v || !kind->has_v) && (x->updates || !counts);
 }
 
 /* The state of a block, zeros or a copy of what `from` has. It replaces the old one only when all
@@ -79,19 +79,24 @@ static int renew(fopo_optim *o, fopo_device *d, fopo_block block, fopo_block_sha
                  const fopo_moments *from) {
   fopo_moments fresh = {.rows = shape.rows, .cols = shape.cols};
   const fopo_optimiser *kind = o->options.kind;
-  int status = FOPO_OK;
+  int status = FOPO_OK, counts = shape.by_rows && kind->has_updates;
   size_t n = shape.rows * shape.cols;
   if (shape.by_rows) {
     size_t moments = (size_t)(kind->has_m + kind->has_v);
-    uint64_t bytes = (uint64_t)n * moments * sizeof(float) + shape.rows * sizeof(uint32_t);
-    status = fopo_memory_suffices(bytes, "the optimiser's state of the items",
-                                  "use fewer items or dimensions, or do not learn the items");
+    uint64_t bytes = (uint64_t)n * moments * sizeof(float);
+    if (counts) bytes += shape.rows * sizeof(uint32_t);
+    status = block == FOPO_BLOCK_ITEMS
+                 ? fopo_memory_suffices(bytes, "the optimiser's state of the items",
+                                        "use fewer items or dimensions, or do not learn the items")
+                 : fopo_memory_suffices(bytes, "the optimiser's state of the weights",
+                                        "use fopo.optim.adagrad or fewer weights, or do not learn "
+                                        "the weights");
   }
   if (status != FOPO_OK) return status;
   if (kind->has_m) fresh.m = make(d, from->m, n, sizeof *fresh.m);
   if (kind->has_v) fresh.v = make(d, from->v, n, sizeof *fresh.v);
-  if (shape.by_rows) fresh.updates = make(d, from->updates, shape.rows, sizeof *fresh.updates);
-  if (!has_all(kind, &fresh, shape.by_rows)) {
+  if (counts) fresh.updates = make(d, from->updates, shape.rows, sizeof *fresh.updates);
+  if (!has_all(kind, &fresh, counts)) {
     release(d, &fresh);
     return FOPO_ERR_MEMORY;
   }
@@ -209,7 +214,7 @@ int fopo_optim_step(fopo_optim *o, fopo_block block, float *values, const fopo_i
   fopo_parameters x = {
       .theta = values, .m = m->m, .v = m->v, .updates = m->updates, .n = m->rows * m->cols};
   fopo_update u = update_of(o, block_lr(o, block), norm);
-  return o->options.kind->update(o, &x, G, m->cols, &u);
+  return o->options.kind->update(o, &x, G, block == FOPO_BLOCK_THETA ? 0 : m->cols, &u);
 }
 
 int fopo_optim_step_theta(fopo_optim *o, const fopo_policy *pi, float *theta,
@@ -228,7 +233,7 @@ int fopo_optim_step_theta(fopo_optim *o, const fopo_policy *pi, float *theta,
                          .n = learnt[i].n};
     fopo_item_gradient part = {.rows = G->rows + first};
     fopo_update u = update_of(o, rate[learnt[i].parameter], norm);
-    status = o->options.kind->update(o, &x, &part, m->cols, &u);
+    status = o->options.kind->update(o, &x, &part, 0, &u);
   }
   return status;
 }
@@ -251,7 +256,7 @@ int fopo_optim_restore(fopo_optim *o, fopo_device *device, const fopo_moments fr
   fopo_optim fresh = {.options = o->options, .t = t};
   int status = FOPO_OK;
   for (int i = 0; i < FOPO_BLOCKS && status == FOPO_OK; i++) {
-    fopo_block_shape shape = {from[i].rows, from[i].cols, from[i].updates != NULL};
+    fopo_block_shape shape = {from[i].rows, from[i].cols, i != FOPO_BLOCK_THETA};
     if (shape.rows > 0) status = renew(&fresh, device, (fopo_block)i, shape, &from[i]);
   }
   if (status != FOPO_OK) {

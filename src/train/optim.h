@@ -34,7 +34,8 @@ typedef struct {
 typedef struct {
   size_t rows, cols; /* of the block; 0 before its first step */
   float *m, *v;      /* [rows, cols]; NULL: the optimiser has none */
-  uint32_t *updates; /* [rows] those that each row had, of a block that moves by rows; else NULL */
+  uint32_t *updates; /* [rows] those that each row had; NULL: the optimiser does not count them, or
+                      * the block does not move by rows */
 } fopo_moments;
 
 typedef struct {
@@ -47,9 +48,10 @@ typedef struct {
 struct fopo_optimiser {
   const char *name; /* of the function in Lua: fopo.optim.NAME, and in checkpoints */
   int has_m, has_v; /* the moments that its state has */
+  int has_updates;  /* 1: and the number of updates of each row, of a block that moves by rows */
 
-  /* One device operation: moves x by G, rows of `cols` numbers if x->updates is not NULL (a block
-   * that moves by rows). u: what the update has in common with those of every optimiser. */
+  /* One device operation: moves x by G, rows of `cols` numbers; 0: the block does not move by rows.
+   * u: what the update has in common with those of every optimiser. */
   int (*update)(const fopo_optim *o, const fopo_parameters *x, const fopo_item_gradient *G,
                 size_t cols, const fopo_update *u);
 

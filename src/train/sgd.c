@@ -8,8 +8,7 @@ static int update(const fopo_optim *o, const fopo_parameters *x, const fopo_item
                   size_t cols, const fopo_update *u) {
   fopo_device *d = o->device;
   fopo_sgd sgd = {.u = *u, .momentum = o->options.momentum};
-  return x->updates != NULL ? d->ops->sgd_rows(d, x, G, &sgd, cols)
-                            : d->ops->sgd(d, x, G->rows, &sgd);
+  return cols > 0 ? d->ops->sgd_rows(d, x, G, &sgd, cols) : d->ops->sgd(d, x, G->rows, &sgd);
 }
 
 /* The most that the velocity can be, a sum of earlier gradients. */

@@ -19,6 +19,18 @@
 
 /* -- life ------------------------------------------------------------------------------------- */
 
+/* The gradients of what is no scalar are not exchanged. */
+static int check_lists(const fopo_policy *pi) {
+  int alone = fopo_comm_ranks() <= 1;
+  if (pi->kind->score_list == NULL || alone) return FOPO_OK;
+  /* a scalar has a column of V */
+  if (pi->theta.cols == pi->kind->more_columns && !pi->learns[FOPO_BLOCK_WEIGHTS]) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                   "bias, importance and weights are trained by one process alone, here are %zu; "
+                   "run one, or learn the scalars",
+                   fopo_comm_ranks());
+}
+
 static int check_items(const fopo_trainer_options *o) {
   if (o->policy->learns[FOPO_BLOCK_ITEMS] && fopo_comm_ranks() > 1) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE,
@@ -48,7 +60,8 @@ static int bind(fopo_trainer *t) {
 
 static int check(const fopo_trainer_options *o) {
   int status = fopo_trainer_check_batch(o->batch, o->contexts.n);
-  return status == FOPO_OK ? check_items(o) : status;
+  if (status == FOPO_OK) status = check_items(o);
+  return status == FOPO_OK ? check_lists(o->policy) : status;
 }
 
 /* What steps read, and the gradient that is bound to it. */
@@ -99,6 +112,7 @@ int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
   status = x->order != NULL ? prepare_data(x) : FOPO_ERR_MEMORY;
   x->stride = 1;
   x->reach[FOPO_BLOCK_ITEMS].bound = INFINITY; /* looked at when the first step is made */
+  x->reach[FOPO_BLOCK_WEIGHTS].bound = INFINITY;
   if (status == FOPO_OK) status = allocate_on_device(x);
   if (status == FOPO_OK) status = fopo_trainer_prepare_optim(x);
   /* Reserves the cache, so that a trainer whose candidates do not fit is refused here. */
@@ -328,25 +342,42 @@ void fopo_trainer_abandon(fopo_trainer *t) {
   close_slice(t);
 }
 
+/* A block's state on the host; *x is {0} if there is none. */
+static int copy_moments(fopo_moments *x, const fopo_optim *from, fopo_block block) {
+  const fopo_moments *theirs = &from->of[block];
+  size_t n = theirs->rows * theirs->cols;
+  if (n == 0) return FOPO_OK;
+  *x = (fopo_moments){.rows = theirs->rows, .cols = theirs->cols};
+  if (theirs->m != NULL) x->m = fopo_alloc(n, sizeof *x->m);
+  if (theirs->v != NULL) x->v = fopo_alloc(n, sizeof *x->v);
+  if (theirs->updates != NULL) x->updates = fopo_alloc(theirs->rows, sizeof *x->updates);
+  int whole = (x->m || !theirs->m) && (x->v || !theirs->v) && (x->updates || !theirs->updates);
+  return whole ? fopo_optim_read(x, from, block) : FOPO_ERR_MEMORY;
+}
+
 /* The optimiser's state and options, from one device to another. */
 static int move_optim(fopo_trainer *t, const fopo_optim *from) {
   fopo_optim *own = t->o.optim;
-  fopo_moments theirs = from->of[FOPO_BLOCK_THETA], host[FOPO_BLOCKS] = {0};
-  size_t n = theirs.rows * theirs.cols;
-  if (n == 0) {
+  fopo_moments host[FOPO_BLOCKS] = {0};
+  size_t known = 0;
+  for (int i = 0; i < FOPO_BLOCKS; i++) known += from->of[i].rows;
+  if (known == 0) {
     fopo_optim_done(own);
     return fopo_optim_init(own, &from->options);
   }
   fopo_optim_options before = own->options;
-  fopo_moments *x = &host[FOPO_BLOCK_THETA];
-  *x = (fopo_moments){theirs.rows, theirs.cols, fopo_alloc(n, sizeof(float)),
-                      fopo_alloc(n, sizeof(float)), NULL};
-  int status = x->m && x->v ? fopo_optim_read(x, from, FOPO_BLOCK_THETA) : FOPO_ERR_MEMORY;
+  int status = FOPO_OK;
+  for (int i = 0; i < FOPO_BLOCKS && status == FOPO_OK; i++) {
+    status = copy_moments(&host[i], from, (fopo_block)i);
+  }
   own->options = from->options;
   if (status == FOPO_OK) status = fopo_optim_restore(own, t->o.device, host, from->t);
   if (status != FOPO_OK) own->options = before;
-  fopo_free(x->m);
-  fopo_free(x->v);
+  for (int i = 0; i < FOPO_BLOCKS; i++) {
+    fopo_free(host[i].m);
+    fopo_free(host[i].v);
+    fopo_free(host[i].updates);
+  }
   return status;
 }
 
@@ -354,6 +385,7 @@ int fopo_trainer_move_state(fopo_trainer *t, fopo_trainer *from) {
   fopo_gradient *own = t->o.gradient;
   fopo_gradient_options before = *fopo_gradient_get(own);
   fopo_candidate_cache cache = {0};
+  fopo_matrix delta = from->o.policy->delta;
   int status = fopo_gradient_set(own, fopo_gradient_get(from->o.gradient));
   if (status == FOPO_OK) status = fopo_gradient_plant(own, fopo_gradient_planted(from->o.gradient));
   if (status == FOPO_OK) status = fopo_candidate_cache_attach(&cache, &from->cache, t->o.device);
@@ -364,6 +396,7 @@ int fopo_trainer_move_state(fopo_trainer *t, fopo_trainer *from) {
     return status;
   }
   memcpy(t->o.policy->theta.x, from->o.policy->theta.x, t->n_theta * sizeof(float));
+  if (delta.x != NULL) memcpy(t->o.policy->delta.x, delta.x, delta.rows * sizeof(float));
   t->step = from->step;
   t->record = from->record;
   fopo_candidate_cache_done(&t->cache);

@@ -82,7 +82,9 @@ static int check_reach(fopo_trainer *t, fopo_block block, double norm) {
                      "step %llu could move %s beyond %g, from %g by a learning rate of %g; it "
                      "stays as after step %llu; lower lr",
                      (unsigned long long)t->step + 1,
-                     block == FOPO_BLOCK_ITEMS ? "an item" : fopo_block_names[block],
+                     block == FOPO_BLOCK_ITEMS     ? "an item"
+                     : block == FOPO_BLOCK_WEIGHTS ? "a weight"
+                                                   : fopo_block_names[block],
                      FOPO_REACH_MOST, r->bound, lr, (unsigned long long)t->step);
   }
   r->bound = after;

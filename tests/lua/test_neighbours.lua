@@ -124,7 +124,12 @@ function TestNeighbours:test_learn()
   refused("importance", made, {learn = {"c7"}})
 end
 
-local ALL = {"theta", "bias", "importance"}
+local ALL = {"theta", "bias", "importance", "weights"}
+
+-- What tells two policies apart: theta, and by the weights what they expect.
+local function state(pi)
+  return {pi:theta():totable(), fopo.evaluate(pi, s.valid).expected}
+end
 
 -- Bias and importance are there only if they are learnt; the file of a policy keeps them.
 function TestNeighbours:test_parts()
@@ -152,11 +157,13 @@ function TestNeighbours:test_resume()
       t:resume(path)
     end
     t:run{steps = stops and 3 or 5, view = false, keep_best = false}
-    return pi:theta():totable()
+    return state(pi)
   end
-  for _, learn in ipairs{{"theta"}, ALL} do
+  for _, learn in ipairs{{"theta"}, ALL, {"weights"}} do
     lu.assertEquals(run(learn, true), run(learn, false))
   end
+  trainer(made()):save(path)
+  refused("here", function() trainer(made{learn = {"theta", "weights"}}):resume(path) end)
   os.remove(path)
 end
 
@@ -168,12 +175,51 @@ function TestNeighbours:test_threads()
       fopo.threads(n)
       local pi = made{learn = learn}
       trainer(pi):run{steps = 4, view = false, keep_best = false}
-      list[n] = pi:theta():totable()
+      list[n] = state(pi)
     end
     lu.assertEquals(list[1], list[2])
     lu.assertEquals(list[1], list[3])
   end
   fopo.threads(kept)
+end
+
+-- Weights that are learnt fit the training contexts, at a rate of their own; the best ones are kept.
+function TestNeighbours:test_weights()
+  local function trained(learn, rate, epochs)
+    local pi = made{learn = learn}
+    local t = trainer(pi, {optim = fopo.optim.adagrad{lr = 0.02, lr_of = {weights = rate}},
+                           resplit = false})
+    t:run{epochs = epochs, view = false, best_by = "expected"}
+    return pi, t
+  end
+  local _, scalars = trained({"theta"}, nil, 6)
+  local pi, t = trained({"theta", "weights"}, 0.01, 6)
+  lu.assertEquals(pi.learn, {"c0", "c1", "log_tau", "weights"})
+  lu.assertEquals(t.optim.lr_of, {weights = 0.01})
+  local n = #t.history.reward
+  lu.assertTrue(t.history.reward[n] > scalars.history.reward[n] + 0.02)
+  local kept = trained({"weights"}, 50, 1) -- far too fast
+  lu.assertEquals(fopo.evaluate(kept, s.test).expected, fopo.evaluate(made(), s.test).expected)
+  refused("no block", made, {learn = {"items"}})
+  -- of other starts all tenths are held out
+  lu.assertTrue(made{start = "slim", held = 50, learn = {"weights"}}:training().n > 0.98 * s.train.n)
+end
+
+-- A job trains copies, and brings them back with the optimiser's state.
+function TestNeighbours:test_job()
+  local function run(in_job)
+    local pi = made{learn = ALL}
+    local t = trainer(pi, {optim = fopo.optim.adagrad{lr = 0.01}})
+    for _ = 1, 2 do
+      if in_job then
+        t:start{steps = 3, keep_best = false}:wait()
+      else
+        t:run{steps = 3, view = false, keep_best = false}
+      end
+    end
+    return state(pi)
+  end
+  lu.assertEquals(run(true), run(false))
 end
 
 function TestNeighbours:test_file()
@@ -183,7 +229,7 @@ function TestNeighbours:test_file()
     trainer(pi):run{steps = 3, view = false, keep_best = false}
     pi:save(path)
     local loaded = fopo.policy.load(path)
-    lu.assertEquals(loaded:theta():totable(), pi:theta():totable())
+    lu.assertEquals(state(loaded), state(pi)) -- with what was added to the weights
     lu.assertEquals(loaded.learn, pi.learn)
     local a, b = pi:recommend(s.test, 5), loaded:recommend(s.test, 5)
     for n = 1, #a do
@@ -195,7 +241,8 @@ end
 
 -- The votes of the items of X sum to the score of a recommendation.
 function TestNeighbours:test_explain()
-  local pi = made{tau = 4}
+  local pi = made{tau = 4, learn = {"theta", "weights"}}
+  trainer(pi):run{steps = 3, view = false, keep_best = false}
   local best = pi:recommend({items = {3, 14, 15, 90}}, 1)[1]
   local e, sum = pi:explain({items = {3, 14, 15, 90}}, best.item), 0
   for _, part in ipairs(e) do sum = sum + part.contribution end

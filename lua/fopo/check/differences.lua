@@ -162,6 +162,34 @@ local function item_differences(c)
         "2e-03", off < 2e-3)
 end
 
+-- The gradient of weights between items that are learnt, along itself and a random direction.
+local function weight_differences(c)
+  local items, exact = c.pi:items(), exact_of(c, c.objective)
+  local _, _, ids, G = exact:compute(c.pi, c.x, c.rows, c.reward, c.with{})
+  local all, none = array.ids(list_of_rows(c.pi.n_items)), array.zeros(0, c.pi.n_params)
+  local worst = 0
+  for _, V in ipairs{G:copy():scale(1 / math.max(G:norm(), 1e-30)), array.randn(G.rows, 1, c.seed)} do
+    local h = 1e-2 / slope_of_scores(c) / math.max(V:max(), -V:min())
+    local along = native.check_project(G, native.check_stack(V))[1] * V:norm()
+    local slope = 0
+    for i, row in ipairs(c.rows) do
+      local x, r = c.picked:rows_of{i}, c.reward:value(all, {row})
+      local value = {}
+      for side = -1, 1, 2 do
+        local moved = native.policy_moved(c.pi, items, ids, V, side * h)
+        local with = setmetatable({pi = moved, directions = none}, {__index = c})
+        local slopes_here = slopes_of[c.objective] or slopes_by_value
+        value[side] = select(2, slopes_here(with, i, r, 1, c.objective))
+      end
+      slope = slope + (value[1] - value[-1]) / (2 * h * #c.rows)
+    end
+    local scale = math.abs(slope) + G:norm() * V:norm() / math.sqrt(V.rows)
+    if scale > 0 then worst = math.max(worst, math.abs(along - slope) / scale) end
+  end
+  c.add("gradient of weights", ("off central differences by %.1e, along 2 directions"):format(worst),
+        "2e-03", worst < 2e-3)
+end
+
 return function(c)
   reference(c)
   local worst, largest, typical = 0, c.norm, c.norm / math.sqrt(c.directions.cols)
@@ -183,4 +211,7 @@ return function(c)
   c.add(c.title, ("%.6g, in double %.6g"):format(c.exact_reward, c.value),
         ("%.0e"):format(bound), off < bound)
   if c.pi.train_items then item_differences(c) end
+  for _, name in ipairs(c.pi.learn) do
+    if name == "weights" then weight_differences(c) end
+  end
 end

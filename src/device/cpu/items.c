@@ -166,9 +166,15 @@ int fopo_cpu_adagrad_rows(fopo_device *d, const fopo_parameters *x, const fopo_i
   (void)d;
   fopo_adagrad_step step = fopo_cpu_adagrad_step(o);
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (g->n > FEW_ROWS)
-  for (size_t i = 0; i < g->n; i++) {
-    size_t at = (g->ids != NULL ? g->ids[i] : i) * L;
-    fopo_kernels_get()->adagrad(x->theta + at, x->v + at, g->rows + i * L, &step, L);
+  for (size_t first = 0; first < g->n; first += FEW_ROWS) {
+    size_t end = g->n - first < FEW_ROWS ? g->n : first + FEW_ROWS, next;
+    for (size_t i = first; i < end; i = next) { /* rows that lie one behind another at once */
+      size_t at = (g->ids != NULL ? g->ids[i] : i) * L;
+      for (next = i + 1; next < end; next++) {
+        if (g->ids != NULL && g->ids[next] != g->ids[next - 1] + 1) break;
+      }
+      fopo_kernels_get()->adagrad(x->theta + at, x->v + at, g->rows + i * L, &step, (next - i) * L);
+    }
   }
   return FOPO_OK;
 }

@@ -130,7 +130,9 @@ static void add_at(fopo_batch *b, fopo_list_row *row, size_t i) {
   fopo_list_context context = context_at(b, i);
   float scale = 1.0f / (float)b->B;
   for (size_t k = 0; k < row->n; k++) row->c[k] *= scale;
-  pi->kind->add_list_gradient(b->arrays.G, row, pi, b->theta, &context);
+  fopo_list_gradient to = {b->arrays.G, NULL, NULL};
+  if (pi->learns[FOPO_BLOCK_WEIGHTS]) to.weights = b->weights.sum.rows, to.first = b->weights.first;
+  pi->kind->add_list_gradient(&to, row, pi, b->theta, &context);
 }
 
 static void combine_scalars(fopo_batch *b, const fopo_sparse_reward *reward) {
@@ -159,13 +161,18 @@ static void combine_all(fopo_batch *b, const fopo_sparse_reward *reward) {
 
 static int combine(fopo_batch *b) {
   size_t more = b->data->n_theta - FOPO_LIST_SCALARS;
+  int weights = b->data->policy->learns[FOPO_BLOCK_WEIGHTS];
   fopo_sparse_reward reward = fopo_batch_sparse(b);
   int status = fopo_batch_reserve_lists(b); /* nothing, unless there are more threads now */
   if (status != FOPO_OK) return status;
   if (more > 0 && b->piece.first == 0) {
     memset(b->arrays.G + FOPO_LIST_SCALARS, 0, more * sizeof *b->arrays.G);
   }
-  if (more > 0) {
+  if (weights && b->piece.first == 0) {
+    status = fopo_weight_rows_begin(&b->weights, b->data, b->rows, b->B);
+    if (status != FOPO_OK) return status;
+  }
+  if (more > 0 || weights) {
     combine_all(b, &reward);
   } else {
     combine_scalars(b, &reward);
