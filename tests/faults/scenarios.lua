@@ -424,6 +424,19 @@ add("ope", function()
   end
 end)
 
+for _, start in ipairs{"cosine", "slim"} do
+  add("neighbours by " .. start, function()
+    local w = small()
+    return function()
+      local pi = fopo.policy.neighbours{data = w.s.train, start = start,
+                                        learn = {"theta", "bias", "importance", "weights"}}
+      local t = fopo.trainer{policy = pi, data = w.s.train, optim = fopo.optim.adagrad{lr = 0.01}}
+      t:run{steps = 2, view = false, keep_best = false}
+      return pi:theta():totable(), fopo.evaluate(pi, w.s.test).expected
+    end
+  end)
+end
+
 for _, b in ipairs{{"random"}, {"popular"}, {"item_knn", {neighbours = 4}}, {"ease", {l2 = 10}},
                    {"slim", {m = 5}}, {"als", {dim = 3, iterations = 2}}} do
   add("baseline " .. b[1], function()
