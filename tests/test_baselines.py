@@ -172,7 +172,8 @@ def shuffled(n, seed, stream, step):
 
 
 def search(name, X, Y, weights):
-    """l2 = "auto": NDCG@20 of the first users of a random order, by the weights learnt from the others."""
+    """l2 = "auto": NDCG@20 of the first users of a random order, by the weights learnt from the
+    others."""
     lines = [line.split() for line in open(name + ".txt")]
     N, (chosen, held) = len(X), map(float, lines[0])
     check(name + ": held out", held == max(N // 10, min(100, (N + 3) // 4)), held, N)

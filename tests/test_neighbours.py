@@ -15,7 +15,8 @@ local hits = fopo.reward.hits(s.train)
 for name, items in pairs{hybrid = items, pure = false, parts = items} do
   local pi = fopo.policy.neighbours{data = s.train, start = "cosine", n = 20, held = 0,
                                     items = items or nil,
-                                    learn = name == "parts" and {"theta", "importance", "bias"} or nil}
+                                    learn = name == "parts"
+                                            and {"theta", "importance", "bias"} or nil}
   local theta = {c0 = one{{-0.4}}, c1 = one{{0.3}}, log_tau = one{{2.2}}, dense = one{{1.5}}}
   if not items then theta.dense = nil end
   if name == "parts" then
@@ -79,7 +80,8 @@ def dense_weights(z):
 
 
 def scores(theta, W, log_m, x, beta, taken):
-    """f [P] in double; -inf for what was taken. theta has bias and importance behind the scalars."""
+    """f [P] in double; -inf for what was taken. theta has bias and importance behind the
+    scalars."""
     c0, c1, log_tau, dense = theta[:4]
     bias, importance = theta[4:4 + P], theta[4 + P:]
     votes = (np.exp(c0 * log_m[taken] + importance[taken])[:, None] * W[taken]).sum(axis=0)
@@ -151,7 +153,8 @@ for name in ("pure", "hybrid", "parts"):
     expected, reward, effective, likelihood = map(float, said[name, "evaluate"].split())
     candidates = [(W[X[n]] != 0).any(axis=0) & np.isfinite(F[n]) for n in range(N)]
     best = [np.argmax(np.where(c, f, -np.inf)) for c, f in zip(candidates, F)]
-    check(name + ": expected reward", abs(value("reward", theta, W, log_m, x, beta) - expected) < 1e-5)
+    check(name + ": expected reward",
+          abs(value("reward", theta, W, log_m, x, beta) - expected) < 1e-5)
     check(name + ": reward", abs(np.mean([b in Y[n] for n, b in enumerate(best)]) - reward) < 1e-9)
     check(name + ": effective items",
           abs(np.median(1 / (pis ** 2).sum(axis=1)) - effective) < 1e-3 * effective)
@@ -201,7 +204,8 @@ for name in ("cosine", "jaccard"):
         return total / N
 
     truth = reward(theta)
-    check(name + ": reward without the user", abs(truth - float(said[name, "reward"])) < 1e-4 * truth,
+    check(name + ": reward without the user",
+          abs(truth - float(said[name, "reward"])) < 1e-4 * truth,
           truth, said[name, "reward"])
     G = np.load(name + ".npy")[0].astype(float)
     G = np.concatenate([G[:4], np.zeros(P), G[4:]])
@@ -217,7 +221,8 @@ for name in ("cosine", "jaccard"):
     own[numbers] = np.load(name + "_rows.npy")[:, 0]
     check(name + ": weights in order", (np.diff(numbers) > 0).all() and numbers.min() >= 0)
     places = (np.repeat(np.arange(P), np.diff(z["weights_indptr"].astype(int))), z["weights_ids"])
-    for u in (np.eye(len(own))[np.argmax(np.abs(own))], np.random.default_rng(7).normal(size=len(own))):
+    some = np.random.default_rng(7).normal(size=len(own))
+    for u in (np.eye(len(own))[np.argmax(np.abs(own))], some):
         delta = np.zeros((P, P))
         delta[places] = u
         slope = (reward(theta, 1e-6 * delta) - reward(theta, -1e-6 * delta)) / 2e-6

@@ -39,6 +39,8 @@ local function make(policy, kind, o, best)
     local by = best.dense and best.dense.kind or "svd"
     return policy.neighbours{data = o.data, start = best.list.kind, held = o.held, seed = o.seed,
                              items = items_of(o, by), contexts = dense[by].contexts}
+  elseif kind == "slim" and lists.standard(o.data) ~= "slim" then
+    return nil, text.count(o.data.n_items) .. " items: a regression for each would take too long"
   elseif kind == "ease" and math.min(o.data.n, o.data.n_items) > LARGEST then
     return nil, ("%s users and %s items: the inverse would take too long"):format(
       text.count(o.data.n), text.count(o.data.n_items))
@@ -99,8 +101,9 @@ end
 local function print_table(rows, left_out, chosen)
   local shown = {{"policy", "reward", "95 %", "NDCG@20", "held", "time", ""}}
   for i, row in ipairs(rows) do
-    shown[i + 1] = {row.name, ("%.4f"):format(row.reward), ("%.4f - %.4f"):format(row.low, row.high),
-                    ("%.4f"):format(row.ndcg), row.held and ("%.4f"):format(row.held) or "",
+    shown[i + 1] = {row.name, ("%.4f"):format(row.reward),
+                    ("%.4f - %.4f"):format(row.low, row.high), ("%.4f"):format(row.ndcg),
+                    row.held and ("%.4f"):format(row.held) or "",
                     text.seconds(row.seconds), row == chosen and "chosen" or ""}
   end
   print(text.table(shown))
@@ -154,8 +157,8 @@ assert(fopo.evaluate(pi, s.test).reward > 0.05)]],
       local split = origin.of(o.data).split
       o.valid = o.valid or split and split.valid
       if not o.valid or o.valid.n == 0 then
-        define.fail("fopo.policy.auto: there are no validation sessions to choose by; give valid, or "
-                    .. "split with valid = 0.1")
+        define.fail("fopo.policy.auto: there are no validation sessions to choose by; give "
+                    .. "valid, or split with valid = 0.1")
       end
       local rows, left_out, best = {}, {}, {} -- best: of lists and of dense starts
       local function keep_best(row, kind, which, by)

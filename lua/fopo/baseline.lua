@@ -62,8 +62,8 @@ methods.best = define.fn{
   options = {
     {"k", "integer", 1, "how many items", min = 1},
     seen.option("seen, the default: items of X are left out; none: they are not"),
-    {"left_out", "boolean", false, "each session as if it had not been learnt from; of sessions that "
-     .. "were"},
+    {"left_out", "boolean", false, "each session as if it had not been learnt from; of sessions "
+     .. "that were"},
   },
   text = [[ids and scores [N, k] of the best items of each session, best first, ties to the smaller
 id. A list that ends early has no id and -inf behind its last item.

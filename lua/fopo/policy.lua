@@ -102,9 +102,11 @@ end
 local function options_of_lists(row)
   local options = {
     {"data", "sessions", nil, "to learn the weights from: s.train", required = true},
-    {"start", "string|function|baseline", "slim", "what the weights are: those of "
-     .. "fopo.baseline.slim or of ease (100 of each item; of up to 4,096 items all, with signs), or "
-     .. "the cosine or jaccard similarities of item_knn; a function that makes a baseline of sessions; or a baseline, which is not "
+    {"start", "string|function|baseline", nil, "what the weights are; slim if left out, or cosine "
+     .. "for more than 100,000 items: those of "
+     .. "fopo.baseline.slim or of ease (100 of each item; of up to 4,096 items all, with signs), "
+     .. "or the cosine or jaccard similarities of item_knn; a function that makes a baseline of "
+     .. "sessions; or a baseline, which is not "
      .. "cross-fitted", one_of = neighbours.names},
     {"n", "integer", 0, "weights that an item keeps, the largest; 0: all that the start has",
      min = 0},
@@ -126,8 +128,10 @@ local function with_weights(name, make)
       define.fail("%s: dense_start is %g but there are no items; give items = fopo.embed.svd(data)",
                   name, o.dense_start)
     end
+    o.start = o.start or neighbours.standard(o.data)
     local weights, training = neighbours.learn(o)
-    local given = {items = o.items or neighbours.no_items(o.data), neighbours = weights, seed = o.seed,
+    local given = {items = o.items or neighbours.no_items(o.data), neighbours = weights,
+                   seed = o.seed,
                    temperature = 1, contexts = o.contexts or o.items and "unit" or "mean",
                    train_items = false, learn = o.learn, tau = o.tau, dense_start = o.dense_start}
     given.item_weights = o.item_weights
@@ -177,8 +181,8 @@ methods.best = define.fn{
 methods.training = define.fn{
   name = "policy:training", returns = "sessions",
   args = {{"pi", "policy", nil, "a policy that scores lists"}},
-  text = [[The sessions that a trainer learns the policy's scalars on, whose users its weights do not
-know; fopo.trainer takes them by itself where its data are those that the policy was made of.]],
+  text = [[The sessions that a trainer learns the policy's scalars on, whose users its weights do
+not know; fopo.trainer takes them by itself where its data are those that the policy was made of.]],
   call = function(pi)
     return training_of[pi] and training_of[pi].training
   end,

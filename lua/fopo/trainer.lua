@@ -259,8 +259,8 @@ trainer.run = define.fn{
     {"keep_best", "boolean", true, "with validation: end with the best parameters seen, the "
      .. "start's included"},
     {"best_by", "string", nil, "which validation is the best, for keep_best and patience: by the "
-     .. "reward of the best item (greedy, the default), or by the expected reward (the default of a "
-     .. "policy that scores lists); the other one decides between equals",
+     .. "reward of the best item (greedy, the default), or by the expected reward (the default of "
+     .. "a policy that scores lists); the other one decides between equals",
      one_of = {"greedy", "expected"}},
     {"on_record", "function", nil, "called with (t, n) after record n of the history; true stops"},
     table.unpack(checkpoint.options),
@@ -412,8 +412,8 @@ job.open(trainer, {columns = columns, line = line, object = object})
 trainer.save = define.fn{
   name = "trainer:save",
   args = {{"t", "trainer", nil, "the trainer"}, {"path", "string", nil, "an .npz"}},
-  text = [[Writes theta, items and weights that are learnt, the optimiser's state, the step and the history; the
-old file stays until the new one is whole on disk.]],
+  text = [[Writes theta, items and weights that are learnt, the optimiser's state, the step and the
+history; the old file stays until the new one is whole on disk.]],
   call = function(t, path)
     job.at_rest(t, function()
       t.native:save(path, t.history, validation.facts(t, {seconds = t.seconds}))

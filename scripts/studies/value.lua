@@ -8,8 +8,8 @@
 -- names. The users with `min_items` items are split 60 : 20 : 20 into train, valid and test, once
 -- for each seed.
 -- Prices are made: exp(sigma z), z normal and a function of the item's id and price_seed alone
--- (Philox), so that they say nothing of what users take. Items of X are left out everywhere, and all
--- are judged by value: the price of the best item, where it is in Y.
+-- (Philox), so that they say nothing of what users take. Items of X are left out everywhere, and
+-- all are judged by value: the price of the best item, where it is in Y.
 --
 --   popular, item_knn, ease, slim   baselines; "x value": ranked by scores times prices
 --   linear, neighbours              policies, trained for hits and for value
@@ -19,8 +19,9 @@
 -- Every policy keeps the parameters of its best validation, by hits or by value. Differences are
 -- paired over the users of a test part, and then means over the seeds, taken as independent.
 --
--- Options (defaults): sigma=1 price_seed=1 epochs=20 lr=0.1 (of neighbours; linear has its defaults)
---   start=slim (of neighbours) l2=auto (of ease and slim, or a number) dim=100 min_items=10
+-- Options (defaults): sigma=1 price_seed=1 epochs=20
+--   lr=0.1 (of neighbours; linear has its defaults) start=slim (of neighbours)
+--   l2=auto (of ease and slim, or a number) dim=100 min_items=10
 --   seeds=1,2,3 scale=0.15 worlds= (none)
 -- All rows are kept in runs/value.csv (quick: runs/value_quick.csv).
 local fopo = require "fopo"
@@ -114,7 +115,8 @@ local columns = {"world", "seed", "method", "value", "low", "high", "hit", "cont
 local results, evaluations = {}, {}
 
 local function run(world, seed)
-  local split = world.dataset:sessions{min_items = o.min_items, valid = 0.2, test = 0.2, seed = seed}
+  local split = world.dataset:sessions{min_items = o.min_items, valid = 0.2, test = 0.2,
+                                       seed = seed}
   local logs, value = prices_of(split.train.n_items)
   local rewards = {hits = fopo.reward.hits(split.train),
                    value = fopo.reward.hits(split.train, {value = value})}

@@ -75,8 +75,8 @@ function TestNeighbours:test_cross_fitting()
   refused("cross-fitted", value, pi, s.train)
 end
 
--- Similarities are those of all other users, for all training contexts, by a formula: less sure of Y
--- than those of all users (test_neighbours.py counts anew).
+-- Similarities are those of all other users, for all training contexts, by a formula: less sure of
+-- Y than those of all users (test_neighbours.py counts anew).
 function TestNeighbours:test_leave_one_out()
   local g = fopo.gradient.sparse{}
   local function value(policy, data)
@@ -84,10 +84,13 @@ function TestNeighbours:test_leave_one_out()
     return stats.reward
   end
   for _, start in ipairs{"cosine", "jaccard",
-                         function(data) return fopo.baseline.item_knn{data = data, shrink = 0} end} do
+                         function(data)
+                           return fopo.baseline.item_knn{data = data, shrink = 0}
+                         end} do
     local pi = made{start = start, tau = 20}
     lu.assertEquals(pi:training().n, s.train.n)
-    lu.assertTrue(value(pi, s.train) < value(made{start = start, tau = 20, held = 0}, s.train) - 0.02)
+    local known = made{start = start, tau = 20, held = 0}
+    lu.assertTrue(value(pi, s.train) < value(known, s.train) - 0.02)
     refused("of all other users", value, pi, s.valid)
     local r = fopo.check{policy = made{start = start, tau = 4}, print = false}
     lu.assertTrue(r.ok, r.first)
@@ -96,7 +99,9 @@ end
 
 -- The seed decides who is held out.
 function TestNeighbours:test_seed()
-  local function first(seed) return made{start = "slim", held = 50, seed = seed}:training():user(1) end
+  local function first(seed)
+    return made{start = "slim", held = 50, seed = seed}:training():user(1)
+  end
   lu.assertEquals(first(1), first(1))
   lu.assertFalse(first(1) == first(2) and first(2) == first(3))
 end
@@ -183,7 +188,8 @@ function TestNeighbours:test_threads()
   fopo.threads(kept)
 end
 
--- Weights that are learnt fit the training contexts, at a rate of their own; the best ones are kept.
+-- Weights that are learnt fit the training contexts, at a rate of their own; the best ones are
+-- kept.
 function TestNeighbours:test_weights()
   local function trained(learn, rate, epochs)
     local pi = made{learn = learn}
@@ -202,7 +208,8 @@ function TestNeighbours:test_weights()
   lu.assertEquals(fopo.evaluate(kept, s.test).expected, fopo.evaluate(made(), s.test).expected)
   refused("no block", made, {learn = {"items"}})
   -- of other starts all tenths are held out
-  lu.assertTrue(made{start = "slim", held = 50, learn = {"weights"}}:training().n > 0.98 * s.train.n)
+  local learnt = made{start = "slim", held = 50, learn = {"weights"}}
+  lu.assertTrue(learnt:training().n > 0.98 * s.train.n)
 end
 
 -- A job trains copies, and brings them back with the optimiser's state.
@@ -287,7 +294,9 @@ function TestNeighbours:test_auto()
   for _, row in ipairs(rows) do
     local listed = row.name:find("cosine") or row.name:find("jaccard")
     lu.assertEquals(row.held ~= nil, listed ~= nil)
-    if row.held and rows.chosen.held then lu.assertTrue(row.worth <= rows.chosen.worth + 0.001 + 1e-9) end
+    if row.held and rows.chosen.held then
+      lu.assertTrue(row.worth <= rows.chosen.worth + 0.001 + 1e-9)
+    end
   end
   lu.assertTrue(rawequal(rows.chosen.policy, pi))
   lu.assertEquals(fopo.evaluate(pi, s.valid, {exclude = "seen"}).reward, rows.chosen.reward)

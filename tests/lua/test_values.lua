@@ -141,8 +141,8 @@ function TestValues:test_check()
   end
 end
 
--- The same of a policy of neighbours, whose evaluation is compared with its exact gradient, and of a
--- trainer that learns on other sessions than those it was given.
+-- The same of a policy of neighbours, whose evaluation is compared with its exact gradient, and of
+-- a trainer that learns on other sessions than those it was given.
 function TestValues:test_neighbours()
   local s = world(4)
   local reward = fopo.reward.hits(s.train, {value = made(s.train.n_items)})

@@ -36,7 +36,8 @@ end
 
 -- {exact, value} of the policy over these items.
 local function truth_of(c, items)
-  local G, stats = exact_of(c, c.objective):compute(native.policy_over(c.pi, items), c.x, c.rows, c.reward, c.with{})
+  local over = native.policy_over(c.pi, items)
+  local G, stats = exact_of(c, c.objective):compute(over, c.x, c.rows, c.reward, c.with{})
   return {exact = native.check_project(G, c.directions), value = stats.reward}
 end
 
@@ -168,12 +169,13 @@ local function weight_differences(c)
   local _, _, ids, G = exact:compute(c.pi, c.x, c.rows, c.reward, c.with{})
   local all, none = array.ids(list_of_rows(c.pi.n_items)), array.zeros(0, c.pi.n_params)
   local worst = 0
-  for _, V in ipairs{G:copy():scale(1 / math.max(G:norm(), 1e-30)), array.randn(G.rows, 1, c.seed)} do
+  local along_itself = G:copy():scale(1 / math.max(G:norm(), 1e-30))
+  for _, V in ipairs{along_itself, array.randn(G.rows, 1, c.seed)} do
     local h = 1e-2 / slope_of_scores(c) / math.max(V:max(), -V:min())
     local along = native.check_project(G, native.check_stack(V))[1] * V:norm()
     local slope = 0
     for i, row in ipairs(c.rows) do
-      local x, r = c.picked:rows_of{i}, c.reward:value(all, {row})
+      local r = c.reward:value(all, {row})
       local value = {}
       for side = -1, 1, 2 do
         local moved = native.policy_moved(c.pi, items, ids, V, side * h)
@@ -186,7 +188,8 @@ local function weight_differences(c)
     local scale = math.abs(slope) + G:norm() * V:norm() / math.sqrt(V.rows)
     if scale > 0 then worst = math.max(worst, math.abs(along - slope) / scale) end
   end
-  c.add("gradient of weights", ("off central differences by %.1e, along 2 directions"):format(worst),
+  c.add("gradient of weights",
+        ("off central differences by %.1e, along 2 directions"):format(worst),
         "2e-03", worst < 2e-3)
 end
 

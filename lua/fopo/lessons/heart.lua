@@ -137,8 +137,8 @@ end there?]],
       },
       after = [[
 At {%.3f|known.valid[n]}, while its training reward says {%.2f|known.reward[n]}; the other
-one goes from {%.3f|knn} to {%.3f|left_out.valid[n]}. Rare items are those whose similarity owes most
-to the user at hand, so the scalars learn to trust rare items: c1 is
+one goes from {%.3f|knn} to {%.3f|left_out.valid[n]}. Rare items are those whose similarity owes
+most to the user at hand, so the scalars learn to trust rare items: c1 is
 {%.2f|knows:parameters().c1:get(1, 1)} instead of {%.2f|fitted:parameters().c1:get(1, 1)}. The sign
 of the fault is a gap that is there before anything was learnt.]],
       claim = {"known.reward[1] > left_out.reward[1] + 0.1", "known.valid[n] < knn - 0.1",

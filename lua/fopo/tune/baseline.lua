@@ -37,13 +37,16 @@ end
 local function interval(value, low, high) return ("%.4f (%.3f-%.3f)"):format(value, low, high) end
 
 local function line_of(found, t, best)
-  if t.failed then return {"-", "-", "", "", settings_of(found.kind, t.options) .. ": " .. t.failed} end
+  if t.failed then
+    return {"-", "-", "", "", settings_of(found.kind, t.options) .. ": " .. t.failed}
+  end
   local e, against = t.evaluation, ""
   if t ~= best then
     local low, high = paired.difference(e, best.evaluation)
     against = ("%+.4f (%+.3f, %+.3f)"):format(e.reward - best.evaluation.reward, low, high)
   end
-  return {interval(t.ndcg, table.unpack(e.interval.ndcg[e.k[1]])), interval(e.reward, e.low, e.high),
+  return {interval(t.ndcg, table.unpack(e.interval.ndcg[e.k[1]])),
+          interval(e.reward, e.low, e.high),
           against, text.seconds(t.seconds), settings_of(found.kind, t.options)}
 end
 
@@ -169,7 +172,9 @@ end
 
 local function check(o)
   for name in pairs(o.fixed) do
-    if name == "data" then define.fail("fopo.tune.baseline: data stands beside fixed, not in it") end
+    if name == "data" then
+      define.fail("fopo.tune.baseline: data stands beside fixed, not in it")
+    end
   end
   if o.data.n < 2 then
     define.fail("fopo.tune.baseline: %d sessions, of which none can be held out; give s.train",

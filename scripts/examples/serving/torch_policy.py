@@ -10,8 +10,8 @@ from policy import Policy, read_users, write
 
 
 class TorchPolicy(torch.nn.Module):
-    """forward(x [N, D]) gives the log-probabilities [N, P] of all items; taken: N lists of items that
-    have none, which a policy needs that masks what was seen."""
+    """forward(x [N, D]) gives the log-probabilities [N, P] of all items; taken: N lists of items
+    that have none, which a policy needs that masks what was seen."""
 
     def __init__(self, policy):
         super().__init__()
