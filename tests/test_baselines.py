@@ -33,7 +33,7 @@ made.slim = b.slim{data = s.train, m = 30, l2 = 5}
 made.slim_all = b.slim{data = s.train, m = 4096, l2 = 20}
 for name, one in pairs(made) do
   for _, exclude in ipairs{"none", "seen"} do
-    local ids, scores = one:best(s.test, {k = %d, exclude = exclude == "seen" and exclude or nil})
+    local ids, scores = one:best(s.test, {k = %d, exclude = exclude})
     ids:save(name .. "." .. exclude .. ".ids.npy")
     scores:save(name .. "." .. exclude .. ".scores.npy")
   end

@@ -296,6 +296,7 @@ static int compute(lua_State *L) {
   bind_policy *pi = bind_get(L, PI, &bind_policy_type);
   fopo_matrix theta = pi->policy.theta;
   size_t dim = pi->policy.items.cols;
+  fopo_block block = pi->policy.learns[FOPO_BLOCK_WEIGHTS] ? FOPO_BLOCK_WEIGHTS : FOPO_BLOCK_ITEMS;
   size_t N = bind_array_numbers(L, X, "x")->rows;
   bind_get(L, RW, &bind_reward_type);
   uint32_t *rows = bind_rows(L, ROWS, N, N, &B);
@@ -320,8 +321,6 @@ static int compute(lua_State *L) {
   fopo_gradient_stats stats;
   bind_check(L, fopo_gradient_finish(g->gradient, bind_matrix(G), &stats));
   fopo_gradient_commit(g->gradient, rows, B, &stats);
-  const fopo_policy *theirs = &((bind_policy *)bind_get(L, PI, &bind_policy_type))->policy;
-  fopo_block block = theirs->learns[FOPO_BLOCK_WEIGHTS] ? FOPO_BLOCK_WEIGHTS : FOPO_BLOCK_ITEMS;
   int train = fopo_gradient_of(g->gradient, block).rows != NULL, last = lua_gettop(L);
   if (train) push_rows_gradient(L, g, block, block == FOPO_BLOCK_ITEMS ? dim : 1);
   lua_pushvalue(L, result);
