@@ -130,8 +130,9 @@ static float least_of(const float *w, size_t n) {
   for (int j = 0; j < WIDE; j++) least[j] = INFINITY;
   size_t k = 0;
   for (; k + WIDE <= n; k += WIDE) {
-    for (int j = 0; j < WIDE; j++)
+    for (int j = 0; j < WIDE; j++) {
       least[j] = w[k + (size_t)j] < least[j] ? w[k + (size_t)j] : least[j];
+    }
   }
   for (; k < n; k++) all = w[k] < all ? w[k] : all;
   for (int j = 0; j < WIDE; j++) all = least[j] < all ? least[j] : all;

@@ -1442,8 +1442,9 @@ static void sums_of(float *V, float *stats, fopo_statistics *sums, shared *s, fl
   down(x->ids, x->ids_, n * 4);
   down(x->logq, x->logq_, n * 4);
   memset(x->r, 0, n * 4);
-  if (s->reward.Y.indptr != NULL)
+  if (s->reward.Y.indptr != NULL) {
     ok(cpu->ops->reward_hits(cpu, &samples, &s->reward.Y, s->reward.value, &host));
+  }
   if (s->reward.credit.action != NULL) {
     ok(cpu->ops->reward_credit(cpu, &samples, &s->reward.credit, 1, &host));
   }

@@ -38,8 +38,9 @@ static int fit(void **of, const fopo_csr *M, const fopo_baseline_options *o) {
   j.keys = fopo_alloc((size_t)fopo_threads() * P, sizeof *j.keys);
   status = j.keys != NULL ? fopo_csr_transpose(&j.users, M) : FOPO_ERR_MEMORY;
   if (status == FOPO_OK) status = fopo_weights_init(j.W, P, most);
-  if (status == FOPO_OK)
+  if (status == FOPO_OK) {
     status = fopo_together(M, &j.users, NULL, "comparing items", keep_nearest, &j);
+  }
   if (status == FOPO_OK) status = fopo_weights_pack(j.W, most);
   fopo_csr_done(&j.users);
   fopo_free(j.keys);

@@ -201,8 +201,9 @@ static int fit(void **of, const fopo_csr *M, const fopo_baseline_options *o) {
   if (status == FOPO_OK && j.G.x != NULL) {
     status = fopo_together(M, &j.users, NULL, "counting pairs", fill_row, &j);
   }
-  if (status == FOPO_OK)
+  if (status == FOPO_OK) {
     status = fopo_together(M, &j.users, o->wanted, "solving items", solve_item, &j);
+  }
   if (status == FOPO_OK && j.failed) {
     status = fopo_fail(FOPO_ERR_NUMERIC, "the weights of slim have no solution; use a larger l2");
   }
