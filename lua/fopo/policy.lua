@@ -103,8 +103,8 @@ local function options_of_lists(row)
   local options = {
     {"data", "sessions", nil, "to learn the weights from: s.train", required = true},
     {"start", "string|function|baseline", nil, "what the weights are; slim if left out, or cosine "
-     .. "for more than 100,000 items: those of "
-     .. "fopo.baseline.slim or of ease (100 of each item; of up to 4,096 items all, with signs), "
+     .. "for more than 100,000 items: those of fopo.baseline.slim with l2 = 100 or of ease (100 of "
+     .. "each item; of up to 4,096 items all, with signs), "
      .. "or the cosine or jaccard similarities of item_knn; a function that makes a baseline of "
      .. "sessions; or a baseline, which is not "
      .. "cross-fitted", one_of = neighbours.names},
