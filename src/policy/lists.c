@@ -7,7 +7,7 @@
 #include "core/threads.h"
 #include "kernels/kernels.h"
 
-int fopo_list_row_init(fopo_list_row *row, size_t P, int slopes) {
+static int row_init(fopo_list_row *row, size_t P, int slopes) {
   *row = (fopo_list_row){.P = P,
                          .place = fopo_alloc(P, sizeof *row->place),
                          .ids = fopo_alloc(P, sizeof *row->ids),
@@ -22,7 +22,7 @@ int fopo_list_row_init(fopo_list_row *row, size_t P, int slopes) {
   return row->slopes && row->c ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
-void fopo_list_row_done(fopo_list_row *row) {
+static void row_done(fopo_list_row *row) {
   fopo_free(row->place);
   fopo_free(row->ids);
   fopo_free(row->f);
@@ -45,7 +45,7 @@ int fopo_list_rows_init(fopo_list_row **rows, size_t P, int slopes) {
   fopo_list_row *all = fopo_alloc(threads + 1, sizeof *all);
   if (all == NULL) return FOPO_ERR_MEMORY;
   for (size_t t = 0; t < threads && status == FOPO_OK; t++) {
-    status = fopo_list_row_init(&all[t], P, slopes);
+    status = row_init(&all[t], P, slopes);
   }
   if (status == FOPO_OK) {
     *rows = all;
@@ -56,7 +56,7 @@ int fopo_list_rows_init(fopo_list_row **rows, size_t P, int slopes) {
 }
 
 void fopo_list_rows_done(fopo_list_row *rows) {
-  for (size_t t = 0; rows != NULL && rows[t].P > 0; t++) fopo_list_row_done(&rows[t]);
+  for (size_t t = 0; rows != NULL && rows[t].P > 0; t++) row_done(&rows[t]);
   fopo_free(rows);
 }
 

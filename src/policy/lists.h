@@ -34,9 +34,6 @@ struct fopo_list_row {
   float *w; /* [P] exp(f - top), by fopo_list_normalise */
 };
 
-int fopo_list_row_init(fopo_list_row *row, size_t P, int slopes);
-void fopo_list_row_done(fopo_list_row *row); /* accepts {0} */
-
 /* *rows becomes [fopo_threads()] of them; fopo_list_rows_done frees them. */
 int fopo_list_rows_init(fopo_list_row **rows, size_t P, int slopes);
 void fopo_list_rows_done(fopo_list_row *rows); /* accepts NULL */
