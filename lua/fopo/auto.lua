@@ -160,6 +160,14 @@ assert(fopo.evaluate(pi, s.test).reward > 0.05)]],
         define.fail("fopo.policy.auto: there are no validation sessions to choose by; give "
                     .. "valid, or split with valid = 0.1")
       end
+      if rawequal(o.data, o.valid) then
+        define.fail("fopo.policy.auto: data are the validation sessions themselves; learn from "
+                    .. "s.train")
+      end
+      if o.starts and #o.starts == 0 then
+        define.fail("fopo.policy.auto: starts is an empty list; use some of %s",
+                    table.concat(kinds, ", "))
+      end
       local rows, left_out, best = {}, {}, {} -- best: of lists and of dense starts
       local function keep_best(row, kind, which, by)
         row.kind = kind

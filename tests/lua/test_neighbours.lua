@@ -303,6 +303,8 @@ function TestNeighbours:test_auto()
   local again = fopo.policy.auto(o)
   lu.assertEquals(again:theta():totable(), pi:theta():totable())
   refused("there is no start", fopo.policy.auto, {data = s.train, starts = {"cosin"}})
+  refused("some of svd", fopo.policy.auto, {data = s.train, starts = {}})
+  refused("learn from s.train", fopo.policy.auto, {data = s.valid})
   refused("no validation sessions", fopo.policy.auto,
           {data = d:sessions{min_items = 6, valid = 0}.train})
 end
