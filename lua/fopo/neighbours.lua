@@ -13,8 +13,8 @@ local PARTS = 10 -- a tenth of the users is held out at a time
 local TOP = 100  -- weights of EASE that an item keeps, but on small catalogues all, with signs
 local SIGNED = 4096
 
--- Of slim as a start. What validation chooses for slim alone may be less, and on large sets was worse
--- on validation once the scalars were learnt.
+-- Of slim as a start. What validation chooses for slim alone may be less, and on large sets that
+-- was worse on validation once the scalars were learnt.
 local SLIM_L2 = 100
 
 -- What a start's name stands for: a function that learns weights from sessions; l2: as another
