@@ -25,14 +25,15 @@ typedef struct {
 } in_y;
 
 typedef struct {
-  fopo_matrix x, Q;   /* [BLOCK, D], [BLOCK, L] of the block */
-  uint32_t *rows;     /* [BLOCK] of the sparse scores */
-  in_y *sums;         /* [BLOCK] */
-  double *reward;     /* [contexts] */
-  double *squares;    /* [contexts] sum_a pi(a | x)^2 */
-  double *likelihood; /* [contexts]; NAN: Y has no item that is not masked */
-  double *log_z;      /* [contexts] */
-  double *value;      /* [contexts] of an objective */
+  fopo_matrix x, Q;     /* [BLOCK, D], [BLOCK, L] of the block */
+  uint32_t *rows;       /* [BLOCK] of the sparse scores */
+  in_y *sums;           /* [BLOCK] */
+  double *reward;       /* [contexts] */
+  double *squares;      /* [contexts] sum_a pi(a | x)^2 */
+  double *likelihood;   /* [contexts]; NAN: Y has no item that is not masked */
+  double *log_z;        /* [contexts] */
+  double *value;        /* [contexts] of an objective */
+  fopo_list_row *lists; /* [threads] of a policy that scores lists, else NULL */
 } work;
 
 /* The contexts that are summed, n of all. */
@@ -108,16 +109,13 @@ static int measure_block(work *w, const plan *p, fopo_matrix Q, size_t first) {
 
 /* The same of a policy that scores lists, the items of X by its mask: w->x and w->rows are those of
  * the block. */
-static int measure_lists(work *w, const plan *p, size_t first, size_t count) {
+static void measure_lists(work *w, const plan *p, size_t first, size_t count) {
   const fopo_policy *pi = p->pi;
-  fopo_list_row *rows;
   fopo_sparse_scores sparse = fopo_score_from(p->sparse, 0);
   sparse.rows = w->rows;
-  int status = fopo_list_rows_init(&rows, pi->items.rows, 0);
-  if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 8)
   for (size_t b = 0; b < count; b++) {
-    fopo_list_row *row = &rows[omp_get_thread_num()];
+    fopo_list_row *row = &w->lists[omp_get_thread_num()];
     fopo_score_row seen = fopo_score_row_of(&sparse, b);
     fopo_list_context context = {seen.ids, seen.n, fopo_matrix_row(w->x, b), SIZE_MAX};
     size_t n = first + b, session = session_of(p, n);
@@ -140,8 +138,6 @@ static int measure_lists(work *w, const plan *p, size_t first, size_t count) {
     w->likelihood[n] = worth > 0.0 ? logs / worth : (double)NAN;
     fopo_list_clear(row, &context);
   }
-  fopo_list_rows_done(rows);
-  return FOPO_OK;
 }
 
 static int sum_contexts(work *w, const plan *p) {
@@ -156,10 +152,8 @@ static int sum_contexts(work *w, const plan *p) {
       w->rows[b] = other ? p->sparse->rows[session] : (uint32_t)session;
     }
     if (pi->kind->score_list != NULL) {
-      int status = measure_lists(w, p, first, count);
-      if (status == FOPO_OK) {
-        status = fopo_progress("evaluating", (double)(first + count), (double)p->n);
-      }
+      measure_lists(w, p, first, count);
+      int status = fopo_progress("evaluating", (double)(first + count), (double)p->n);
       if (status != FOPO_OK) return status;
       continue;
     }
@@ -259,10 +253,14 @@ int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix 
   status = got ? FOPO_OK : FOPO_ERR_MEMORY;
   if (status == FOPO_OK) status = fopo_matrix_init(&w.x, block, x.cols);
   if (status == FOPO_OK) status = fopo_matrix_init(&w.Q, block, pi->items.cols);
+  if (status == FOPO_OK && pi->kind->score_list != NULL) {
+    status = fopo_list_rows_init(&w.lists, pi->items.rows, 0);
+  }
   if (status == FOPO_OK) status = sum_contexts(&w, &p);
   if (status == FOPO_OK) *e = summary(&w, n);
   fopo_matrix_done(&w.x);
   fopo_matrix_done(&w.Q);
+  fopo_list_rows_done(w.lists);
   fopo_free(w.rows);
   fopo_free(w.sums);
   fopo_free(w.reward);
