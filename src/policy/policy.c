@@ -254,7 +254,9 @@ int fopo_policy_check_lists(const fopo_policy *pi, const fopo_contexts *contexts
                      shared != NULL ? "these sessions were shared out for one that does not"
                                     : "an array of contexts does not say which they are",
                      shared != NULL ? "share them for this policy"
-                                    : "give the sessions, or make the policy with seen = \"keep\"");
+                     : pi->kind->score_list != NULL
+                         ? "give the sessions"
+                         : "give the sessions, or make the policy with seen = \"keep\"");
   }
   return fopo_mask_check(X, shared != NULL ? shared->x.rows : contexts->n, fopo_policy_n_items(pi));
 }
