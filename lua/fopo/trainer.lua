@@ -9,6 +9,7 @@ local job = require "fopo.run.job"
 local json = require "fopo.base.json"
 local live = require "fopo.view.live"
 local norms = require "fopo.run.norms"
+local origin = require "fopo.base.origin"
 local run = require "fopo.run.run"
 local sealed = require "fopo.base.sealed"
 local seen_items = require "fopo.base.seen"
@@ -67,6 +68,23 @@ end
 local function optim_of_lists(n, batch)
   local linear = require("fopo.schedule").linear{steps = 5 * math.ceil(n / batch), final = 0.28}
   return require("fopo.optim").adagrad{lr = 0.05, schedule = linear}
+end
+
+-- The sessions whose users the weights of a policy that scores lists do not know.
+local function sessions_of_lists(o)
+  local training = o.policy:training()
+  if not training then
+    define.fail("fopo.trainer: the policy was loaded, and its weights know the users that they "
+                .. "were learnt from; make it anew by fopo.policy.neighbours{data = s.train}, give "
+                .. "it pi:set_parameters(loaded:parameters()), and train that one")
+  end
+  local from = origin.of(training).held_of or training
+  if not rawequal(o.data, training) and not rawequal(o.data, from) then
+    define.fail("fopo.trainer: data are not the sessions that the weights of the policy were "
+                .. "learnt from; give those, or make the policy by fopo.policy.neighbours{data = "
+                .. "..} of these")
+  end
+  return training
 end
 
 local make = define.fn{
@@ -146,12 +164,11 @@ assert(t.step == 20 and #t.history.step > 0)]],
                   .. "out contexts")
     end
     local lists = o.policy.scores_lists
-    local training = lists and o.policy:training()
-    if training then
-      o.data = training
+    if lists then
+      o.data = sessions_of_lists(o)
       -- hits on these sessions, by the values of those that were given
       if o.reward and o.reward.kind == "hits" then
-        o.reward = native.reward_hits(training, o.reward)
+        o.reward = native.reward_hits(o.data, o.reward)
       end
     end
     validation.check(o)

@@ -242,6 +242,7 @@ function TestNeighbours:test_file()
     for n = 1, #a do
       for i = 1, #a[n] do lu.assertEquals(b[n][i].item, a[n][i].item) end
     end
+    refused("make it anew", trainer, loaded)
   end
   os.remove(path)
 end
@@ -281,6 +282,10 @@ function TestNeighbours:test_refused()
   refused("fopo.policy.neighbours", fopo.trainer,
           {policy = linear, data = s.train, gradient = fopo.gradient.sparse{}})
   refused("there are no items", made, {dense_start = 2})
+  refused("data are not the sessions", fopo.trainer, {policy = pi, data = s.valid})
+  local ok, why = pcall(pi.best, pi, fopo.array.zeros(3, pi.context_dim))
+  lu.assertFalse(ok)
+  lu.assertStrMatches(why, ".*; give the sessions")
   refused("top", made, {start = function(data) return fopo.baseline.ease{data = data} end})
   refused("makes a baseline", made, {start = function() return 3 end})
 end
