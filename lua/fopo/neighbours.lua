@@ -35,7 +35,9 @@ local LARGE = 100000
 
 function neighbours.standard(data) return data.n_items > LARGE and "cosine" or "slim" end
 
-neighbours.names = {"slim", "cosine", "jaccard", "ease"}
+neighbours.names = {}
+for name in pairs(neighbours.starts) do neighbours.names[#neighbours.names + 1] = name end
+table.sort(neighbours.names)
 
 local function learner(start)
   if type(start) == "string" then return neighbours.starts[start] end
