@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <utility>
 #include <vector>
 
 extern "C" {
@@ -59,13 +60,33 @@ private:
 };
 
 using List = hnswlib::VisitedList;
+using Pool = hnswlib::VisitedListPool;
+
+/* Debian 12 has hnswlib 0.6, where the pool is a plain pointer, Debian 13 has 0.8, where it is a
+ * unique_ptr and the locks of labels have another name. The header has no number of its version,
+ * so that overloads tell them apart. */
+[[maybe_unused]] Pool *address_of(Pool *pool) { return pool; }
+[[maybe_unused]] Pool *address_of(const std::unique_ptr<Pool> &pool) { return pool.get(); }
+
+[[maybe_unused]] void give(Pool *&to, std::unique_ptr<Pool> pool) { to = pool.release(); }
+[[maybe_unused]] void give(std::unique_ptr<Pool> &to, std::unique_ptr<Pool> pool) {
+  to = std::move(pool);
+}
+
+template <typename H> auto label_locks(H &h, int) -> decltype((h.link_list_update_locks_)) {
+  return h.link_list_update_locks_;
+}
+template <typename H> auto label_locks(H &h, long) -> decltype((h.label_op_locks_)) {
+  return h.label_op_locks_;
+}
+constexpr size_t LABEL_LOCKS = 65536; /* hnswlib takes a label modulo this */
 
 /* The lists of visited points that a pool of hnswlib lends, one for each thread. An insertion that
  * throws does not give its list back, so that all are owned here, and taken from the pool before
  * its destructor would free those that it still has. */
 class Lists {
 public:
-  explicit Lists(hnswlib::VisitedListPool *&lends) : pool(lends) {}
+  explicit Lists(const Hnsw &lends) : hnsw(lends) {}
   ~Lists() { take_back(); }
   Lists(const Lists &) = delete;
   Lists &operator=(const Lists &) = delete;
@@ -74,12 +95,12 @@ public:
     lists.reserve(threads);
     while (lists.size() < threads) {
       lists.push_back(std::make_unique<List>(static_cast<int>(points)));
-      pool->releaseVisitedList(lists.back().get());
+      address_of(hnsw.visited_list_pool_)->releaseVisitedList(lists.back().get());
     }
   }
 
 private:
-  hnswlib::VisitedListPool *&pool;
+  const Hnsw &hnsw;
   std::vector<std::unique_ptr<List>> lists;
 
   bool owns(const List *list) const {
@@ -88,6 +109,7 @@ private:
 
   /* An empty pool makes a new list, which is freed here, or throws: that is the end. */
   void take_back() {
+    Pool *pool = address_of(hnsw.visited_list_pool_);
     if (pool == nullptr) return;
     try {
       for (size_t taken = 0; taken < lists.size(); taken++) {
@@ -104,17 +126,16 @@ private:
 class Graph : public Hnsw {
 public:
   Graph(Rows *rows, size_t n, size_t M, size_t ef_construction, size_t threads)
-      : Hnsw(rows), lists(visited_list_pool_) {
+      : Hnsw(rows), lists(*this) {
     set_empty(); /* from here on the destructor of Hnsw is right */
     set_sizes(rows, n, M, ef_construction);
     std::vector<std::mutex>(n).swap(link_list_locks_);
-    std::vector<std::mutex>(max_update_element_locks).swap(link_list_update_locks_);
+    std::vector<std::mutex>(LABEL_LOCKS).swap(label_locks(static_cast<Hnsw &>(*this), 0));
     element_levels_.resize(n);
     data_level0_memory_ = static_cast<char *>(malloc(n * size_data_per_element_));
     linkLists_ = static_cast<char **>(malloc(n * sizeof(char *)));
     if (data_level0_memory_ == nullptr || linkLists_ == nullptr) throw std::bad_alloc();
-    visited_list_pool_ =
-        std::make_unique<hnswlib::VisitedListPool>(0, static_cast<int>(n)).release();
+    give(visited_list_pool_, std::make_unique<Pool>(0, static_cast<int>(n)));
     lists.make(n, threads);
     label_lookup_.reserve(n);
   }
@@ -162,7 +183,7 @@ struct Build {
 
 void insert(Build &b, size_t id) {
   const float *row = fopo_matrix_row(b.items, id);
-  b.hnsw.addPoint(&row, id, b.g->levels[id]);
+  b.hnsw.addPoint(&row, id, int{b.g->levels[id]});
 }
 
 /* Run by each thread: inserts one id after another until none is left. One thread reports. */
