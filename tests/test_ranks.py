@@ -754,17 +754,39 @@ with open("job/srun", "w") as f:
     f.write("""#!/bin/sh
 test "$1 $2 $3 $4" = "--mpi=pmix --kill-on-bad-exit=1 --cpu-bind=none ./fopo" || exit 2
 test "$FOPO_THREADS $7 $8 $9" = "1 128 20000 results" || exit 3
-SLURM_STEP_NUM_TASKS=2 exec %s -n 2 "$4" "$5" "$6" 8 20 results
+echo $$ > srun.pid
+SLURM_STEP_NUM_TASKS=2 exec %s -n 2 "$4" "$5" "$6" 8 "$STEPS" results
 """ % " ".join(MPIRUN))
 os.chmod("job/srun", 0o755)
-done = subprocess.run(["sh", os.path.join(here, "scripts/examples/ranks.slurm"),
-                       os.path.join(here, "datasets/sample.csv")], cwd="job", text=True,
-                      capture_output=True, stdin=subprocess.DEVNULL, timeout=120,
-                      env={**ALONE, "SLURM_CPUS_PER_TASK": "1",
-                           "PATH": folder + "/job:" + ALONE["PATH"]})
-check("a job", done.returncode == 0 and done.stdout.startswith("2 ranks by ") and
+
+
+def job(steps):
+    """The job, started; its results lie in job/results."""
+    return subprocess.Popen(["sh", os.path.join(here, "scripts/examples/ranks.slurm"),
+                             os.path.join(here, "datasets/sample.csv")], cwd="job", text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            stdin=subprocess.DEVNULL,
+                            env={**ALONE, "SLURM_CPUS_PER_TASK": "1", "STEPS": str(steps),
+                                 "OMPI_MCA_odls_base_sigkill_timeout": "20",
+                                 "PATH": folder + "/job:" + ALONE["PATH"]})
+
+
+process = job(1000000)
+for line in process.stdout:
+    if line.startswith("step "):
+        break
+os.kill(int(open("job/srun.pid").read()), signal.SIGTERM)  # as scancel, and the end of its time
+out, err = process.communicate(timeout=60)
+cut = re.search(r"checkpoint.npz is the checkpoint of step (\d+)", err)
+check("a job that is ended keeps its work", process.returncode != 0 and cut and
+      os.listdir("job/results") == ["checkpoint.npz"], out, err)
+done_steps = int(cut.group(1)) if cut else 0
+process = job(done_steps + 20)
+out, err = process.communicate(timeout=120)
+check("started again it goes on", process.returncode == 0 and out.startswith("2 ranks by ") and
+      f"resumed at step {done_steps}\n" in out and
       sorted(os.listdir("job/results")) == ["checkpoint.npz", "items.1.0.npy", "items.1.1.npy",
-                                            "items.parts"], done)
+                                            "items.parts"], out, err)
 done = subprocess.run([FOPO, "-e", "print(1)"], capture_output=True, text=True, timeout=60,
                       env={**ALONE, "SLURM_STEP_NUM_TASKS": "2"}, stdin=subprocess.DEVNULL)
 check("srun without PMIx", done.returncode != 0 and done.stdout == "" and

@@ -29,7 +29,8 @@ local pi = fopo.policy.linear{items = items}
 local t = fopo.trainer{policy = pi, data = s.train:share(pi), valid = s.valid:gather(1000),
                        seed = 1}
 
--- Any number of processes goes on from a checkpoint.
+-- The run writes its checkpoint every ten minutes, at its end, and when a signal stops it. Any
+-- number of processes goes on from there.
 local checkpoint = folder and folder .. "/checkpoint.npz"
 local f = checkpoint and io.open(checkpoint)
 if f then
@@ -37,11 +38,8 @@ if f then
   t:resume(checkpoint)
   print("resumed at step " .. t.step)
 end
-if t.step < steps then t:run{steps = steps - t.step} end
-if folder then
-  t:save(checkpoint)
-  items:save(folder .. "/items.parts")
-end
+if t.step < steps then t:run{steps = steps - t.step, checkpoint = checkpoint} end
+if folder then items:save(folder .. "/items.parts") end
 print(fopo.evaluate(pi, s.test:gather(1000)):describe())
 
 local after = fopo.ranks()
