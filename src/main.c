@@ -85,19 +85,21 @@ static void save_jobs(lua_State *L) {
   fopo_ending_end_save();
 }
 
-/* Closes everything and ends the process. Finalisers run, so files are complete. Output that could
- * not be written is an error. */
+/* Closes everything and ends the process. Finalisers run, so files are complete; those of a script
+ * are its code, so the limit of time holds for them too. Output that could not be written is an
+ * error. */
 static void finish(lua_State *L, int status) {
-  fopo_endings_limit(0);
   if (fopo_ending()) {
-    status = 128 + fopo_ending();
+    fopo_endings_limit(0);
     save_jobs(L);
-    if (fopo_ending_by_limit()) {
-      fputs("fopo: the time of --max-seconds is over, which has ended the script\n", stderr);
-    }
   }
   fopo_interrupt_uninstall();
   lua_close(L);
+  fopo_endings_limit(0);
+  if (fopo_ending()) status = 128 + fopo_ending();
+  if (fopo_ending_by_limit()) {
+    fputs("fopo: the time of --max-seconds is over, which has ended the script\n", stderr);
+  }
   fopo_progress_bar(0);
   if (status != DONE) fopo_comm_abort(status); /* the others may wait for this rank */
   fopo_comm_close();
@@ -209,7 +211,8 @@ static void tell_rank(void) {
 /* Reports the error on the top; returns the exit code. */
 static int failed(lua_State *L) {
   tell_rank();
-  fopo_chunk_report(L, 0);
+  /* What SIGTERM interrupts is of no interest; where the time went is. */
+  fopo_chunk_report(L, fopo_ending() != 0 && !fopo_ending_by_limit());
   return fopo_interrupted() ? INTERRUPTED : FAILED;
 }
 

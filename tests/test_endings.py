@@ -54,6 +54,7 @@ for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU):
     code, out, err, seconds = end(p, number)
     check("128 + n", code == 128 + number, number, code, err)
     check("says where", "a.npz is the checkpoint of step" in err, err)
+    check("in two lines", err.count("\n") == 2 and "interrupted after step" in err, err)
     check("goes on from there", step_of("a.npz") > 0)
     os.remove("a.npz")
 p = script(READY + "t:run{seconds = 100, view = false}", "--checkpoint", "b.npz")
@@ -120,7 +121,8 @@ def prompt(code=""):
     return p
 
 
-for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGUSR1, signal.SIGXCPU, signal.SIGTERM):
+for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGUSR1, signal.SIGXCPU, signal.SIGTERM,
+               signal.SIGVTALRM, signal.SIGPROF, signal.SIGPOLL, signal.SIGSYS):
     p = prompt()
     check("readline has changed the terminal", not p.restored())
     p.process.send_signal(number)

@@ -20,7 +20,7 @@ typedef struct {
 } rule;
 
 static const rule rules[] = {
-    {"io", " write stdout stderr type ",
+    {"io", " write flush stdout stderr type ",
      "data.read and fopo.array.load read files, and an object's save writes one below the current "
      "folder"},
     {"os", " clock date difftime exit getenv setlocale time ",

@@ -9,8 +9,10 @@
 #include "core/progress.h"
 #include "term/interrupt.h"
 
-static const int fatal[] = {SIGTERM, SIGHUP, SIGQUIT, SIGSEGV, SIGABRT, SIGBUS,
-                            SIGFPE,  SIGILL, SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM};
+/* What ends a process unless it has a handler, but for SIGINT, SIGKILL and what is not sent. */
+static const int fatal[] = {SIGTERM, SIGHUP,  SIGQUIT, SIGSEGV, SIGABRT,   SIGBUS,
+                            SIGFPE,  SIGILL,  SIGXCPU, SIGUSR1, SIGUSR2,   SIGALRM,
+                            SIGSYS,  SIGTRAP, SIGPOLL, SIGPROF, SIGVTALRM, SIGPWR};
 enum { FATALS = sizeof fatal / sizeof *fatal };
 
 static struct sigaction former[FATALS];

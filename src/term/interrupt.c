@@ -42,10 +42,11 @@ static void stop(lua_State *L, lua_Debug *where) {
   lua_sethook(L, NULL, 0, 0); /* a coroutine that kept the hook of an earlier interruption */
 }
 
-/* Sets our hook on all running states. Async-signal-safe. */
+/* Sets our hook on all running states; while the main state is closed those are finalisers alone.
+ * Async-signal-safe. */
 static void arm(void) {
   for (running *r = top; r != NULL; r = r->below) {
-    if (lua_gethook(r->L) == stop) continue;
+    if (r->L == NULL || lua_gethook(r->L) == stop) continue;
     r->hook = lua_gethook(r->L);
     r->mask = lua_gethookmask(r->L);
     r->count = lua_gethookcount(r->L);
