@@ -40,7 +40,8 @@ whose items hold 0.995 of the mass that each context's own top K holds; all item
 more than half of them. A probe of 16 contexts of the batch at hand measures that, before the first
 step and then so often that probes compute at most 3 % as many scores as the steps do. H grows at
 once, and shrinks if three probes in a row want less. It depends on data and seed alone, never on a
-clock. t.history shows H as head, and the share held at the last probe as held. An index of your own
+clock. t.history shows H as head, and the share of the whole mass that these items held
+at the last probe as held, which is small where the policy is near uniform. An index of your own
 with budget = "auto" (fopo.index.norm) is searched in the same way. q:sample and fopo.ope have no
 steps and search all items.]],
   example = [[items = fopo.array.randn(100, 4, 1)

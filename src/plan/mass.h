@@ -1,13 +1,20 @@
 /* H by mass: how many of the items, those of largest norm, serve all contexts as candidates.
  *
  * For context b let T_b be the sum of exp(f) over its own top K, and cum_b(H) that over the H items
- * of largest norm. A probe of 16 contexts of a batch measures the share held,
+ * of largest norm. A probe of 16 contexts of a batch measures how much they keep,
  *
- *     held(H) = mean over b of min(1, cum_b(H) / T_b),
+ *     kept(H) = mean over b of min(1, cum_b(H) / T_b),
  *
  * and H is the smallest step of a ladder that keeps `keep` of it: 256, 512, 768, 1,024, and from
  * there 1.5 x and 1.33 x by turns, up to half the catalogue; P items, all, stand for more. H grows
  * at once; it shrinks if three probes in a row want less, to the largest that they want.
+ *
+ * The H items keep as much as each context's own candidates would; both may be little of the whole
+ * mass Z_b, and are where a policy is near uniform. So a probe also says what H holds of it,
+ *
+ *     held(H) = mean over b of cum_b(H) / Z_b;
+ *
+ * 512 of the items that it leaves out, at equal distances in the norm order, stand for all.
  *
  * A full probe scores the norm order until no item left matters: none can add more than 1 / 2,000
  * to the mass of a top K, or the norms scored hold all that a top K could come to, which is hardly
@@ -42,7 +49,7 @@ typedef struct {
   uint64_t full_cost;    /* that a full probe is expected to cost: as the last one, or twice that
                           * if it was not complete */
   uint64_t fewer, least; /* probes in a row that want less, and the largest that they want */
-  double held;           /* held(H) by the last probe */
+  double held;           /* held(H), the share of the policy's mass, by the last probe */
 } fopo_mass;
 
 typedef enum { FOPO_MASS_NONE, FOPO_MASS_NEAR, FOPO_MASS_FULL } fopo_mass_kind;
@@ -61,7 +68,8 @@ uint64_t fopo_mass_horizon(const fopo_mass *m, fopo_mass_kind kind, size_t n, si
 /* What a probe has found. */
 typedef struct {
   uint64_t wanted;           /* the smallest step that keeps enough */
-  double held, held_at_head; /* by that step; by the H in use */
+  double kept;               /* by that step */
+  double held, held_at_head; /* of the whole mass, by that step; by the H in use */
   uint64_t rows;
   int complete; /* 1: T_b is that of the whole catalogue */
 } fopo_mass_found;

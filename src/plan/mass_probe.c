@@ -4,7 +4,8 @@
  *   sum exp(f) of each step of the ladder, as (m, z): z exp(m), m the largest f of the step,
  *   the keys of the K best scores so far.
  *
- * The sparse scores of a context are added as the pass comes to their places in the order.
+ * The sparse scores of a context are added as the pass comes to their places in the order. Of the
+ * items that the pass leaves out, some stand for all: they tell the share of the whole mass.
  *
  * A context is settled when the items left cannot matter to its top K: no score left exceeds |q|
  * |beta|, |beta| the norm of the first item left (Cauchy-Schwarz).
@@ -29,7 +30,9 @@ enum {
   CONTEXTS = FOPO_MASS_CONTEXTS,
   BLOCK = 8192, /* items of a block, at most; its scores take 512 KB */
   TILE = 256,   /* items of one call of `scores` */
-  STEPS = 80    /* of the ladder, at most: 4 up to 1,024, then 2 for each doubling */
+  REST = 512,   /* items that stand for those that are not scored, at most */
+  STEPS = 80    /* of the ladder, at most: 4 up to 1,024, then 2 for each doubling; the last one of
+                 * these is that of the rest */
 };
 
 /* What a settled top K may still miss, of its mass; and if all it could come to is held. */
@@ -140,16 +143,15 @@ static void add_sparse(context *c, float *f, uint64_t first, size_t n) {
 
 /* ---- a block ---- */
 
-/* scores [CONTEXTS, BLOCK] = the items first .. first + n - 1 of the order. */
-static void score_block(probe *p, uint64_t first, size_t n) {
+/* scores [CONTEXTS, BLOCK] = the items ids [n]. */
+static void score_block(probe *p, const uint32_t *ids, size_t n) {
   const fopo_kernels *kernels = fopo_kernels_get();
   fopo_matrix items = p->order->items;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (n > TILE)
   for (size_t start = 0; start < n; start += TILE) {
     float tile[TILE * CONTEXTS];
     size_t count = n - start < TILE ? n - start : TILE;
-    kernels->scores(tile, items.x, items.ld, p->order->order + first + start, count, p->panel,
-                    items.cols, CONTEXTS);
+    kernels->scores(tile, items.x, items.ld, ids + start, count, p->panel, items.cols, CONTEXTS);
     for (size_t b = 0; b < p->n; b++) {
       float *f = p->scores + b * BLOCK + start;
       for (size_t s = 0; s < count; s++) f[s] = tile[s * CONTEXTS + b];
@@ -195,7 +197,7 @@ static void add_mass(context *c, size_t step, float *f, size_t n) {
 }
 
 static void add_block(probe *p, uint64_t first, size_t n) {
-  score_block(p, first, n);
+  score_block(p, p->order->order + first, n);
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
   for (size_t b = 0; b < p->n; b++) {
     float *f = p->scores + b * BLOCK;
@@ -280,35 +282,81 @@ static int run(uint64_t *scored, probe *p, uint64_t least, uint64_t horizon) {
   return FOPO_OK;
 }
 
+/* ---- what was not scored ---- */
+
+/* Places of the norm order, at equal distances among those from `first` on; returns how many. */
+static size_t choose_rest(uint32_t *places, size_t first, size_t end) {
+  size_t left = end - first, n = left < REST ? left : REST;
+  for (size_t i = 0; i < n; i++) places[i] = (uint32_t)(first + (2 * i + 1) * left / (2 * n));
+  return n;
+}
+
+/* Adds s to the scores f [n] of these places; of the entries those before are left out. */
+static void add_sparse_at(context *c, float *f, const uint32_t *places, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    while (c->n_entries > 0 && c->entries[c->n_entries - 1] >> 32 < places[i]) c->n_entries--;
+    if (c->n_entries == 0) return;
+    uint64_t entry = c->entries[c->n_entries - 1];
+    if (entry >> 32 == places[i]) f[i] = fopo_score_sum(f[i], entry_score(entry));
+  }
+}
+
+/* The sum of exp(f) over what this process has from rank `scored` on, by items that stand for
+ * equally many each: the step after the last one. */
+static void add_rest(probe *p, uint64_t scored) {
+  const uint32_t *order = p->order->order;
+  uint32_t places[REST], ids[REST];
+  size_t first = here(p, scored), end = p->order->items.rows, n = choose_rest(places, first, end);
+  for (size_t i = 0; i < n; i++) ids[i] = order[places[i]];
+  score_block(p, ids, n);
+  for (size_t b = 0; b < p->n; b++) {
+    context *c = &p->of[b];
+    float *f = p->scores + b * BLOCK;
+    c->m[p->steps] = -INFINITY;
+    c->z[p->steps] = 0.0;
+    if (n == 0) continue;
+    add_sparse_at(c, f, places, n);
+    add_mass(c, p->steps, f, n);
+    c->z[p->steps] *= (double)(end - first) / (double)n;
+    weigh_best(c, p->scratch + b * p->k);
+  }
+}
+
 /* ---- the shares ---- */
 
-/* held [steps]: held(H) of each step, over the contexts with an item that is not masked; 1 if there
- * is none. The last step may have been scored in part only; its share is then a lower bound. */
-static void find_shares(double *held, const probe *p) {
+/* held [steps]: the mean share, of each context's whole mass or of that of its own top K, that the
+ * items up to the end of each step hold, over the contexts with an item that is not masked; 1 if
+ * there is none. The last step may have been scored in part only; its share is then a lower bound.
+ */
+static void find_shares(double *held, const probe *p, int of_top) {
   size_t n = 0;
   for (size_t b = 0; b < p->n; b++) n += p->of[b].T > 0.0;
   for (size_t i = 0; i < p->steps; i++) held[i] = n > 0 ? 0.0 : 1.0;
   for (size_t b = 0; b < p->n; b++) {
     const context *c = &p->of[b];
-    double cumulated = 0.0;
+    double cumulated = 0.0, all = of_top ? c->T : mass_of(c, p->steps + 1);
     for (size_t i = 0; i < p->steps && c->T > 0.0; i++) {
       cumulated += mass_of_step(c, i);
-      held[i] += fmin(1.0, cumulated / c->T) / (double)n;
+      held[i] += fmin(1.0, cumulated / all);
     }
   }
+  for (size_t i = 0; i < p->steps && n > 0; i++) held[i] /= (double)n; /* at most 1: n was exact */
 }
 
 /* The smallest step of k items or more that keeps enough; the last one holds all of the mass. */
 static void decide(fopo_mass_found *found, const probe *p, double keep, uint64_t head) {
-  double held[STEPS];
-  find_shares(held, p);
+  double kept[STEPS], held[STEPS];
+  find_shares(kept, p, 1);
+  find_shares(held, p, 0);
   size_t i = 0, last = p->steps - 1;
-  while (i < last && (p->ends[i] < p->k || held[i] < keep)) i++;
+  while (i < last && (p->ends[i] < p->k || kept[i] < keep)) i++;
   found->wanted = p->ends[i];
-  found->held = found->held_at_head = held[i];
+  found->kept = kept[i];
+  found->held = found->held_at_head = found->wanted < p->P ? held[i] : 1.0;
   for (size_t j = 0; j <= last; j++) {
     if (p->ends[j] <= head) found->held_at_head = held[j];
   }
+  if (head == p->P) found->held_at_head = 1.0;
 }
 
 /* ---- one probe ---- */
@@ -346,8 +394,8 @@ static void put_part(found_part *to, const probe *p, size_t b, uint64_t horizon)
   size_t next = here(p, horizon);
   to->beyond = next < s->part.rows ? (double)p->order->norms[next] : 0.0;
   for (size_t i = 0; i < STEPS; i++) {
-    to->m[i] = i < p->steps ? (double)c->m[i] : -(double)INFINITY;
-    to->z[i] = i < p->steps ? c->z[i] : 0.0;
+    to->m[i] = i <= p->steps ? (double)c->m[i] : -(double)INFINITY;
+    to->z[i] = i <= p->steps ? c->z[i] : 0.0;
   }
   for (size_t i = 0; i < p->k; i++) {
     scores[i] = i < c->n ? fopo_topk_score(c->keys[i]) : -INFINITY;
@@ -360,7 +408,7 @@ static void take_part(probe *p, size_t b, const found_part *from, uint32_t r) {
   const float *scores = (const float *)(const void *)(from + 1);
   uint32_t R = p->order->shard->part.size;
   p->beyond = fmaxf(p->beyond, (float)from->beyond);
-  for (size_t i = 0; i < p->steps; i++) {
+  for (size_t i = 0; i <= p->steps; i++) {
     if (from->m[i] > (double)c->m[i]) {
       c->z[i] *= exp((double)c->m[i] - from->m[i]);
       c->m[i] = (float)from->m[i];
@@ -390,7 +438,7 @@ static int join_parts(probe *p, uint64_t horizon, int status) {
     context *c = &p->of[b];
     c->n = 0;
     c->floor = c->top = -INFINITY;
-    for (size_t i = 0; i < p->steps; i++) {
+    for (size_t i = 0; i <= p->steps; i++) {
       c->m[i] = -INFINITY;
       c->z[i] = 0.0;
     }
@@ -411,9 +459,11 @@ int fopo_mass_measure(fopo_mass_found *found, fopo_mass_probe *p, const fopo_mas
   if (order->shard != NULL) least = horizon;
   int status = begin_sparse(p);
   if (status == FOPO_OK) status = run(&scored, p, least > k ? least : k, horizon);
+  if (status == FOPO_OK) add_rest(p, scored);
   if (order->shard != NULL) status = join_parts(p, horizon, status);
   if (status != FOPO_OK) return status;
-  *found = (fopo_mass_found){.rows = scored * p->n, .complete = is_settled(p, scored)};
+  uint64_t rest = P - scored < REST ? P - scored : REST;
+  *found = (fopo_mass_found){.rows = (scored + rest) * p->n, .complete = is_settled(p, scored)};
   for (size_t b = 0; b < p->n && found->complete; b++) p->of[b].T += gain_of(p, b, scored);
   decide(found, p, keep, head);
   return FOPO_OK;
