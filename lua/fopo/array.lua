@@ -1,8 +1,13 @@
 -- fopo.array: dense float32 matrices and lists of item or context ids.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
+local saves = require "fopo.base.saves"
 local fn, doc = define.fn, define.doc
 local array, methods = {}, native.types.array
+
+methods.save = saves("array", methods.save, function(a, path)
+  native.array_load(path, a.kind == "ids")
+end)
 
 array.zeros = fn{
   name = "fopo.array.zeros", returns = "array",

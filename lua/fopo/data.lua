@@ -5,6 +5,7 @@ local cache = require "fopo.base.cache"
 local moment = require "fopo.base.moment"
 local reading = require "fopo.base.reading"
 local rows = require "fopo.base.rows"
+local saves = require "fopo.base.saves"
 local text = require "fopo.base.text"
 local fn, doc = define.fn, define.doc
 local data = {}
@@ -262,6 +263,7 @@ end
 
 function world.describe() return "synthetic world; world:best(sessions) is its upper bound" end
 
+dataset.save = saves("dataset", dataset.save, function(_, path) data.read(path) end)
 doc{name = "dataset:save", signature = "d:save(path)",
     text = [[
 Writes an .npz that fopo.data.read and scipy.sparse.load_npz read; names and times included (the

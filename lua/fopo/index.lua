@@ -1,12 +1,16 @@
 -- fopo.index: maximum inner product search.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
+local saves = require "fopo.base.saves"
 local text = require "fopo.base.text"
 local cache = require "fopo.base.cache"
 local auto = require "fopo.index.auto"
 local choice = require "fopo.index.choice"
 local fn, doc = define.fn, define.doc
 local index, methods = {}, native.types.index
+
+methods.save = saves("index", methods.save, native.index_reads)
+
 local graph_options = {
   {"M", "integer", 16, "links per item and layer", min = 2, max = 128},
   {"ef_construction", "integer", 200, "breadth of the search while building", min = 2},

@@ -2,6 +2,7 @@
 local native = require "fopo.native"
 local define = require "fopo.base.define"
 local reading = require "fopo.base.reading"
+local saves = require "fopo.base.saves"
 local text = require "fopo.base.text"
 local fn, doc = define.fn, define.doc
 local logs, log_world = native.types.logs, native.types.log_world
@@ -194,6 +195,7 @@ doc{name = "logs:part", signature = "lg:part(first, count)", returns = "logs",
     text = "Events first .. first + count - 1 as a log of their own."}
 doc{name = "logs:take", signature = "lg:take(ids)", returns = "logs",
     text = "These events as a log of their own; ids may repeat."}
+logs.save = saves("log", logs.save, function(_, path) read(path) end)
 doc{name = "logs:save", signature = "lg:save(path)",
     text = "Writes an .npz that fopo.data.logs reads; names included."}
 doc{name = "log_world:true_value", signature = "world:true_value(pi, contexts, greedy)",

@@ -11,6 +11,7 @@ local live = require "fopo.view.live"
 local norms = require "fopo.run.norms"
 local origin = require "fopo.base.origin"
 local run = require "fopo.run.run"
+local saves = require "fopo.base.saves"
 local sealed = require "fopo.base.sealed"
 local seen_items = require "fopo.base.seen"
 local sources = require "fopo.view.sources"
@@ -431,11 +432,11 @@ trainer.save = define.fn{
   args = {{"t", "trainer", nil, "the trainer"}, {"path", "string", nil, "an .npz"}},
   text = [[Writes theta, items and weights that are learnt, the optimiser's state, the step and the
 history; the old file stays until the new one is whole on disk.]],
-  call = function(t, path)
+  call = saves("checkpoint", function(t, path)
     job.at_rest(t, function()
       t.native:save(path, t.history, validation.facts(t, {seconds = t.seconds}))
     end)
-  end,
+  end, function(t, path) t.native:reads(path) end),
 }
 
 trainer.resume = define.fn{

@@ -89,6 +89,17 @@ static int index_load(lua_State *L) {
   return finish(L, ix, fopo_index_load(&ix->index, path, items));
 }
 
+/* native.index_reads(ix, path): loads the file over the items of ix, and lets go of what came. */
+static int index_reads(lua_State *L) {
+  fopo_index *again = NULL;
+  const char *path = bind_path(L, 2);
+  const bind_index *ix = bind_get(L, 1, &bind_index_type);
+  fopo_matrix items = bind_matrix((const bind_array *)ix->object.keeps[0]);
+  bind_check(L, fopo_index_load(&again, path, items));
+  fopo_index_free(again);
+  return 0;
+}
+
 /* The part of the catalogue that an index is over; NULL: the whole. */
 static fopo_shard *shard_of(const bind_index *ix) {
   return ((const bind_array *)ix->object.keeps[0])->shard;
@@ -258,13 +269,11 @@ static int set_budget(lua_State *L, bind_object *o) {
   return 1;
 }
 
-const luaL_Reg bind_index_functions[] = {{"index_exact", index_exact},
-                                         {"index_norm", index_norm},
-                                         {"index_hnsw", index_hnsw},
-                                         {"index_hybrid", index_hybrid},
-                                         {"index_measure", index_measure},
-                                         {"index_load", index_load},
-                                         {NULL, NULL}};
+const luaL_Reg bind_index_functions[] = {
+    {"index_exact", index_exact},     {"index_norm", index_norm},
+    {"index_hnsw", index_hnsw},       {"index_hybrid", index_hybrid},
+    {"index_measure", index_measure}, {"index_load", index_load},
+    {"index_reads", index_reads},     {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"update", update}, {"search", search}, {"recall", recall},
                                    {"save", save},     {"about", about},   {NULL, NULL}};

@@ -313,6 +313,13 @@ static int save(lua_State *L) {
   return 0;
 }
 
+/* t:reads(path): raises if t:resume would refuse the file. */
+static int reads(lua_State *L) {
+  const char *path = bind_path(L, 2);
+  bind_check(L, fopo_trainer_reads(get_trainer(L, 1)->trainer, path));
+  return 0;
+}
+
 /* Pushes an array of the file as a list, of integers if it holds integers. */
 static void push_list(lua_State *L, fopo_archive *archive, const fopo_array *a, const char *path) {
   fopo_dtype type = a->type == FOPO_I64 ? FOPO_I64 : FOPO_F64;
@@ -414,7 +421,7 @@ const luaL_Reg bind_trainer_functions[] = {{"trainer", trainer},
                                            {NULL, NULL}};
 
 static const luaL_Reg methods[] = {
-    {"advance", advance}, {"save", save}, {"resume", resume}, {NULL, NULL}};
+    {"advance", advance}, {"save", save}, {"reads", reads}, {"resume", resume}, {NULL, NULL}};
 
 static const bind_field fields[] = {{"step", field_step, NULL},
                                     {"steps_per_epoch", field_steps_per_epoch, NULL},

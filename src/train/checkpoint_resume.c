@@ -277,6 +277,15 @@ static int restore_cache(fopo_trainer *t, const fopo_archive *file) {
   return status;
 }
 
+int fopo_trainer_reads(fopo_trainer *t, const char *path) {
+  fopo_archive file = {0};
+  state s = {0};
+  int status = fopo_npz_load(&file, path);
+  if (status == FOPO_OK) status = understand(&s, &file, path, t);
+  fopo_archive_done(&file);
+  return status;
+}
+
 int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive) {
   fopo_archive file = {0};
   state s = {0};

@@ -101,6 +101,9 @@ int fopo_trainer_move_state(fopo_trainer *t, fopo_trainer *from);
  * itself, as resuming does, so that the run that goes on and the resumed one stay the same. */
 int fopo_trainer_save(fopo_trainer *t, const char *path, const fopo_array *more, size_t n_more);
 
+/* Whether fopo_trainer_resume would take the file. Changes nothing. */
+int fopo_trainer_reads(fopo_trainer *t, const char *path);
+
 /* On failure nothing has changed. *archive (may be NULL) receives the file's arrays. */
 int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive);
 

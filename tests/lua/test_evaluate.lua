@@ -19,6 +19,12 @@ local function set_of(ids)
   return set, n
 end
 
+local function median(list)
+  table.sort(list)
+  local n = #list
+  return (list[(n + 1) // 2] + list[n // 2 + 1]) / 2
+end
+
 -- The measures at k of lists ids [N, >= k], in Lua.
 local function by_loops(ids, k)
   local m = {hit = 0, precision = 0, recall = 0, ndcg = 0, seen = 0}
@@ -109,18 +115,21 @@ end
 -- log-likelihoods.
 function TestEvaluate:test_expected()
   local scores = pi:queries(x):matmul(items, false, true)
-  local sums, unseen = 0, 0
+  local sums, unseen, squares, squares_unseen = 0, 0, {}, {}
   local logs, logs_unseen = 0, 0
   for n = 1, test.n do
     local taken, y = set_of(test:x(n)), set_of(test:y(n))
     local z, rest, hit, f, count = 0, 0, 0, 0, 0
+    local zz, rest_zz = 0, 0
     for a = 1, items.rows do
       local w = math.exp(scores:get(n, a))
       z = z + w
-      if not taken[a] then rest = rest + w end
+      zz = zz + w * w
+      if not taken[a] then rest, rest_zz = rest + w, rest_zz + w * w end
       if y[a] then hit, f, count = hit + w, f + scores:get(n, a), count + 1 end
     end
     sums, unseen = sums + hit / z / test.n, unseen + hit / rest / test.n
+    squares[n], squares_unseen[n] = zz / z ^ 2, rest_zz / rest ^ 2
     logs = logs + (f / count - math.log(z)) / test.n
     logs_unseen = logs_unseen + (f / count - math.log(rest)) / test.n
   end
@@ -128,13 +137,13 @@ function TestEvaluate:test_expected()
   lu.assertAlmostEquals(e.expected, sums, 1e-6)
   lu.assertEquals(e.expected_contexts, test.n)
   lu.assertAlmostEquals(e.expected_high - e.expected, 1.959963984540054 * e.expected_se, 1e-12)
-  lu.assertTrue(e.effective > 1 and e.effective < 500)
+  lu.assertAlmostEquals(e.effective * median(squares), 1, 1e-5)
   lu.assertAlmostEquals(e.likelihood, logs, 1e-5)
   lu.assertTrue(e.likelihood_se > 0)
   local without = fopo.evaluate(pi, test)
   lu.assertAlmostEquals(without.expected, unseen, 1e-6)
   lu.assertAlmostEquals(without.likelihood, logs_unseen, 1e-5)
-  lu.assertTrue(without.effective ~= e.effective)
+  lu.assertAlmostEquals(without.effective * median(squares_unseen), 1, 1e-5)
   lu.assertEquals(fopo.evaluate(pi, test, {expected_contexts = 10}).expected_contexts, 10)
   lu.assertEquals(fopo.evaluate(pi, test, {expected_contexts = 999}).expected_contexts, test.n)
 end

@@ -2,45 +2,13 @@
 local native = require "fopo.native"
 local array = require "fopo.array"
 local define = require "fopo.base.define"
+local saves = require "fopo.base.saves"
 local origin = require "fopo.base.origin"
 local text = require "fopo.base.text"
 local who = require "fopo.serve.who"
 local file = {}
 
--- ---- saving ----
-
--- The dataset whose item names go into the file, or nil.
-local function names_for(pi, data)
-  if data and data.n_items ~= pi.n_items then
-    define.fail("policy:save: the data have %s items but the policy has %s",
-                text.count(data.n_items), text.count(pi.n_items))
-  end
-  return data or who.catalogue(pi)
-end
-
-file.save = define.fn{
-  name = "policy:save",
-  args = {{"pi", "policy", nil, "the policy"}, {"path", "string", nil, "of the .npz"}},
-  options = {
-    {"items", "string", nil, "the path of a .npy that holds pi:initial_items(): only the path, the "
-     .. "shape and a CRC are saved; if left out, the items themselves"},
-    {"data", "dataset", nil, "whose item names are saved; if left out, those of the data that the "
-     .. "items were made from"},
-  },
-  text = [[Writes the policy with all that serving needs: theta or the weights of the network, the
-temperature, how contexts are made, the items and their names. The file is replaced as a whole:
-after a failure the old one is there. numpy.load reads it, and docs/serving.md shows how.]],
-  example = [[pi = fopo.policy.linear{items = fopo.array.randn(50, 4, 1)}
-path = os.tmpname()
-pi:save(path)
-assert(fopo.policy.load(path):theta():get(2, 3) == pi:theta():get(2, 3))
-os.remove(path)]],
-  call = function(pi, path, o)
-    native.policy_save(pi, path, pi:initial_items(), names_for(pi, o.data), o.items)
-  end,
-}
-
--- ---- loading ----
+-- ---- reading ----
 
 local function exists(path)
   local f = io.open(path, "rb")
@@ -86,6 +54,50 @@ local function made_of(f, items)
   return pi
 end
 
+-- The policy of a file, its items, and what the file says.
+local function read(path, given)
+  local f = native.policy_load(path)
+  local items = items_of(f, path, given)
+  local pi = made_of(f, items)
+  if f.learnt_items then pi:set_items(f.learnt_items) end
+  return pi, items, f
+end
+
+-- ---- saving ----
+
+-- The dataset whose item names go into the file, or nil.
+local function names_for(pi, data)
+  if data and data.n_items ~= pi.n_items then
+    define.fail("policy:save: the data have %s items but the policy has %s",
+                text.count(data.n_items), text.count(pi.n_items))
+  end
+  return data or who.catalogue(pi)
+end
+
+file.save = define.fn{
+  name = "policy:save",
+  args = {{"pi", "policy", nil, "the policy"}, {"path", "string", nil, "of the .npz"}},
+  options = {
+    {"items", "string", nil, "the path of a .npy that holds pi:initial_items(): only the path, the "
+     .. "shape and a CRC are saved; if left out, the items themselves"},
+    {"data", "dataset", nil, "whose item names are saved; if left out, those of the data that the "
+     .. "items were made from"},
+  },
+  text = [[Writes the policy with all that serving needs: theta or the weights of the network, the
+temperature, how contexts are made, the items and their names. The file is replaced as a whole:
+after a failure the old one is there. numpy.load reads it, and docs/serving.md shows how.]],
+  example = [[pi = fopo.policy.linear{items = fopo.array.randn(50, 4, 1)}
+path = os.tmpname()
+pi:save(path)
+assert(fopo.policy.load(path):theta():get(2, 3) == pi:theta():get(2, 3))
+os.remove(path)]],
+  call = saves("policy", function(pi, path, o)
+    native.policy_save(pi, path, pi:initial_items(), names_for(pi, o.data), o.items)
+  end, function(pi, path) read(path, pi:initial_items()) end),
+}
+
+-- ---- loading ----
+
 file.load = define.fn{
   name = "fopo.policy.load", returns = "policy",
   args = {{"path", "string", nil, "a file that pi:save wrote"}},
@@ -105,10 +117,7 @@ pi = fopo.policy.load(path)
 assert(pi:recommend({items = {3, 14}}, 5)[5].name)
 os.remove(path)]],
   call = function(path, o)
-    local f = native.policy_load(path)
-    local items = items_of(f, path, o.items)
-    local pi = made_of(f, items)
-    if f.learnt_items then pi:set_items(f.learnt_items) end
+    local pi, items, f = read(path, o.items)
     if f.names and not origin.dataset(items) then origin.set(items, {dataset = f.names}) end
     return pi
   end,
