@@ -337,6 +337,19 @@ else:
                           out.splitlines()):
         check(part, part in line, line)
     check("nothing is left", not [name for name in os.listdir(folder) if "tmp" in name])
+    WORDS = ["'abc' x", "''", "it's", '"q"', "a\\b\\", "`touch sprung`", "$(touch sprung)", "@x",
+             "50 %d %%", "\\0475", "{/*5 big}", "a_b^2", "<b>&amp;", "#", "EOD", "漢 é 3",
+             "x', system('touch sprung'), '", '"; system "touch sprung"; "', "w" * 511]
+    SAVE = "plot.save('w%d.svg', {{y = {1, 2}, name = w}, title = w, xlabel = w, ylabel = w}) "
+    calls = "".join("w = [==[%s]==] %s" % (w, SAVE % i) for i, w in enumerate(WORDS))
+    out, err, code = fopo(calls + "print(pcall(plot.save, 'x.svg', {1, title = ('w'):rep(512)}))")
+    check("too long", "title has 512 bytes; the words of a picture have at most 511" in out, out,
+          err)
+    for i, word in enumerate(WORDS):
+        tree = xml.parse(os.path.join(folder, "w%d.svg" % i))
+        texts = [t.text for t in tree.iter() if t.tag.endswith("text")]
+        check("the words are as they were given", texts.count(word) == 4, word, texts)
+    check("no word is a command", not os.path.exists(os.path.join(folder, "sprung")))
 out, err, code = fopo("print(select(2, pcall(plot.save, 'y.svg', {1, 2})))", PATH="/nowhere")
 check("no gnuplot", "apt-get install gnuplot-nox" in out, out, err)
 

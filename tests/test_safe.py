@@ -20,7 +20,7 @@ def run(code, *options, safe=True):
 
 # what cannot be interrupted: a pattern that backtracks without end, a finaliser that is no Lua
 # function; their ends are checked under "time"
-ENDLESS = [subprocess.Popen([FOPO, "--no-init", "--safe", "--max-seconds", "0.2", "-e", code],
+ENDLESS = [subprocess.Popen([FOPO, "--no-init", "--safe", "--max-seconds", "2", "-e", code],
                             stderr=subprocess.PIPE, text=True)
            for code in ("string.find(('a'):rep(50), ('.-'):rep(40) .. 'b')",
                         "setmetatable({}, {__gc = setmetatable({}, {__call = function() "
@@ -57,9 +57,6 @@ with open("libc_here.so", "w") as f:
     f.write("no library")
 done = run("package.cpath = './?.so' require 'libc_here'")
 check("no library in C", done.returncode == 1 and "libc_here.so" not in done.stderr, done.stderr)
-done = run("require('fopo.native').run_program('touch x', 'sh')")
-check("no program", done.returncode == 1 and "sh is refused by --safe" in done.stderr
-      and not os.path.exists("x"), done.stderr)
 done = run("local f = load('return io.open') f()('x', 'w')")
 check("nor from load", "io.open is refused by --safe" in done.stderr, done.stderr)
 

@@ -240,6 +240,10 @@ void bind_push_list(lua_State *L, const double *x, size_t n);
 void bind_push_floats(lua_State *L, const float *x, size_t n);
 void bind_push_counts(lua_State *L, const size_t *x, size_t n);
 
+/* The numbers of the list in field `name` of the table on the top, one of several series; pushes
+ * the scratch that holds them below that table. */
+const double *bind_series_numbers(lua_State *L, const char *name, int series, size_t *n);
+
 /* Pushes a buffer of n elements of `size` bytes, which Lua frees. */
 void *bind_scratch(lua_State *L, size_t n, size_t size);
 

@@ -9,7 +9,6 @@
 #include "bind/bind.h"
 #include "comm/comm.h"
 #include "core/clock.h"
-#include "core/program.h"
 #include "core/replace.h"
 
 /* native.machine(): {host, system, cores}. */
@@ -152,37 +151,7 @@ static int share(lua_State *L) {
   return 1;
 }
 
-enum { ARGUMENTS = 16 };
-
-/* native.run_program(input, name, argument, ...): its code, its output and its errors; or nil and
- * the sentence. No shell reads the arguments. */
-static int run_program(lua_State *L) {
-  size_t n;
-  char *argv[ARGUMENTS + 1] = {NULL};
-  fopo_output output;
-  const char *input = luaL_checklstring(L, 1, &n);
-  int count = lua_gettop(L) - 1;
-  luaL_argcheck(L, count >= 1 && count <= ARGUMENTS, 2, "a name and at most 15 arguments");
-  for (int i = 0; i < count; i++) argv[i] = (char *)luaL_checkstring(L, i + 2);
-  if (fopo_lua_is_safe() && strcmp(argv[0], "gnuplot") != 0) {
-    return bind_refuse(L, "%s is refused by --safe: run programs outside of fopo", argv[0]);
-  }
-  int status = fopo_program_run(&output, argv[0], argv, input, n);
-  if (status != FOPO_OK) {
-    lua_pushnil(L);
-    lua_pushstring(L, fopo_error_sentence());
-    return 2;
-  }
-  lua_pushinteger(L, output.code);
-  /* Only the lack of memory for a string can raise here, and loses the output's memory. */
-  lua_pushlstring(L, output.out, output.out_bytes);
-  lua_pushlstring(L, output.errors, output.errors_bytes);
-  fopo_output_done(&output);
-  return 3;
-}
-
 const luaL_Reg bind_machine_functions[] = {{"machine", machine},
-                                           {"run_program", run_program},
                                            {"make_folder", make_folder},
                                            {"ranks", ranks},
                                            {"replace_text", replace_text},

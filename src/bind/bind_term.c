@@ -143,27 +143,6 @@ static int cells_or(lua_State *L, const char *name, int fallback) {
   return (int)bind_option_count_or(L, 2, name, 0, MOST_CELLS, (size_t)fallback);
 }
 
-/* The numbers of the list in field `name` of the table on the top; pushes the scratch that holds
- * them below that table. */
-static const double *numbers(lua_State *L, const char *name, int series, size_t *n) {
-  char what[80];
-  snprintf(what, sizeof what, "%s of series %d", name, series);
-  bind_table(L, bind_option(L, lua_gettop(L), name), what);
-  *n = lua_rawlen(L, -1);
-  double *x = bind_scratch(L, *n, sizeof *x);
-  for (size_t i = 0; i < *n; i++) {
-    lua_rawgeti(L, -2, (lua_Integer)i + 1);
-    if (lua_type(L, -1) != LUA_TNUMBER) {
-      snprintf(what, sizeof what, "series %d: %s[%zu]", series, name, i + 1);
-    }
-    x[i] = bind_number(L, -1, what);
-    lua_pop(L, 1);
-  }
-  lua_replace(L, -2);
-  lua_insert(L, -2);
-  return x;
-}
-
 /* Reads element i of the list of series. Returns whether its points are not to be joined. */
 static int read_series(lua_State *L, fopo_series *s, int i) {
   size_t n;
@@ -172,8 +151,8 @@ static int read_series(lua_State *L, fopo_series *s, int i) {
   int points = bind_option_boolean(L, lua_gettop(L), "points");
   s->name = bind_option_string(L, lua_gettop(L), "name");
   lua_pop(L, 1); /* the series keeps its name */
-  s->x = numbers(L, "x", i, &s->n);
-  s->y = numbers(L, "y", i, &n);
+  s->x = bind_series_numbers(L, "x", i, &s->n);
+  s->y = bind_series_numbers(L, "y", i, &n);
   if (n != s->n) {
     bind_refuse(L, "series %d has %zu values of x but %zu of y", i, s->n, n);
   }
