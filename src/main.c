@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "bind/bind.h"
@@ -401,9 +402,13 @@ static void wait_politely(char **argv) {
   if (setenv("GOMP_SPINCOUNT", "2000", 0) == 0) execv("/proc/self/exe", argv);
 }
 
+/* The name that ps and top show; after wait_politely it would be "exe". */
+static void keep_name(void) { prctl(PR_SET_NAME, "fopo"); }
+
 int main(int argc, char **argv) {
   job j = {.init = 1};
   wait_politely(argv);
+  keep_name();
   fopo_endings_install();
   setlocale(LC_CTYPE, ""); /* never LC_NUMERIC: "1.5" is to stay one and a half */
   if (fopo_threads_check() != FOPO_OK) {
@@ -433,7 +438,7 @@ int main(int argc, char **argv) {
   if (status < 0 && needs_script(&j)) status = refuse_prompt();
   if (status < 0) {
     lua_warning(L, "@on", 0); /* errors in finalisers are said */
-    fopo_progress_bar(1);
+    fopo_progress_bar(fopo_comm_own_rank() == 0);
     lua_pushcfunction(L, run);
     lua_pushlightuserdata(L, &j);
     if (fopo_chunk_call(L, 1, 0) != LUA_OK) j.status = failed(L);

@@ -90,6 +90,10 @@ grep -q 'no such package' "$top/talk" || fail 'the words of apt-get are not show
 echo 'echo 1000' | command_of debian id
 ! setup debian || fail 'without root set-up must fail'
 grep -q 'apt-get install' "$top/talk" || fail 'the command for root is not said'
+! setup debian --build || fail 'without a compiler the build must not go on'
+! grep -q 'goes on' "$top/talk" || fail 'the build goes on without a compiler'
+for tool in gcc g++; do echo | command_of debian $tool; done
+setup debian --build || fail 'with a compiler the build goes on'
 rm -f "$top/asked"
 setup debian --build || fail 'make must go on where the same may be there by another name'
 grep -q 'the build goes on without them' "$top/talk" || fail 'that it goes on is not said'

@@ -175,8 +175,11 @@ elif command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; th
 else
   echo "setup: this needs root, and there is no sudo to ask; run as root, then start again:" >&2
   echo "  apt-get update && apt-get install -y --no-install-recommends $(echo $missing)" >&2
-  # The same libraries may be here under other names.
-  [ "${1:-}" != --build ] || { echo 'setup: the build goes on without them' >&2; exit 0; }
+  # The same libraries may be here under other names; without a compiler nothing is.
+  if [ "${1:-}" = --build ] && command -v gcc >/dev/null && command -v g++ >/dev/null; then
+    echo 'setup: the build goes on without them' >&2
+    exit 0
+  fi
   exit 1
 fi
 
