@@ -1,5 +1,5 @@
-/* Arrays that are made anew when they must grow; what was in them is lost. n elements of `size`
- * bytes take the place of `old` (NULL: there was none). NULL, with the sentence set, on failure. */
+/* Arrays on a device and on the host that grow with the work. A module lists its arrays in a table,
+ * with the elements that it needs of each, and reserves or gives back the table as a whole. */
 #ifndef FOPO_DEVICE_ARRAYS_H
 #define FOPO_DEVICE_ARRAYS_H
 
@@ -9,21 +9,10 @@
 #include "core/status.h"
 #include "device/device.h"
 
-static inline void *fopo_renew_on_device(fopo_device *d, void *old, size_t n, size_t size) {
-  void *block = NULL;
-  if (old != NULL) d->ops->release(d, old);
-  return d->ops->alloc(d, &block, n * size) == FOPO_OK ? block : NULL;
-}
-
-static inline void *fopo_renew_on_host(void *old, size_t n, size_t size) {
-  fopo_free(old);
-  return fopo_alloc(n, size);
-}
-
-/* An array to be made anew: `at` is where its pointer stands. */
+/* A row of the table: `at` is where the array's pointer stands. */
 typedef struct {
   void *at;
-  size_t n, size; /* elements, and bytes of one */
+  size_t n, size; /* elements, 0: it is not needed; and bytes of one */
   int on_host;
 } fopo_buffer;
 
@@ -32,22 +21,55 @@ typedef struct {
 #define FOPO_HOST_BUFFER(pointer, n)                                                               \
   { &(pointer), (n), sizeof *(pointer), 1 }
 
-/* Makes all of these arrays anew. After a failure those that are missing are NULL. */
-static inline int fopo_renew(fopo_device *d, const fopo_buffer *buffers, size_t count) {
-  int status = FOPO_OK;
-  for (size_t i = 0; i < count; i++) {
-    const fopo_buffer *r = &buffers[i];
-    void *x;
-    memcpy(&x, r->at, sizeof x); /* whatever type of pointer it is */
-    x = r->on_host ? fopo_renew_on_host(x, r->n, r->size)
-                   : fopo_renew_on_device(d, x, r->n, r->size);
-    memcpy(r->at, &x, sizeof x);
-    if (x == NULL) status = FOPO_ERR_MEMORY;
-  }
-  return status;
+/* The pointer of a row, whatever its type is. */
+static inline void *fopo_buffer_get(const fopo_buffer *r) {
+  void *x;
+  memcpy(&x, r->at, sizeof x);
+  return x;
 }
 
-#define FOPO_RENEW(d, buffers) fopo_renew((d), (buffers), sizeof(buffers) / sizeof *(buffers))
+/* Makes those arrays anew that are too small; what was in them is lost. room [count]: the bytes
+ * that each has, 0 at first. After a failure an array that is missing is NULL and has no room. */
+static inline int fopo_reserve(fopo_device *d, const fopo_buffer *rows, size_t *room,
+                               size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    const fopo_buffer *r = &rows[i];
+    void *old = fopo_buffer_get(r), *x = NULL;
+    size_t bytes = r->n * r->size;
+    if (bytes <= room[i]) continue;
+    if (r->on_host) {
+      fopo_free(old);
+      x = fopo_alloc(r->n, r->size);
+    } else {
+      if (old != NULL) d->ops->release(d, old);
+      if (d->ops->alloc(d, &x, bytes) != FOPO_OK) x = NULL;
+    }
+    memcpy(r->at, &x, sizeof x);
+    room[i] = x != NULL ? bytes : 0;
+    if (x == NULL) return FOPO_ERR_MEMORY;
+  }
+  return FOPO_OK;
+}
+
+/* Gives them back: the pointers are NULL then. */
+static inline void fopo_give_back(fopo_device *d, const fopo_buffer *rows, size_t *room,
+                                  size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    void *x = fopo_buffer_get(&rows[i]), *none = NULL;
+    if (rows[i].on_host) fopo_free(x);
+    if (!rows[i].on_host && x != NULL) d->ops->release(d, x);
+    memcpy(rows[i].at, &none, sizeof none);
+    room[i] = 0;
+  }
+}
+
+/* One array of n elements on the device in the place of `old`, whose content is lost (NULL: there
+ * was none). NULL, with the sentence set, on failure. */
+static inline void *fopo_renew_on_device(fopo_device *d, void *old, size_t n, size_t size) {
+  void *block = NULL;
+  if (old != NULL) d->ops->release(d, old);
+  return d->ops->alloc(d, &block, n * size) == FOPO_OK ? block : NULL;
+}
 
 /* Gives back n blocks of the device; NULL stands for none. */
 static inline void fopo_release_all(fopo_device *d, void *const *blocks, size_t n) {

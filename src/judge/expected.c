@@ -254,13 +254,13 @@ int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix 
   if (status == FOPO_OK) status = fopo_matrix_init(&w.x, block, x.cols);
   if (status == FOPO_OK) status = fopo_matrix_init(&w.Q, block, pi->items.cols);
   if (status == FOPO_OK && pi->kind->score_list != NULL) {
-    status = fopo_list_rows_init(&w.lists, pi->items.rows, 0);
+    status = fopo_list_rows_renew(&w.lists, pi->items.rows, 0);
   }
   if (status == FOPO_OK) status = sum_contexts(&w, &p);
   if (status == FOPO_OK) *e = summary(&w, n);
   fopo_matrix_done(&w.x);
   fopo_matrix_done(&w.Q);
-  fopo_list_rows_done(w.lists);
+  fopo_free(w.lists);
   fopo_free(w.rows);
   fopo_free(w.sums);
   fopo_free(w.reward);

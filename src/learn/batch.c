@@ -163,10 +163,7 @@ static int fetch_draws(fopo_batch *b, fopo_drawn *drawn) {
   fopo_device *d = b->data->device;
   fopo_draws *w = &b->draws;
   size_t n = b->piece.n * b->S;
-  int status = n > w->capacity_host ? fopo_batch_host_draws(b) : FOPO_OK;
-  if (status == FOPO_OK) {
-    status = d->ops->get(d, w->host_ids, w->samples.ids, n * sizeof *w->host_ids);
-  }
+  int status = d->ops->get(d, w->host_ids, w->samples.ids, n * sizeof *w->host_ids);
   *drawn = (fopo_drawn){
       .ids = w->host_ids, .rows = b->piece.rows, .reward = w->host_r, .B = b->piece.n, .S = b->S};
   return status;

@@ -17,7 +17,6 @@
 #include "learn/candidates.h"
 #include "learn/estimator.h"
 #include "learn/fault.h"
-#include "learn/item_rows.h"
 #include "learn/reward.h"
 #include "learn/weight_rows.h"
 #include "policy/lists.h"
@@ -29,10 +28,8 @@ typedef struct {
   float *log_z;         /* [part] log Z, where the estimator's draw fills it (draw_policy can) */
   float *c;             /* [part, S] the coefficient of each draw; NULL if items are fixed */
   float *weight;        /* [part] scratch of add_items; NULL if items are fixed */
-  uint32_t *host_ids;   /* [part, S] on the host, for callers that fill the rewards */
+  uint32_t *host_ids;   /* [part, S] on the host, if rewards are not looked up on the device */
   float *host_r;
-  size_t capacity, capacity_c, capacity_host; /* draws */
-  size_t capacity_weights;                    /* contexts of weight */
   size_t enumerated; /* rows of ids that list the whole catalogue (estimators/exact.c) */
 } fopo_draws;
 
@@ -48,8 +45,25 @@ typedef struct {
   float *host_G;         /* [n_theta] on the host */
   float *host_stats;     /* [part, FOPO_STATS] on the host, scratch of add_items */
   float *host_weight;    /* [part] */
-  size_t capacity_rows, capacity_part;
 } fopo_batch_arrays;
+
+/* The gradient of items that are learnt, from the coefficients c that the estimators give out: with
+ * Q_b = h(x_b) / T,
+ *
+ *     dR/d beta_a = sum over the draws (b, s) of item a of c_bs Q_b / B.
+ *
+ * If the c of every context sum to 0, only the items drawn have a gradient: their rows are kept
+ * packed, in ascending order of the items. Other estimators move all P, and a batch in several
+ * parts may: their rows are [P, L], which is called dense. */
+typedef struct {
+  fopo_item_gradient
+      sum; /* of rows and ids; ids NULL and n = P if it is dense; {0}: items are fixed */
+  int dense;
+  float *rows;   /* device [P or draws of a part, L]; owned */
+  uint32_t *ids; /* device, those of the rows; owned */
+} fopo_item_rows;
+
+enum { FOPO_BATCH_ARRAYS = 32 }; /* rows of the table in batch_memory.c */
 
 typedef enum { FOPO_STAGE_IDLE, FOPO_STAGE_READY, FOPO_STAGE_DRAWN } fopo_stage;
 
@@ -75,8 +89,9 @@ struct fopo_batch {
   fopo_draws draws;
   fopo_batch_arrays arrays;
   fopo_item_rows items;
-  fopo_weight_rows weights; /* filled by an estimator that scores lists */
-  fopo_list_row *lists;     /* [n_lists] the candidates of a context, one for each thread; owned */
+  size_t room[FOPO_BATCH_ARRAYS]; /* bytes of each array */
+  fopo_weight_rows weights;       /* filled by an estimator that scores lists */
+  fopo_list_row *lists; /* [n_lists] the candidates of a context, one for each thread; owned */
   size_t n_lists;
   double handed_out; /* clock when the draws of the piece were there */
   double seconds[FOPO_PHASES];
@@ -113,8 +128,13 @@ static inline fopo_sparse_reward fopo_batch_sparse(const fopo_batch *b) {
 
 /* Adds the sums over the piece's draws to the gradient of items that are learnt. */
 static inline int fopo_batch_add_draws(fopo_batch *b) {
-  return fopo_item_rows_add(&b->items, b->data->device, b->draws.c, &b->draws.samples,
-                            1.0f / (float)b->B, b->piece.first == 0, &b->piece.device);
+  fopo_device *d = b->data->device;
+  fopo_item_gradient *sum = &b->items.sum;
+  int clear = b->piece.first == 0 && sum->ids == NULL;
+  int status = clear ? d->ops->clear(d, sum->rows, b->data->P * b->data->L) : FOPO_OK;
+  if (status != FOPO_OK) return status;
+  return d->ops->items_gradient(d, sum, b->draws.c, &b->draws.samples, 1.0f / (float)b->B,
+                                &b->piece.device);
 }
 
 /* Of the piece's draws those that are held here. */
@@ -135,15 +155,12 @@ static inline void fopo_batch_fetched(const fopo_batch *b, fopo_csr *Y, const ui
 /* Options, data and planner outlive the batch. */
 void fopo_batch_init(fopo_batch *b, const fopo_gradient_options *options,
                      const fopo_planner *planner);
-int fopo_batch_bind(fopo_batch *b);    /* room on the device of the data, which is new */
-void fopo_batch_unbind(fopo_batch *b); /* gives it back */
-void fopo_batch_done(fopo_batch *b);   /* after unbind: what lies on the host */
+void fopo_batch_unbind(fopo_batch *b); /* gives back all memory */
 
 /* Decides how batches of the plan are cut, and makes room for their parts and draws. */
 int fopo_batch_prepare(fopo_batch *b);
 int fopo_batch_reserve(fopo_batch *b);       /* the room alone */
 int fopo_batch_reserve_lists(fopo_batch *b); /* of estimators that score lists, for each thread */
-int fopo_batch_host_draws(fopo_batch *b);    /* and for the draws of a part on the host */
 
 /* Starts a batch of at most as many contexts as the plan allows. theta: device, or NULL for the
  * policy's. */

@@ -2,9 +2,7 @@
 
 #include <string.h>
 
-#include "core/memory.h"
 #include "core/status.h"
-#include "device/arrays.h"
 
 /* A part that the host searches in a graph is cut into at most MOST_PIECES, each with LEAST_PIECE
  * queries to search: fewer would leave threads without one, and a device with little to do. */
@@ -31,53 +29,6 @@ size_t fopo_candidates_pieces(const fopo_candidates *c, const uint32_t *rows, si
   }
   size_t pieces = fopo_plan_searches(c->planner, rows, n) * part / B / LEAST_PIECE;
   return pieces < 1 ? 1 : pieces < MOST_PIECES ? pieces : MOST_PIECES;
-}
-
-/* ---- memory ---- */
-
-/* Counts and queries of a part, which are there without candidates too. */
-static int renew_part(fopo_candidates *c, size_t part) {
-  const fopo_buffer buffers[] = {
-      FOPO_BUFFER(c->device.counts, part), FOPO_BUFFER(c->device_expired, 2 * part),
-      FOPO_HOST_BUFFER(c->host.counts, part), FOPO_HOST_BUFFER(c->host_expired, 2 * part),
-      FOPO_HOST_BUFFER(c->host_Q, part * c->data->L)};
-  c->capacity_part = 0;
-  int status = FOPO_RENEW(c->data->device, buffers);
-  if (status == FOPO_OK) c->capacity_part = part;
-  return status;
-}
-
-static int renew_candidates(fopo_candidates *c, size_t n) {
-  const fopo_buffer buffers[] = {FOPO_BUFFER(c->device.ids, n), FOPO_BUFFER(c->device.scores, n),
-                                 FOPO_HOST_BUFFER(c->host.ids, n),
-                                 FOPO_HOST_BUFFER(c->host.scores, n)};
-  c->capacity = 0;
-  int status = FOPO_RENEW(c->data->device, buffers);
-  if (status == FOPO_OK) c->capacity = n;
-  return status;
-}
-
-int fopo_candidates_reserve(fopo_candidates *c, size_t part) {
-  int status = part > c->capacity_part ? renew_part(c, part) : FOPO_OK;
-  size_t n = c->plan->n > 0 ? part * c->plan->q.k : 0;
-  return status == FOPO_OK && n > c->capacity ? renew_candidates(c, n) : status;
-}
-
-void fopo_candidates_unbind(fopo_candidates *c) {
-  fopo_candidate_sets *m = &c->device;
-  void *const blocks[] = {m->ids, m->counts, m->scores, c->device_expired};
-  fopo_release_all(c->data->device, blocks, sizeof blocks / sizeof *blocks);
-  *m = (fopo_candidate_sets){0};
-  c->device_expired = NULL;
-  c->capacity_part = c->capacity = 0;
-}
-
-void fopo_candidates_done(fopo_candidates *c) {
-  fopo_free(c->host_Q);
-  fopo_free(c->host.ids);
-  fopo_free(c->host.counts);
-  fopo_free(c->host.scores);
-  fopo_free(c->host_expired);
 }
 
 /* ---- finding ---- */

@@ -17,21 +17,16 @@ typedef struct {
   size_t n;              /* the first n contexts of the batch get candidates */
   int in_place;          /* 1: kept candidates are read where they are kept, and scored there */
 
-  fopo_candidate_sets device, host;        /* ids, scores [part, K], counts [part]; owned */
+  /* Reserved in batch_memory.c. */
+  fopo_candidate_sets device, host;        /* ids, scores [part, K], counts [part] */
   uint32_t *device_expired, *host_expired; /* [2, part] contexts to search: places in the piece,
                                             * then ids */
   float *host_Q;                           /* [part, L] */
   size_t fetched; /* host_Q holds the queries of the part at this place of the batch; SIZE_MAX: of
                    * none */
-  size_t capacity_part, capacity; /* contexts; candidates */
 } fopo_candidates;
 
 void fopo_candidates_init(fopo_candidates *c, const fopo_planner *planner);
-void fopo_candidates_unbind(fopo_candidates *c); /* gives back what lies on the device */
-void fopo_candidates_done(fopo_candidates *c);   /* after unbind: what lies on the host */
-
-/* Makes room for the candidates of parts of `part` contexts, by the plan. */
-int fopo_candidates_reserve(fopo_candidates *c, size_t part);
 
 /* Starts a batch of B contexts. */
 void fopo_candidates_begin(fopo_candidates *c, size_t B, int in_place);

@@ -82,7 +82,7 @@ struct fopo_estimator {
   int (*dense)(const fopo_gradient_options *o);
 
   /* Adds the piece's share of the gradient of items that are learnt; NULL: the sums over the draws
-   * of c_bs Q_b (learn/item_rows.h). */
+   * of c_bs Q_b (learn/batch.h). */
   int (*add_items)(fopo_batch *b);
 
   /* For Lua: the options, help and an example that a test runs. */

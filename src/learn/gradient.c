@@ -61,7 +61,6 @@ void fopo_gradient_unbind(fopo_gradient *g) {
 void fopo_gradient_free(fopo_gradient *g) {
   if (g == NULL) return;
   fopo_gradient_unbind(g);
-  fopo_batch_done(&g->batch);
   fopo_free(g);
 }
 
@@ -221,7 +220,6 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
   fopo_gradient_unbind(g);
   g->batch.reward = reward;
   status = fopo_binding_init(&g->data, &from);
-  if (status == FOPO_OK) status = fopo_batch_bind(&g->batch);
   if (status != FOPO_OK) fopo_gradient_unbind(g);
   return status;
 }

@@ -14,7 +14,6 @@
 
 #include "learn/estimator.h"
 #include "learn/fault.h"
-#include "learn/item_rows.h"
 #include "learn/reward.h"
 #include "plan/plan.h"
 

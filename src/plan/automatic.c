@@ -29,11 +29,21 @@ fopo_index *fopo_automatic_index(const fopo_automatic *a, const fopo_mass *state
   return all ? q->index : ordered(a, q);
 }
 
+/* The arrays of a probe. */
+static void list(fopo_buffer to[FOPO_AUTOMATIC_ARRAYS], fopo_automatic *a,
+                 const fopo_binding *data) {
+  const fopo_buffer all[FOPO_AUTOMATIC_ARRAYS] = {
+      FOPO_BUFFER(a->rows, CONTEXTS), FOPO_BUFFER(a->X, CONTEXTS * data->D),
+      FOPO_BUFFER(a->hidden, CONTEXTS * data->n_hidden), FOPO_BUFFER(a->Q, CONTEXTS * data->L),
+      FOPO_HOST_BUFFER(a->host_Q, CONTEXTS * data->L)};
+  memcpy(to, all, sizeof all);
+}
+
 void fopo_automatic_unbind(fopo_automatic *a, fopo_device *d) {
-  void *const blocks[] = {a->rows, a->X, a->hidden, a->Q};
-  fopo_release_all(d, blocks, sizeof blocks / sizeof *blocks);
+  fopo_buffer all[FOPO_AUTOMATIC_ARRAYS];
+  list(all, a, &(fopo_binding){0});
+  fopo_give_back(d, all, a->room, FOPO_AUTOMATIC_ARRAYS);
   fopo_index_free(a->index);
-  fopo_free(a->host_Q);
   fopo_mass_probe_free(a->memory);
   *a = (fopo_automatic){0};
 }
@@ -42,16 +52,10 @@ void fopo_automatic_unbind(fopo_automatic *a, fopo_device *d) {
 
 static int reserve(fopo_automatic *a, const fopo_binding *data, size_t k) {
   int status = fopo_mass_probe_reserve(&a->memory, data->L, k);
-  if (status != FOPO_OK || a->host_Q != NULL) return status;
-  const fopo_buffer buffers[] = {
-      FOPO_BUFFER(a->rows, CONTEXTS), FOPO_BUFFER(a->X, CONTEXTS * data->D),
-      FOPO_BUFFER(a->hidden, CONTEXTS * data->n_hidden), FOPO_BUFFER(a->Q, CONTEXTS * data->L),
-      FOPO_HOST_BUFFER(a->host_Q, CONTEXTS * data->L)};
-  status = FOPO_RENEW(data->device, buffers);
-  if (status == FOPO_OK) return status;
-  fopo_free(a->host_Q); /* it stands for all of them */
-  a->host_Q = NULL;
-  return status;
+  fopo_buffer all[FOPO_AUTOMATIC_ARRAYS];
+  list(all, a, data);
+  return status == FOPO_OK ? fopo_reserve(data->device, all, a->room, FOPO_AUTOMATIC_ARRAYS)
+                           : status;
 }
 
 /* host_Q [n, L] = the queries of the contexts rows [n]. */

@@ -10,6 +10,8 @@
 #include "plan/norm_order.h"
 #include "plan/proposal.h"
 
+enum { FOPO_AUTOMATIC_ARRAYS = 5 };
+
 /* To be read; changed by the functions below alone. {0} is empty. */
 typedef struct {
   fopo_index *index; /* over the bound items; NULL: not made yet; owned */
@@ -19,6 +21,7 @@ typedef struct {
   float *X, *hidden; /* [.., D], [.., units] */
   fopo_mass_probe *memory;
   float *Q, *host_Q; /* [.., L] */
+  size_t room[FOPO_AUTOMATIC_ARRAYS];
 } fopo_automatic;
 
 /* True if searches with q are limited by mass. */

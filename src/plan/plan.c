@@ -42,8 +42,9 @@ static int upload_order(fopo_planner *p) {
   fopo_device *d = p->data->device;
   fopo_device_order *o = &p->order;
   size_t P = p->data->P;
-  const fopo_buffer buffers[] = {FOPO_BUFFER(o->ids, P), FOPO_BUFFER(o->norms, P)};
-  int status = FOPO_RENEW(d, buffers);
+  o->ids = fopo_renew_on_device(d, NULL, P, sizeof *o->ids);
+  o->norms = fopo_renew_on_device(d, NULL, P, sizeof *o->norms);
+  int status = o->ids && o->norms ? FOPO_OK : FOPO_ERR_MEMORY;
   if (status == FOPO_OK) status = d->ops->put(d, o->ids, p->norms.ids, P * sizeof *o->ids);
   if (status == FOPO_OK) status = d->ops->put(d, o->norms, p->norms.norms, P * sizeof *o->norms);
   return status == FOPO_OK ? copy_items(p) : status;

@@ -34,9 +34,9 @@ struct fopo_list_row {
   float *w; /* [P] exp(f - top), by fopo_list_normalise */
 };
 
-/* *rows becomes [fopo_threads()] of them; fopo_list_rows_done frees them. */
-int fopo_list_rows_init(fopo_list_row **rows, size_t P, int slopes);
-void fopo_list_rows_done(fopo_list_row *rows); /* accepts NULL */
+/* *rows, which is freed (NULL: there are none), becomes [fopo_threads()] of them, to be freed by
+ * fopo_free. */
+int fopo_list_rows_renew(fopo_list_row **rows, size_t P, int slopes);
 
 /* After score_list: place [P] is 0 again. */
 void fopo_list_clear(fopo_list_row *row, const fopo_list_context *context);

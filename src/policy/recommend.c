@@ -173,10 +173,9 @@ static int recommend_lists(uint32_t *ids, float *scores, uint32_t *counts, doubl
                            const fopo_recommend_plan *p, size_t k) {
   const fopo_policy *pi = p->policy;
   size_t P = pi->items.rows, N = p->x.rows;
-  fopo_list_row *rows;
+  fopo_list_row *rows = NULL;
   uint64_t *keys = fopo_alloc((size_t)fopo_threads() * P, sizeof *keys);
-  int status = keys != NULL ? fopo_list_rows_init(&rows, P, 0) : FOPO_ERR_MEMORY;
-  if (status != FOPO_OK) rows = NULL;
+  int status = keys != NULL ? fopo_list_rows_renew(&rows, P, 0) : FOPO_ERR_MEMORY;
   for (size_t first = 0; first < N && status == FOPO_OK; first += WAVE) {
     size_t last = N - first < WAVE ? N : first + WAVE;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 8)
@@ -195,7 +194,7 @@ static int recommend_lists(uint32_t *ids, float *scores, uint32_t *counts, doubl
     }
     status = fopo_progress("recommending", (double)last, (double)N);
   }
-  fopo_list_rows_done(rows);
+  fopo_free(rows);
   fopo_free(keys);
   return status;
 }

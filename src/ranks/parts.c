@@ -18,33 +18,31 @@ void fopo_parts_init(fopo_parts *p, fopo_shard *shard, const fopo_shared *shared
   fopo_parts_collective(p, 0);
 }
 
-void fopo_parts_done(fopo_parts *p, fopo_device *d) {
-  void *const blocks[] = {p->sums, p->counts};
-  fopo_release_all(d, blocks, sizeof blocks / sizeof *blocks);
-  fopo_free(p->mine);
-  fopo_free(p->all);
-  fopo_fetched_done(&p->fetched);
-  *p = (fopo_parts){.ops = &fopo_parts_alone};
-}
-
-static int renew_sums(fopo_parts *p, fopo_device *d, size_t part, size_t L) {
-  p->sums = fopo_renew_on_device(d, p->sums, part * fopo_sums_width(L), sizeof *p->sums);
-  p->counts = fopo_renew_on_device(d, p->counts, part, sizeof *p->counts);
-  return p->sums && p->counts ? FOPO_OK : FOPO_ERR_MEMORY;
+/* The arrays for parts of that many contexts. */
+static void list(fopo_buffer to[FOPO_PARTS_ARRAYS], fopo_parts *p, size_t part, size_t L) {
+  size_t ranks = fopo_comm_ranks(), share = part / ranks + 1;
+  size_t width = answer_width(L), sums = p->part != NULL ? fopo_sums_width(L) : 0;
+  size_t wider = width > sums ? width : sums;
+  const fopo_buffer all[FOPO_PARTS_ARRAYS] = {FOPO_HOST_BUFFER(p->mine, share * width + 1),
+                                              FOPO_HOST_BUFFER(p->all, (share * wider + 1) * ranks),
+                                              FOPO_BUFFER(p->sums, part * sums),
+                                              FOPO_BUFFER(p->counts, sums > 0 ? part : 0)};
+  memcpy(to, all, sizeof all);
 }
 
 int fopo_parts_reserve(fopo_parts *p, fopo_device *d, size_t part, size_t L) {
-  size_t ranks = fopo_comm_ranks(), share = part / ranks + 1;
-  size_t width = answer_width(L), sums = p->part != NULL ? fopo_sums_width(L) : 0;
-  if (fopo_parts_is_alone(p) || part <= p->capacity) return FOPO_OK;
-  p->capacity = 0;
-  p->mine = fopo_renew_on_host(p->mine, share * width + 1, sizeof *p->mine);
-  width = width > sums ? width : sums;
-  p->all = fopo_renew_on_host(p->all, (share * width + 1) * ranks, sizeof *p->all);
-  if (!p->mine || !p->all) return FOPO_ERR_MEMORY;
-  int status = sums > 0 ? renew_sums(p, d, part, L) : FOPO_OK;
-  if (status == FOPO_OK) p->capacity = part;
-  return status;
+  fopo_buffer all[FOPO_PARTS_ARRAYS];
+  if (fopo_parts_is_alone(p)) return FOPO_OK;
+  list(all, p, part, L);
+  return fopo_reserve(d, all, p->room, FOPO_PARTS_ARRAYS);
+}
+
+void fopo_parts_done(fopo_parts *p, fopo_device *d) {
+  fopo_buffer all[FOPO_PARTS_ARRAYS];
+  list(all, p, 0, 0);
+  fopo_give_back(d, all, p->room, FOPO_PARTS_ARRAYS);
+  fopo_fetched_done(&p->fetched);
+  *p = (fopo_parts){.ops = &fopo_parts_alone};
 }
 
 static int fetch(fopo_parts *p, fopo_device *d, fopo_matrix X, const uint32_t *rows) {

@@ -24,6 +24,8 @@
 
 typedef struct fopo_parts fopo_parts;
 
+enum { FOPO_PARTS_ARRAYS = 4 };
+
 typedef struct {
   /* Around the work that all ranks begin together. end: the status of all, from each one's own. */
   void (*begin)(void);
@@ -70,10 +72,10 @@ struct fopo_parts {
   fopo_fetched fetched;      /* of shared contexts: those of the last queries */
 
   /* For the exchange, grown as needed. Owned. */
-  float *sums;       /* device [part, fopo_sums_width(L)]; NULL: no sums are joined */
-  uint32_t *counts;  /* device [part] draws that are held here */
-  float *mine, *all; /* what is sent and what comes */
-  size_t capacity;   /* contexts */
+  float *sums;                    /* device [part, fopo_sums_width(L)]; NULL: no sums are joined */
+  uint32_t *counts;               /* device [part] draws that are held here */
+  float *mine, *all;              /* what is sent and what comes */
+  size_t room[FOPO_PARTS_ARRAYS]; /* bytes of each */
 };
 
 extern const fopo_parts_ops fopo_parts_alone;
