@@ -38,6 +38,20 @@ static int check_options(const fopo_gradient_options *o) {
                    o->samples, e->title, e->least, UINT32_MAX - 1);
 }
 
+/* What the estimator asks of plans. */
+static void ask(fopo_gradient *g) {
+  fopo_gradient_options *o = &g->options;
+  int shares = (o->estimator->needs & FOPO_SHARES_HEAD) != 0;
+  fopo_plan_request r = {.proposal = fopo_options_proposal(o) != NULL ? &o->proposal : NULL,
+                         .tail = shares ? o->samples : 0,
+                         .head = o->head,
+                         .products = (fopo_products)o->products,
+                         /* listed, unless their rewards are sparse and they do not move */
+                         .lists_head = g->data.learns_items || !g->sparse};
+  fopo_planner_ask(&g->planner, &r);
+  g->checked = 0;
+}
+
 int fopo_gradient_new(fopo_gradient **g, const fopo_gradient_options *options) {
   *g = NULL;
   int status = check_options(options);
@@ -47,6 +61,7 @@ int fopo_gradient_new(fopo_gradient **g, const fopo_gradient_options *options) {
   fopo_planner_init(&x->planner, &x->data);
   fopo_batch_init(&x->batch, &x->options, &x->planner);
   x->options = *options;
+  ask(x);
   *g = x;
   return FOPO_OK;
 }
@@ -69,8 +84,7 @@ int fopo_gradient_set(fopo_gradient *g, const fopo_gradient_options *options) {
   if (status == FOPO_OK) status = check_options(options);
   if (status != FOPO_OK) return status;
   g->options = *options;
-  g->checked = 0;
-  fopo_planner_forget(&g->planner);
+  ask(g);
   g->batch.draws.enumerated = 0; /* another estimator may have used the rows meanwhile */
   return FOPO_OK;
 }
@@ -78,23 +92,11 @@ int fopo_gradient_set(fopo_gradient *g, const fopo_gradient_options *options) {
 const fopo_gradient_options *fopo_gradient_get(const fopo_gradient *g) { return &g->options; }
 
 const fopo_proposal *fopo_gradient_proposal(const fopo_gradient *g) {
-  return fopo_options_proposal(&g->options);
-}
-
-/* What the estimator asks of a plan. */
-static fopo_plan_request request_of(fopo_gradient *g) {
-  fopo_gradient_options *o = &g->options;
-  int shares = (o->estimator->needs & FOPO_SHARES_HEAD) != 0;
-  return (fopo_plan_request){.proposal = fopo_options_proposal(o) != NULL ? &o->proposal : NULL,
-                             .tail = shares ? o->samples : 0,
-                             .head = o->head,
-                             .products = (fopo_products)o->products,
-                             /* listed, unless their rewards are sparse and they do not move */
-                             .lists_head = g->data.learns_items || !g->sparse};
+  return g->planner.request.proposal;
 }
 
 fopo_index *fopo_gradient_index(const fopo_gradient *g) {
-  const fopo_proposal *q = fopo_options_proposal(&g->options);
+  const fopo_proposal *q = g->planner.request.proposal;
   if (q == NULL || q->kind != FOPO_PROPOSAL_MIXTURE) return NULL;
   return q->index != NULL ? q->index : g->planner.automatic.index;
 }
@@ -103,19 +105,12 @@ int fopo_gradient_orders_items(const fopo_gradient *g) {
   return fopo_gradient_index(g) != NULL || fopo_gradient_owns_order(g);
 }
 
-int fopo_gradient_refresh(fopo_gradient *g) {
-  fopo_index *ix = fopo_gradient_index(g);
-  fopo_index *own = g->planner.automatic.index;
-  fopo_head_forget(&g->planner.head);
-  fopo_planner_forget(&g->planner);
-  int status = ix != NULL ? fopo_index_refresh(ix) : FOPO_OK;
-  return status == FOPO_OK && own != NULL && own != ix ? fopo_index_refresh(own) : status;
-}
-
 int fopo_gradient_owns_order(const fopo_gradient *g) {
-  const fopo_proposal *q = fopo_options_proposal(&g->options);
+  const fopo_proposal *q = g->planner.request.proposal;
   return g->options.head > 0 || (q != NULL && fopo_proposal_is_automatic(q));
 }
+
+int fopo_gradient_refresh(fopo_gradient *g) { return fopo_planner_refresh(&g->planner); }
 
 const fopo_mass *fopo_gradient_norms(const fopo_gradient *g) { return &g->planner.cache->norms; }
 
@@ -178,7 +173,7 @@ static int is_searched_by_norm(const fopo_proposal *q, const fopo_policy *pi) {
  * that searches read, or that of a head. Draws and scratch come to it, which bend to the memory. */
 static uint64_t bytes_on_device(const fopo_gradient *g, const fopo_binding_source *from) {
   const fopo_policy *pi = from->policy;
-  const fopo_proposal *q = fopo_options_proposal(&g->options);
+  const fopo_proposal *q = g->planner.request.proposal;
   uint64_t P = pi->items.rows, L = pi->items.cols, order = P * (sizeof(uint32_t) + sizeof(float));
   uint64_t bytes = fopo_binding_bytes(from);
   if (g->options.head > 0) {
@@ -208,19 +203,21 @@ int fopo_gradient_bind(fopo_gradient *g, fopo_device *device, const fopo_policy 
   int status = check_idle(g);
   if (status == FOPO_OK) status = check_data(pi, &contexts, reward);
   if (status != FOPO_OK) return status;
-  fopo_planner_forget(&g->planner);
-  g->checked = 0;
   g->sparse = fopo_reward_is_sparse(reward);
   if (g->data.device != NULL && fopo_binding_holds(&g->data, &from)) {
     g->batch.reward = reward;
+    ask(g);
     return fopo_binding_renew(&g->data, pi);
   }
+  fopo_planner_forget(&g->planner);
+  g->checked = 0;
   status = check_source(g, &from);
   if (status != FOPO_OK) return status;
   fopo_gradient_unbind(g);
   g->batch.reward = reward;
   status = fopo_binding_init(&g->data, &from);
   if (status != FOPO_OK) fopo_gradient_unbind(g);
+  ask(g);
   return status;
 }
 
@@ -342,7 +339,7 @@ static int check_lists(const fopo_gradient *g) {
 
 int fopo_gradient_check_fit(fopo_gradient *g) {
   const fopo_gradient_options *o = &g->options;
-  const fopo_proposal *q = fopo_options_proposal(o);
+  const fopo_proposal *q = g->planner.request.proposal;
   if (g->checked) return FOPO_OK;
   int status = q != NULL ? fopo_proposal_check_for(q, g->data.policy) : FOPO_OK;
   if (status == FOPO_OK && g->data.parts->part != NULL) status = check_part(g);
@@ -362,9 +359,7 @@ static int check_batch(const fopo_gradient *g, const uint32_t *rows, size_t B) {
 }
 
 int fopo_gradient_plan_is_due(const fopo_gradient *g, size_t B) {
-  fopo_gradient_options o = g->options;
-  fopo_plan_request r = {.proposal = fopo_options_proposal(&o) != NULL ? &o.proposal : NULL};
-  return fopo_plan_is_due(&g->planner, &r, B);
+  return fopo_plan_is_due(&g->planner, B);
 }
 
 static int plan(fopo_gradient *g, const float *theta, const uint32_t *rows, size_t n, size_t B) {
@@ -372,8 +367,7 @@ static int plan(fopo_gradient *g, const float *theta, const uint32_t *rows, size
   int status = check_batch(g, rows, n);
   if (status == FOPO_OK) status = fopo_gradient_check_fit(g);
   if (status != FOPO_OK) return status;
-  fopo_plan_request r = request_of(g);
-  status = fopo_plan_make(&g->planner, &r, theta, rows, n, B);
+  status = fopo_plan_make(&g->planner, theta, rows, n, B);
   if (status == FOPO_OK) status = fopo_batch_prepare(&g->batch);
   if (status != FOPO_OK) fopo_planner_forget(&g->planner);
   g->planned += fopo_clock() - start;
@@ -402,11 +396,6 @@ int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *ro
 }
 
 void fopo_gradient_order(fopo_gradient *g, fopo_row_order order) { g->batch.order = order; }
-
-void fopo_gradient_collective(fopo_gradient *g, int on) {
-  fopo_planner_forget(&g->planner);
-  if (g->data.parts != NULL) fopo_parts_collective(g->data.parts, on);
-}
 
 int fopo_gradient_estimate(fopo_gradient *g, fopo_drawn *drawn) {
   return fopo_batch_run(&g->batch, drawn);
@@ -446,15 +435,12 @@ int fopo_work_equal(const fopo_work *a, const fopo_work *b) {
 
 void fopo_gradient_commit(fopo_gradient *g, const uint32_t *rows, size_t B,
                           const fopo_gradient_stats *stats) {
-  fopo_plan_request r = request_of(g);
-  if (r.proposal == NULL) return;
-  fopo_planner_commit(&g->planner, &r, rows, B, g->batch.S, stats->mean.head_mass,
+  fopo_planner_commit(&g->planner, rows, B, g->batch.S, stats->mean.head_mass,
                       (size_t)stats->sum.n_with_candidates);
 }
 
 int fopo_gradient_must_sync(fopo_gradient *g, const uint32_t *rows, size_t B) {
-  fopo_plan_request r = request_of(g);
-  return r.proposal != NULL && fopo_planner_must_sync(&g->planner, &r, rows, B);
+  return fopo_planner_must_sync(&g->planner, rows, B);
 }
 
 int fopo_gradient_means(fopo_gradient *g, fopo_gradient_stats *stats) {
@@ -462,17 +448,21 @@ int fopo_gradient_means(fopo_gradient *g, fopo_gradient_stats *stats) {
 }
 
 void fopo_gradient_rollback(fopo_gradient *g, const uint32_t *rows, size_t B) {
-  fopo_plan_request r = request_of(g);
-  if (r.proposal != NULL) fopo_planner_rollback(&g->planner, &r, rows, B, g->batch.S);
+  fopo_planner_rollback(&g->planner, rows, B, g->batch.S);
 }
 
-int fopo_gradient_attach_cache(fopo_gradient *g, fopo_candidate_cache *cache) {
-  fopo_plan_request r = request_of(g);
-  return fopo_planner_attach(&g->planner, r.proposal, cache);
+void fopo_gradient_open(fopo_gradient *g, fopo_candidate_cache *cache) {
+  fopo_planner_attach(&g->planner, cache);
+  if (g->data.parts != NULL) fopo_parts_collective(g->data.parts, 1);
+}
+
+void fopo_gradient_close(fopo_gradient *g) {
+  fopo_planner_attach(&g->planner, NULL);
+  if (g->data.parts != NULL) fopo_parts_collective(g->data.parts, 0);
 }
 
 uint64_t fopo_gradient_kept_bytes(const fopo_gradient *g) {
-  const fopo_proposal *q = fopo_options_proposal(&g->options);
+  const fopo_proposal *q = g->planner.request.proposal;
   return q != NULL && fopo_proposal_keeps(q) ? fopo_candidate_cache_bytes(g->data.N, q->k) : 0;
 }
 

@@ -42,7 +42,7 @@ int fopo_gradient_orders_items(const fopo_gradient *g);
 int fopo_gradient_refresh(fopo_gradient *g);
 
 /* True if it makes such an order by itself, when a batch needs one: that of a shared head, or the
- * automatic index (plan/automatic.h). */
+ * automatic index (plan/mass.h). */
 int fopo_gradient_owns_order(const fopo_gradient *g);
 
 /* How many norms hold the mass, as the attached cache knows it; head 0: not measured. */
@@ -81,7 +81,7 @@ int fopo_gradient_check_fit(fopo_gradient *g);
 /* ---- a batch ---- */
 
 /* The plan of the batches that follow (plan/plan.h): due at the first batch after bind, set,
- * spread, attach_cache or refresh, and when a probe is, or a batch has more contexts than the plan
+ * open or refresh, and when a probe is, or a batch has more contexts than the plan
  * allows. It is for batches of up to B contexts; rows [n] are those of the next one. theta as for
  * begin. */
 int fopo_gradient_plan_is_due(const fopo_gradient *g, size_t B);
@@ -96,11 +96,6 @@ int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *ro
 
 /* From now on the rows of batches are taken from the order, as far as they lie in it; {0}: none. */
 void fopo_gradient_order(fopo_gradient *g, fopo_row_order order);
-
-/* on: from now on batches are made by all ranks together, with the same arguments, and each
- * estimates its share of the contexts; all get the same gradient (ranks/exchange.h). Batches over a
- * part of the catalogue always are. */
-void fopo_gradient_collective(fopo_gradient *g, int on);
 
 /* Draws, rewards and absorbs until the batch is done (FOPO_OK), or until the caller must fill
  * drawn->reward and call again (FOPO_DRAWN). What is handed out is valid until then, starts as NaN,
@@ -144,10 +139,13 @@ int fopo_gradient_must_sync(fopo_gradient *g, const uint32_t *rows, size_t B);
 int fopo_gradient_means(fopo_gradient *g, fopo_gradient_stats *stats);
 void fopo_gradient_rollback(fopo_gradient *g, const uint32_t *rows, size_t B);
 
-/* From now on `cache` remembers, with room for the bound contexts if candidates are kept; NULL: the
- * gradient's own cache again, which is emptied when other data is bound. Not owned; a trainer
- * attaches its cache for each slice. */
-int fopo_gradient_attach_cache(fopo_gradient *g, fopo_candidate_cache *cache);
+/* For a slice of a run. From open on `cache`, which is not owned, remembers; and batches are made
+ * by all ranks together, with the same arguments: each estimates its share of the contexts, and all
+ * get the same gradient (ranks/parts.h). After close the gradient's own cache remembers again,
+ * which is emptied when other data is bound, and each rank makes its own batches; of a part of the
+ * catalogue all ranks always make them together. */
+void fopo_gradient_open(fopo_gradient *g, fopo_candidate_cache *cache);
+void fopo_gradient_close(fopo_gradient *g);
 
 /* Bytes that the cached candidates of the bound contexts take; 0 if none are kept. */
 uint64_t fopo_gradient_kept_bytes(const fopo_gradient *g);

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "core/status.h"
-#include "plan/automatic.h"
 #include "plan/candidate_cache.h"
 
 static const char sets_name[] = "candidates", counts_name[] = "candidate_counts",
@@ -124,7 +123,7 @@ static void restore_norms(fopo_candidate_cache *cache, const fopo_archive *archi
                           const fopo_proposal *q) {
   const fopo_array *counts = fopo_archive_find(archive, norms_name);
   cache->norms = (fopo_mass){0};
-  if (counts == NULL || !fopo_automatic_serves(q)) return;
+  if (counts == NULL || !fopo_mass_serves(q)) return;
   memcpy(&cache->norms.head, counts->data, NORMS * sizeof cache->norms.head);
   memcpy(&cache->norms.held, fopo_archive_find(archive, held_name)->data, sizeof(double));
 }

@@ -30,8 +30,9 @@
 #ifndef FOPO_PLAN_MASS_H
 #define FOPO_PLAN_MASS_H
 
+#include "plan/norm_order.h"
+#include "plan/proposal.h"
 #include "policy/score.h"
-#include "ranks/shard.h"
 
 #define FOPO_MASS_KEEP 0.995 /* the share that is kept unless a user asks for another */
 
@@ -54,12 +55,15 @@ typedef struct {
 
 typedef enum { FOPO_MASS_NONE, FOPO_MASS_NEAR, FOPO_MASS_FULL } fopo_mass_kind;
 
-/* ---- mass.c: the decision ---- */
-
 /* The step of the ladder after h (0: the first one); P from P / 2 on. */
-uint64_t fopo_mass_next(uint64_t h, uint64_t P);
+static inline uint64_t fopo_mass_next(uint64_t h, uint64_t P) {
+  uint64_t next = h < 1024 ? h + 256 : (h & (h - 1)) == 0 ? h + h / 2 : h / 3 * 4;
+  return next > P / 2 ? P : next;
+}
 
-/* The probe that is due before a batch; n: the contexts that it would measure. */
+/* ---- mass.c: the decisions ---- */
+
+/* The probe that is due before a batch in which n contexts get candidates. */
 fopo_mass_kind fopo_mass_due(const fopo_mass *m, size_t n, size_t P);
 
 /* The ranks that a probe of this kind and of n contexts scores at most. */
@@ -77,10 +81,19 @@ typedef struct {
 /* *m after a probe. */
 void fopo_mass_take(fopo_mass *m, fopo_mass_kind kind, const fopo_mass_found *found);
 
-/* The items of a head that all contexts share beside a tail of `tail` draws, if that is how H is
- * used; 0: it is not, because H is too large. With fewer than `tail` items left, all of these are
- * the tail. */
-size_t fopo_mass_shared(const fopo_mass *m, size_t P, size_t tail);
+/* True if searches with q are limited by mass: in the automatic index, a norm index over the
+ * policy's items that is made where the user chose none, or in a user's norm index of budget
+ * "auto". */
+int fopo_mass_serves(const fopo_proposal *q);
+
+/* What follows from H: the items that the contexts of a batch share as their head beside a tail of
+ * `tail` draws (0: the estimator cannot share one), with fewer than `tail` items left all of these
+ * being the tail; 0: none, because H is too large. How many norms searches of k items look at; 0:
+ * as many as the index allows. The rows that a step with candidates computes: `draws` of all its
+ * contexts, and `searches`. */
+size_t fopo_mass_shared(const fopo_mass *m, const fopo_proposal *q, size_t P, size_t tail);
+size_t fopo_mass_limit(const fopo_mass *m, size_t P, size_t k);
+uint64_t fopo_mass_rows(const fopo_mass *m, size_t P, uint64_t draws, uint64_t searches);
 
 /* ---- mass_probe.c: the measurement ---- */
 
@@ -108,5 +121,35 @@ void fopo_mass_probe_free(fopo_mass_probe *p); /* accepts NULL */
  * joined. */
 int fopo_mass_measure(fopo_mass_found *found, fopo_mass_probe *p, const fopo_mass_order *order,
                       fopo_matrix Q, size_t k, double keep, uint64_t head, uint64_t horizon);
+
+/* ---- mass.c: the automatic index, and probes of the bound data ---- */
+
+enum { FOPO_MASS_ARRAYS = 5 };
+
+/* To be read; changed by the functions below alone. {0} is empty. */
+typedef struct {
+  fopo_index *index; /* over the bound items; NULL: not made yet; owned */
+
+  /* Contexts of a probe: on the device, and their queries on the host; owned. */
+  uint32_t *rows;    /* [FOPO_MASS_CONTEXTS] */
+  float *X, *hidden; /* [.., D], [.., units] */
+  float *Q, *host_Q; /* [.., L] */
+  size_t room[FOPO_MASS_ARRAYS];
+  fopo_mass_probe *memory;
+} fopo_mass_index;
+
+/* Makes the automatic index, if q has none and it is not there yet, and the probe that is due
+ * before a batch whose first contexts rows [n] get candidates; *m becomes what it has found. So a
+ * batch that fails, or is abandoned, changes nothing that is remembered and can be repeated. theta:
+ * device; NULL: the policy's. *o becomes the order that was probed. */
+int fopo_mass_find(fopo_mass_index *a, fopo_mass *m, fopo_norm_order *o, const fopo_binding *data,
+                   const fopo_proposal *q, const float *theta, const uint32_t *rows, size_t n);
+
+/* The index in which batches of that state are searched. */
+fopo_index *fopo_mass_searched(const fopo_mass_index *a, const fopo_mass *m, size_t P,
+                               const fopo_proposal *q);
+
+/* Gives back the index, and what lies on the device and on the host. */
+void fopo_mass_unbind(fopo_mass_index *a, fopo_device *d);
 
 #endif

@@ -5,17 +5,14 @@
  *
  * Candidates are searched by the device itself, or by the index on the host. A device with a search
  * of its own answers exactly over a prefix of an order, which is what the exact and the norm index
- * do. It has the items already; of a norm index it also takes the order and the norms, 8 bytes an
- * item, and makes a copy of the items in that order: of all in bfloat16, 2 bytes a number, if the
- * device has a first pass over them; else of the first quarter in float32, 1 byte a number. The
- * others are then gathered from their one copy, each row once. All of it is taken anew after the
- * index has changed. A graph is searched on the host, each query by itself. */
+ * do: it takes over the order of a norm index (plan/norm_order.h). A graph is searched on the host,
+ * each query by itself. */
 #ifndef FOPO_PLAN_PLAN_H
 #define FOPO_PLAN_PLAN_H
 
-#include "plan/automatic.h"
 #include "plan/candidate_cache.h"
 #include "plan/head.h"
+#include "plan/mass.h"
 
 /* What an estimator asks for. */
 typedef struct {
@@ -43,23 +40,14 @@ typedef struct {
   fopo_mass mass;        /* then the state that the batches use */
 } fopo_plan;
 
-/* A norm index's order on the device; zeros: there is none. */
-typedef struct {
-  uint64_t version;      /* of the index */
-  uint32_t *ids;         /* [P] */
-  float *norms, *packed; /* [P], [packed_rows, L] */
-  size_t packed_rows;
-  fopo_rows half; /* [P, ld] */
-} fopo_device_order;
-
 /* Makes plans, and owns what they point to. To be read; changed by the functions below alone. */
 typedef struct {
-  const fopo_binding *data;    /* not owned */
+  const fopo_binding *data; /* not owned */
+  fopo_plan_request request;
   fopo_candidate_cache own;    /* what is remembered if nobody attaches a cache */
   fopo_candidate_cache *cache; /* &own, or an attached one */
-  fopo_automatic automatic;
+  fopo_mass_index automatic;
   fopo_norm_order norms; /* of the index in use, or of the head */
-  fopo_device_order order;
   fopo_head head;
   fopo_plan plan; /* the one in force */
   int fresh;      /* 1: no batch was committed since a probe found plan.mass */
@@ -70,34 +58,34 @@ void fopo_planner_init(fopo_planner *p, const fopo_binding *data);
 /* Gives back what lies on the device, and forgets what was remembered in the own cache. */
 void fopo_planner_unbind(fopo_planner *p);
 
-/* There is no plan: options, cache, or items have changed. */
+/* There is no plan: something has changed. */
 void fopo_planner_forget(fopo_planner *p);
 
+/* From now on plans are made for this estimator. */
+void fopo_planner_ask(fopo_planner *p, const fopo_plan_request *request);
+
+/* From now on `cache` remembers, which is not owned; NULL: the own cache. */
+void fopo_planner_attach(fopo_planner *p, fopo_candidate_cache *cache);
+
+/* Items were moved, on the host too: refreshes the indices, and forgets the order of a head. */
+int fopo_planner_refresh(fopo_planner *p);
+
 /* Whether a batch of B contexts needs another plan. */
-int fopo_plan_is_due(const fopo_planner *p, const fopo_plan_request *r, size_t B);
+int fopo_plan_is_due(const fopo_planner *p, size_t B);
 
 /* Makes the plan of batches of up to B contexts. Measures the mass, if that is due, at theta (NULL:
  * the policy's) in the contexts rows [n] of the next batch; makes the automatic index if it serves
  * and is not there yet; packs a shared head; makes room in the cache for candidates that are kept.
  */
-int fopo_plan_make(fopo_planner *p, const fopo_plan_request *r, const float *theta,
-                   const uint32_t *rows, size_t n, size_t B);
-
-/* Sets the epsilon of an adaptive proposal to that of the next batch. */
-void fopo_planner_adapt(const fopo_planner *p, fopo_proposal *q);
-
-/* From now on `cache` remembers for q, with room for the bound contexts; NULL: the own cache. */
-int fopo_planner_attach(fopo_planner *p, fopo_proposal *q, fopo_candidate_cache *cache);
+int fopo_plan_make(fopo_planner *p, const float *theta, const uint32_t *rows, size_t n, size_t B);
 
 /* What is remembered from batch to batch. A batch counts once it is committed: rows [B], S draws a
  * context, the mean share of pi in the candidates of its n_with_candidates contexts. must_sync: it
- * cannot be rolled back. */
-void fopo_planner_commit(fopo_planner *p, const fopo_plan_request *r, const uint32_t *rows,
-                         size_t B, size_t S, double mass, size_t n_with_candidates);
-int fopo_planner_must_sync(const fopo_planner *p, const fopo_plan_request *r, const uint32_t *rows,
-                           size_t B);
-void fopo_planner_rollback(fopo_planner *p, const fopo_plan_request *r, const uint32_t *rows,
-                           size_t B, size_t S);
+ * cannot be rolled back. Without a proposal nothing is remembered. */
+void fopo_planner_commit(fopo_planner *p, const uint32_t *rows, size_t B, size_t S, double mass,
+                         size_t n_with_candidates);
+int fopo_planner_must_sync(const fopo_planner *p, const uint32_t *rows, size_t B);
+void fopo_planner_rollback(fopo_planner *p, const uint32_t *rows, size_t B, size_t S);
 
 /* How many of the first n contexts of a batch will be searched. */
 size_t fopo_plan_searches(const fopo_planner *p, const uint32_t *rows, size_t n);

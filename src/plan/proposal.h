@@ -10,7 +10,7 @@ typedef enum { FOPO_PROPOSAL_UNIFORM, FOPO_PROPOSAL_MIXTURE } fopo_proposal_kind
 
 typedef struct {
   fopo_proposal_kind kind;
-  fopo_index *index; /* mixture; not owned; NULL: the automatic one (plan/automatic.h) */
+  fopo_index *index; /* mixture; not owned; NULL: the automatic one (plan/mass.h) */
   int by_mass;       /* 1: the automatic one even so, and `index` where that would search it all */
   size_t k;          /* K candidates, 1 .. P */
   double epsilon;    /* share of uniform draws, 0 .. 1; 1 never asks the index */

@@ -267,13 +267,13 @@ static void set_values(fopo_policy *pi, fopo_block block, const float *values) {
   if (block == FOPO_BLOCK_ITEMS) pi->version++;
 }
 
-/* Takes over the candidate cache; attaching it once makes the gradient show its epsilon. */
+/* Takes over the candidate cache; opening it once makes the gradient show its epsilon. */
 static int restore_cache(fopo_trainer *t, const fopo_archive *file) {
   const fopo_proposal *q = fopo_gradient_proposal(t->o.gradient);
   if (q == NULL) return FOPO_OK;
   int status = fopo_candidate_cache_restore(&t->cache, file, q);
-  fopo_gradient_attach_cache(t->o.gradient, &t->cache); /* cannot fail: it is reserved */
-  fopo_gradient_attach_cache(t->o.gradient, NULL);
+  fopo_gradient_open(t->o.gradient, &t->cache);
+  fopo_gradient_close(t->o.gradient);
   return status;
 }
 

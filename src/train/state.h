@@ -42,7 +42,7 @@ struct fopo_trainer {
   float *theta; /* device [n_theta]; the truth while a slice runs */
   fopo_reach reach[FOPO_BLOCKS];
 
-  fopo_candidate_cache cache; /* attached to the gradient while a slice runs */
+  fopo_candidate_cache cache; /* the gradient is opened with it while a slice runs */
 
   /* queue.c; only if the device is asynchronous. */
   fopo_totals *totals;  /* device; NULL: the device has none */
@@ -117,8 +117,7 @@ int fopo_trainer_check_reach(fopo_trainer *t, double norm);
 /* Copies the blocks that learn from the device to the host while a slice runs. */
 int fopo_trainer_fetch(fopo_trainer *t);
 
-/* Refreshes the index that candidates come from, if index_refresh > 0; and an order of items that
- * are learnt, if the gradient has made it by itself: a resumed run makes it anew. */
+/* Brings items that are learnt to the host, and makes what is ordered by them anew. */
 int fopo_trainer_refresh(fopo_trainer *t);
 
 /* ---- a step ---- */

@@ -98,6 +98,17 @@ static int allocate_on_device(fopo_trainer *t) {
   return status;
 }
 
+/* So that a trainer whose candidates do not fit is refused before its first step. Opening the
+ * gradient once makes it show the epsilon of the cache. */
+static int reserve_cache(fopo_trainer *t) {
+  const fopo_trainer_options *o = &t->o;
+  const fopo_proposal *q = fopo_gradient_proposal(o->gradient);
+  fopo_gradient_open(o->gradient, &t->cache);
+  fopo_gradient_close(o->gradient);
+  if (q == NULL || !fopo_proposal_keeps(q)) return FOPO_OK;
+  return fopo_candidate_cache_reserve(&t->cache, o->device, o->contexts.n, q->k);
+}
+
 int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
   *t = NULL;
   int status = check(options);
@@ -115,9 +126,7 @@ int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
   x->reach[FOPO_BLOCK_WEIGHTS].bound = INFINITY;
   if (status == FOPO_OK) status = allocate_on_device(x);
   if (status == FOPO_OK) status = fopo_trainer_prepare_optim(x);
-  /* Reserves the cache, so that a trainer whose candidates do not fit is refused here. */
-  if (status == FOPO_OK) status = fopo_gradient_attach_cache(x->o.gradient, &x->cache);
-  fopo_gradient_attach_cache(x->o.gradient, NULL);
+  if (status == FOPO_OK) status = reserve_cache(x);
   if (status != FOPO_OK) {
     fopo_trainer_free(x);
     return status;
@@ -134,10 +143,7 @@ int fopo_trainer_bind(fopo_trainer *t) {
 void fopo_trainer_free(fopo_trainer *t) {
   if (t == NULL) return;
   if (t->waiting) fopo_gradient_abandon(t->o.gradient);
-  if (t->running) {
-    fopo_gradient_attach_cache(t->o.gradient, NULL);
-    fopo_gradient_collective(t->o.gradient, 0);
-  }
+  if (t->running) fopo_gradient_close(t->o.gradient);
   if (t->resplit.x.x != NULL &&
       fopo_gradient_binding(t->o.gradient)->contexts.x == t->resplit.x.x) {
     fopo_gradient_unbind(t->o.gradient);
@@ -182,14 +188,10 @@ static int begin_slice(fopo_trainer *t) {
         o->device->ops->put(o->device, t->theta, o->policy->theta.x, t->n_theta * sizeof *t->theta);
   }
   if (status == FOPO_OK) status = fopo_queue_begin(t);
-  if (status == FOPO_OK) status = fopo_gradient_attach_cache(o->gradient, &t->cache);
   status = fopo_comm_agree(status);
   if (status == FOPO_OK && fopo_comm_ranks() > 1) status = check_same(t);
-  if (status != FOPO_OK) {
-    fopo_gradient_attach_cache(o->gradient, NULL);
-    return status;
-  }
-  fopo_gradient_collective(o->gradient, 1);
+  if (status != FOPO_OK) return status;
+  fopo_gradient_open(o->gradient, &t->cache);
   t->slice = (fopo_stretch){0};
   t->reach[FOPO_BLOCK_THETA].bound = fopo_reach_of(o->policy->theta.x, t->n_theta);
   t->first = t->step;
@@ -204,8 +206,7 @@ static int close_slice(fopo_trainer *t) {
   t->running = 0;
   t->record.seconds += t->slice.seconds;
   for (int i = 0; i < FOPO_PHASES; i++) t->record.phases[i] += t->slice.phases[i];
-  fopo_gradient_attach_cache(t->o.gradient, NULL);
-  fopo_gradient_collective(t->o.gradient, 0);
+  fopo_gradient_close(t->o.gradient);
   return fopo_trainer_fetch(t);
 }
 

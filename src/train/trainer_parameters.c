@@ -59,8 +59,6 @@ int fopo_trainer_fetch(fopo_trainer *t) {
 }
 
 int fopo_trainer_refresh(fopo_trainer *t) {
-  int own = t->o.policy->learns[FOPO_BLOCK_ITEMS] && fopo_gradient_owns_order(t->o.gradient);
-  if (t->o.index_refresh == 0 && !own) return FOPO_OK;
   int status = t->running ? fetch(t, FOPO_BLOCK_ITEMS) : FOPO_OK;
   return status == FOPO_OK ? fopo_gradient_refresh(t->o.gradient) : status;
 }

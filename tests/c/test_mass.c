@@ -455,7 +455,7 @@ TEST_WITH(test_change_over, no_leak) {
   ok(fopo_gradient_bind(s.g, s.w.device, &s.w.pi, fopo_contexts_of(s.w.contexts), &s.w.reward));
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     cache.norms = (fopo_mass){.head = cases[i].head, .full_cost = 1 << 20, .full = 1 << 20};
-    ok(fopo_gradient_attach_cache(s.g, &cache));
+    fopo_gradient_open(s.g, &cache);
     ok(compute_gradient(s.g, (fopo_matrix){0}, &stats, s.w.rows, 8, (fopo_draw_key){1, 0}));
     fopo_work work = fopo_gradient_work(s.g);
     assert_int_equal(work.head, cases[i].shared);
@@ -463,7 +463,7 @@ TEST_WITH(test_change_over, no_leak) {
     assert_int_equal(fopo_index_about(s.ix).queries, cases[i].head == ITEMS ? 8 : 0);
     assert_true(stats.mean.head_mass > 0.0 && stats.mean.head_mass <= 1.0);
   }
-  fopo_gradient_attach_cache(s.g, NULL);
+  fopo_gradient_close(s.g);
   fopo_gradient_free(s.g);
   fopo_index_free(s.ix);
   small_world_done(&s.w);

@@ -1,7 +1,7 @@
 /* Head and tail: some items in full, U draws of the others, each for so many of them as there are
  * for every draw, and c as in snis: q is 1 in the head and U / M in the tail of M items. Ours. The
  * head is the K candidates of each context, or the H items of largest norm for all contexts; which,
- * and H, may follow from the mass (plan/automatic.h). Bias of order 1 / U, of the tail alone; K +
+ * and H, may follow from the mass (plan/mass.h). Bias of order 1 / U, of the tail alone; K +
  * U rows a context and the search, or H + U rows and none. K + U and H + U are at most P; U = M is
  * the exact gradient. */
 #include "core/clock.h"
