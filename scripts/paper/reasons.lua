@@ -186,7 +186,8 @@ or test sessions would have to settle it.]]):format(listed(open))
 why.]]
     return {title = "Which method is best", text = table.concat(text, " ")}
   end
-  text[#text + 1] = "The paper leaves the scale of the embeddings and the temperature open."
+  text[#text + 1] = [[The paper's text does not say the scale of the embeddings or the temperature;
+the authors' code takes the raw singular vectors and no temperature.]]
   for _, w in ipairs(worlds) do text[#text + 1] = scale_decides(w) end
   text[#text + 1] = [["Items in effect" says how sharp the softmax is at the end: at P it is still
 uniform, and the estimators estimate the same gradient and differ in noise alone.]]

@@ -1,5 +1,7 @@
--- What decides which method wins: how far the softmax leaves uniform. The paper leaves the scale of
--- the embeddings and the temperature open, and the ranking of the methods hangs on them.
+-- What decides which method wins: how far the softmax leaves uniform. The paper's text does not say
+-- the scale of the embeddings or the temperature; the authors' code takes the raw singular vectors,
+-- no temperature, and a theta of 0.005 times standard normal. The ranking of the methods hangs on
+-- them.
 --
 --   ./fopo scripts/paper/settings.lua [FILE ...] [scale=small|full|tiny] [data=DIR] [name=value]
 --
