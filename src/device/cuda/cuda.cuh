@@ -19,6 +19,7 @@
 #include <cuda_emulation.h>
 #endif
 
+#define R123_USE_SSE 0 /* as in core/rng.h, which must not be first, for it is C */
 #include <Random123/philox.h>
 #include <cstddef>
 #include <cstdint>
