@@ -144,7 +144,7 @@ $(OUT)/device_abi: FORCE
 
 COMPARE_ABI := src/device/device.o src/device/cuda/cuda.cu.o \
                emulated/src/device/cuda/cuda.cu.o races/src/device/cuda/cuda.cu.o
-$(COMPARE_ABI:%=$(OUT)/%): ABI := -DFOPO_DEVICE_ABI=$$(cat $(OUT)/device_abi)u
+$(COMPARE_ABI:%=$(OUT)/%): private ABI := -DFOPO_DEVICE_ABI=$$(cat $(OUT)/device_abi)u
 $(COMPARE_ABI:%=$(OUT)/%): $(OUT)/device_abi
 
 # nvcc 13 knows no card before Turing (75). What ptxas says of registers and memory is kept beside
@@ -185,20 +185,27 @@ openmpi:
 EMULATE  = $(CXX) -std=c++20 $(subst $(FLAGS_coverage),$(FLAGS_release),$(COMMON)) -fPIC \
            -fvisibility=hidden -Itests/cuda -Wall -Wextra -Wshadow -Wno-unknown-pragmas $(ABI) \
            -MMD -MP
-WATCH   := -O1 -fsanitize=thread,alignment,bounds,shift,integer-divide-by-zero
+WATCH   := -O1 -g1 -fsanitize=thread,alignment,bounds,shift,integer-divide-by-zero
 EMULATION := $(wildcard tests/cuda/*.cc)
 
-$(OUT)/emulated/%.o: % $(OUT)/flags
+# Half of the time of a source goes into the headers, so they are compiled once for all of them.
+$(OUT)/races/headers.h.gch: WATCHED_BY := $(WATCH)
+$(OUT)/emulated/headers.h.gch $(OUT)/races/headers.h.gch: src/device/cuda/cuda.cuh $(OUT)/flags
+	$(call say,CXX,$<)
+	$(Q)mkdir -p $(@D); echo '#include "device/cuda/cuda.cuh"' > $(@:.gch=); \
+	  $(EMULATE) $(WATCHED_BY) -MT $@ -MF $(@:.gch=.d) -x c++-header -o $@ $(@:.gch=)
+
+$(OUT)/emulated/src/%.o: src/% $(OUT)/emulated/headers.h.gch
+	$(call say,CXX,$<)
+	$(Q)mkdir -p $(@D); $(EMULATE) -include $(OUT)/emulated/headers.h -x c++ -c -o $@ $<
+
+$(OUT)/emulated/tests/%.o: tests/% $(OUT)/flags
 	$(call say,CXX,$<)
 	$(Q)mkdir -p $(@D); $(EMULATE) -x c++ -c -o $@ $<
 
-$(OUT)/races/src/%.o: src/% $(OUT)/flags
+$(OUT)/races/%.cu.o: %.cu $(OUT)/races/headers.h.gch
 	$(call say,WATCH,$<)
-	$(Q)mkdir -p $(@D); $(EMULATE) $(WATCH) -x c++ -c -o $@ $<
-
-$(OUT)/races/tests/%.cu.o: tests/%.cu $(OUT)/flags
-	$(call say,WATCH,$<)
-	$(Q)mkdir -p $(@D); $(EMULATE) $(WATCH) -x c++ -c -o $@ $<
+	$(Q)mkdir -p $(@D); $(EMULATE) $(WATCH) -include $(OUT)/races/headers.h -x c++ -c -o $@ $<
 
 $(OUT)/races/tests/%.cc.o: tests/%.cc $(OUT)/flags
 	$(call say,WATCH,$<)
