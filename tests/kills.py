@@ -144,9 +144,12 @@ class Disk:
     def __init__(self, folder, size):
         self.folder = folder
         self.filler = os.path.join(folder, "filler")
-        made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%d" % size, "none", folder],
-                              capture_output=True, text=True)
-        self.refused = made.stderr.strip() if made.returncode != 0 else None
+        try:
+            made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%d" % size, "none", folder],
+                                  capture_output=True, text=True)
+            self.refused = made.stderr.strip() if made.returncode != 0 else None
+        except FileNotFoundError:
+            self.refused = "there is no mount"
 
     def leave(self, size):
         with open(self.filler, "wb") as f:

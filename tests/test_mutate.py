@@ -14,6 +14,10 @@ import mutate  # noqa: E402
 import operators  # noqa: E402
 from checks import check, failures  # noqa: E402
 
+if shutil.which("git") is None:
+    print("skip: the list of sources is that of git, which is not here")
+    sys.exit(77)
+
 # ---- the operators ----
 TEXT = """/* a + b */
 #define N 3
