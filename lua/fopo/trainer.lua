@@ -27,7 +27,8 @@ local function columns_of_history()
   for _, one in ipairs(native.statistics()) do
     if one.tag ~= "" then statistics[#statistics + 1] = one.name end
   end
-  table.move({table.remove(statistics, 1), "valid", "valid_expected", "valid_index"}, 1, 4, 3, list)
+  table.move({table.remove(statistics, 1), "valid", "valid_expected", "valid_index",
+              "valid_measure"}, 1, 5, 3, list)
   table.move(statistics, 1, #statistics, #list + 1, list)
   table.move({"lr", "epsilon", "head", "held", "steps_per_second"}, 1, 5, #list + 1, list)
   for _, phase in ipairs(native.phases()) do list[#list + 1] = phase.column end
@@ -42,6 +43,7 @@ function fields.step(t)
   return seen and seen.state == "trains" and seen.step or t.native.step
 end
 function fields.steps_per_epoch(t) return t.native.steps_per_epoch end
+function fields.unfinished(t) return t.native.unfinished end
 function fields.device(t) return t.native.device_name end
 
 -- fopo.gradient.head_tail{} for a catalogue of P items, which may be small.
@@ -122,8 +124,8 @@ local make = define.fn{
   presets = {paper = {resplit = false, exclude = "none"}},
   text = [[A training run: t:run makes steps, t.history records them, t:save and t:resume keep them.
 Everything is a function of the seed: the same bits for any number of threads, in one run or
-several, interrupted and resumed or not; but a run that validates ends with its best parameters, and
-the next one goes on from them, unless keep_best = false. Where a policy learns its items, the index
+several, interrupted and resumed or not; but a run that validates and comes to its end may put its
+best parameters back (keep_best of t:run), and the next one goes on from them. Where a policy learns its items, the index
 of the proposal goes stale: the estimate stays valid, its candidates get worse; index_refresh brings
 it up to date (an index over pi:items()), and t:save does so too. The index of validation is asked
 as it is: index:update(). On a GPU the proposal's exact or norm index is searched there, budget and
@@ -277,20 +279,26 @@ trainer.run = define.fn{
     {"keep_best", "boolean", true, "with validation: end with the best parameters seen, the "
      .. "start's included"},
     {"best_by", "string", nil, "which validation is the best, for keep_best and patience: by the "
-     .. "reward of the best item (greedy, the default), or by the expected reward (the default of "
-     .. "a policy that scores lists); the other one decides between equals",
-     one_of = {"greedy", "expected"}},
+     .. "reward of the best item (greedy, the default), by the expected reward (the default of a "
+     .. "policy that scores lists), or by a measure of fopo.evaluate, as \"ndcg@10\" or "
+     .. "\"recall@20\", of lists without the items of X unless exclude of the trainer keeps them "
+     .. "in; the expected reward decides between equals, or the reward where that one decides"},
     {"on_record", "function", nil, "called with (t, n) after record n of the history; true stops"},
     table.unpack(checkpoint.options),
   },
   text = "Makes steps and records t.history, lists by name: " .. table.concat(columns, ", ")
     .. ".\n" .. meanings_of_statistics() .. [[
 valid: reward (greedy) on the validation sessions; valid_expected: expected reward there;
-valid_index: reward through the index.
+valid_index: reward through the index; valid_measure: the measure that best_by names.
 What a run should say at its end is printed and kept in t.notes: which step's parameters were put
 back by keep_best, a small effective sample size, one item for everybody, expected reward up while
 the reward falls, an end below the start. print(t) shows whose parameters the policy holds.
-Ctrl-C stops after the step in hand; t:run again goes on from there. Returns t.
+keep_best goes back to the best parameters only where the last ones lose more than chance can make,
+over the same contexts: by what best_by names, or else by the other one of the two rewards.
+Ctrl-C stops after the step in hand. t:run again goes on from there, t:run{} to the end that the run
+had: with its best parameters, its patience and its records, as if it had not stopped, unless the
+policy was set by hand meanwhile or is validated by other means. What was made since the last record
+is shown as one, without validation, until then. Returns t.
 Of several processes the first shows the run, keeps its log and decides what depends on time.
 log writes config.json, history.jsonl, history.csv, actions.jsonl, notes.txt and TensorBoard's
 event files, flushed at every record; t.log_folder says where. If the run goes on from a checkpoint
@@ -421,11 +429,30 @@ sealed.kind(trainer, {
   what = "trainer", letter = "t", remedy = remedy, elsewhere = elsewhere,
   computed = fields, settable = settable,
   known = {"valid", "valid_contexts", "index", "exclude", "held", "best_step", "log_folder", "job"},
-  hidden = {"native", "knobs", "unlogged", "current", "given_contexts", "valid_automatic", "began"},
+  hidden = {"native", "knobs", "unlogged", "current", "given_contexts", "valid_automatic", "began",
+            "seen", "cut"},
 })
 
 -- Jobs train in the background, with what is needed of here (fopo/run/job.lua).
 job.open(trainer, {columns = columns, line = line, object = object})
+
+-- The history without a record that was cut short: its steps are in hand, and are saved so.
+local function whole_history(t)
+  local mine = sealed.behind(t)
+  if mine.cut ~= #t.history.step then return t.history end
+  local whole = {}
+  for name, list in pairs(t.history) do whole[name] = table.move(list, 1, #list - 1, 1, {}) end
+  return whole
+end
+
+-- What Lua knows of the trainer and its run, as strings.
+local function facts_of(t)
+  local mine = sealed.behind(t)
+  local seen = mine.current and mine.current.seen:state() or mine.seen
+  local facts = {seconds = t.seconds, notes = json.encode(t.notes)}
+  if seen and t.native.unfinished then facts.seen = json.encode(seen) end
+  return validation.facts(t, facts)
+end
 
 trainer.save = define.fn{
   name = "trainer:save",
@@ -434,7 +461,7 @@ trainer.save = define.fn{
 history; the old file stays until the new one is whole on disk.]],
   call = saves("checkpoint", function(t, path)
     job.at_rest(t, function()
-      t.native:save(path, t.history, validation.facts(t, {seconds = t.seconds}))
+      t.native:save(path, whole_history(t), facts_of(t))
     end)
   end, function(t, path) t.native:reads(path) end),
 }
@@ -443,15 +470,23 @@ trainer.resume = define.fn{
   name = "trainer:resume", returns = "trainer",
   args = {{"t", "trainer", nil, "a trainer over the same data and shapes"},
           {"path", "string", nil, "an .npz written by t:save"}},
-  text = [[Takes up where the file left off, with the same bits as if it had never stopped. Options
-such as lr come from this trainer, not from the file. A file that does not fit changes nothing.]],
+  text = [[Takes up where the file left off, with the same bits as if it had never stopped. Where the
+file was written before the end of a run, t:run{} makes the rest of it, with the options that it had:
+its best parameters, patience and records are in the file. t.unfinished is {first =, last =, every
+=} of such a run, its steps, or nil. Options such as lr come from this trainer, not from the file. A
+file that does not fit changes nothing.]],
   call = function(t, path)
     local history, facts = t.native:resume(path)
     local mine = sealed.behind(t)
     mine.held = validation.from_facts(facts, "held")
     mine.began = validation.from_facts(facts, "began")
     mine.seconds = history.seconds and history.seconds[#history.seconds] or 0
-    for _, name in ipairs(columns) do t.history[name] = history[name] or {} end
+    mine.notes = facts.notes and json.decode(facts.notes) or {}
+    mine.seen, mine.cut = facts.seen and json.decode(facts.seen), nil
+    for _, name in ipairs(columns) do
+      t.history[name] = history[name] or {}
+      for n = 1, history[name] and 0 or #(history.step or {}) do t.history[name][n] = 0 / 0 end
+    end
     return t
   end,
 }

@@ -264,6 +264,7 @@ static int set_parameters(lua_State *L) {
     }
     bind_check(L, fopo_matrix_finite(bind_matrix(a), p.name));
   }
+  get_policy(L, 1)->policy.set++;
   for (size_t i = 0; parameter(L, &p, i); i++) {
     const bind_array *a = bind_array_numbers(L, 3 + (int)i, p.name);
     memcpy(p.view.x, a->data, a->rows * a->cols * sizeof(float));
@@ -375,6 +376,7 @@ static int set_items(lua_State *L) {
   bind_check(L, fopo_matrix_finite(bind_matrix(a), "items"));
   if (a->data != own.x) memcpy(own.x, a->data, own.rows * own.cols * sizeof(float));
   pi->policy.version++;
+  pi->policy.set++;
   return 0;
 }
 

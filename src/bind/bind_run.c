@@ -13,6 +13,8 @@ static const bind_type *const kept_types[] = {&bind_trainer_type, &bind_sessions
                                               &bind_array_type, &bind_index_type, &bind_index_type};
 static const char *const kept_names[] = {NULL, "valid", "valid_contexts", "exact", "index"};
 
+static const char *const ways[] = {"greedy", "expected", "measure", NULL}; /* of fopo_by */
+
 fopo_trainer *bind_run_plan(lua_State *L, fopo_run_plan *plan, bind_object *o) {
   int at[BIND_RUN_INDEX + 1] = {1};
   bind_table(L, 2, "the options");
@@ -23,10 +25,15 @@ fopo_trainer *bind_run_plan(lua_State *L, fopo_run_plan *plan, bind_object *o) {
                           .every = bind_option_count_or(L, 2, "every", 0, SIZE_MAX, 0),
                           .patience = bind_option_count_or(L, 2, "patience", 0, SIZE_MAX, 0),
                           .keep_best = bind_option_boolean(L, 2, "keep_best"),
-                          .by_expected = bind_option_boolean(L, 2, "by_expected"),
+                          .by = bind_has(L, 2, "by") ? bind_option_choice(L, 2, "by", ways) : 0,
                           .ask = bind_option_boolean(L, 2, "ask")};
   plan->valid.most = bind_option_count_or(L, 2, "valid_most", 0, SIZE_MAX, 0);
   plan->valid.expected_most = bind_option_count_or(L, 2, "expected_most", 0, SIZE_MAX, 0);
+  plan->valid.k = bind_option_count_or(L, 2, "k", 1, SIZE_MAX, 0);
+  if (plan->valid.k > 0) {
+    plan->valid.measure =
+        (fopo_measure_kind)bind_option_choice(L, 2, "measure", fopo_measure_names);
+  }
   plan->valid.unseen = bind_option_boolean(L, 2, "unseen");
   int validates = bind_has(L, 2, "valid");
   for (int i = BIND_RUN_VALID; i <= BIND_RUN_INDEX; i++) {
@@ -53,9 +60,10 @@ fopo_trainer *bind_run_plan(lua_State *L, fopo_run_plan *plan, bind_object *o) {
   return t->trainer;
 }
 
-/* native.run(t, {steps, seconds, every, trained, patience, keep_best, by_expected, ask, valid,
+/* native.run(t, {steps, seconds, every, trained, patience, keep_best, by, measure, k, ask, valid,
  * valid_contexts, valid_most, expected_most, unseen, exact, index}): an absent number sets no
- * limit, but without expected_most there is no expected reward. Sessions to validate on need their
+ * limit, but without expected_most there is no expected reward, and without k no measure of lists,
+ * as "ndcg"; by is greedy, the default, expected or measure. Sessions to validate on need their
  * contexts and the exact index; with ask = true the caller validates. */
 static int run(lua_State *L) {
   fopo_run_plan plan;
@@ -71,8 +79,8 @@ static int run(lua_State *L) {
 
 /* ---- events ---- */
 
-/* t[name] = {reward, reward_se, index, expected, se, contexts, distinct, top}, for the table on the
- * top; a policy that was not judged has none. */
+/* t[name] = {reward, reward_se, index, expected, se, measure, contexts, distinct, top}, for the
+ * table on the top; a policy that was not judged has none. */
 static void set_worth(lua_State *L, const char *name, const fopo_worth *w) {
   if (isnan(w->reward)) return;
   luaL_checkstack(L, 4, NULL);
@@ -82,6 +90,7 @@ static void set_worth(lua_State *L, const char *name, const fopo_worth *w) {
   bind_set_number(L, "index", w->index);
   bind_set_number(L, "expected", w->expected);
   bind_set_number(L, "se", w->se);
+  bind_set_number(L, "measure", w->measure);
   bind_set_count(L, "contexts", w->contexts);
   bind_set_count(L, "distinct", w->distinct);
   bind_set_count(L, "top", w->top);
@@ -91,15 +100,19 @@ static void set_worth(lua_State *L, const char *name, const fopo_worth *w) {
 void bind_run_set_best(lua_State *L, const fopo_run_best *best) {
   if (!best->known) return;
   luaL_checkstack(L, 6, NULL);
-  lua_createtable(L, 0, 3);
+  lua_createtable(L, 0, 6);
   bind_set_count(L, "step", best->step);
+  bind_set_boolean(L, "at_start", best->at_start);
   bind_set_boolean(L, "restored", best->restored);
+  bind_set_number(L, "loss", best->loss);
+  bind_set_number(L, "low", best->low);
+  bind_set_number(L, "high", best->high);
   set_worth(L, "worth", &best->worth);
   lua_setfield(L, -2, "best");
 }
 
 int bind_run_push_record(lua_State *L, const fopo_run_record *record) {
-  lua_createtable(L, 0, 28);
+  lua_createtable(L, 0, 30);
   bind_set_count(L, "step", record->step);
   bind_set_number(L, "seconds", record->seconds);
   bind_set_number(L, "steps_per_second", record->steps_per_second);
@@ -110,6 +123,8 @@ int bind_run_push_record(lua_State *L, const fopo_run_record *record) {
   bind_set_number(L, "valid", record->valid.reward);
   bind_set_number(L, "valid_expected", record->valid.expected);
   bind_set_number(L, "valid_index", record->valid.index);
+  bind_set_number(L, "valid_measure", record->valid.measure);
+  bind_set_boolean(L, "cut", record->cut);
   set_worth(L, "worth", &record->valid);
   set_worth(L, "start", &record->start);
   bind_set_statistics(L, &record->mean, NULL, NULL);
@@ -203,7 +218,8 @@ static int record_now(lua_State *L) {
   return 1;
 }
 
-/* r:cut_record(): the record in hand as a row, not validated; nil if it has no steps. */
+/* r:cut_record(): the record in hand as a row with cut = true, not validated; nil if it has no
+ * steps. It stays in hand. */
 static int cut_record(lua_State *L) {
   fopo_run_record record;
   if (!fopo_run_cut_record(&record, get_run(L, 1)->run)) return 0;
@@ -226,13 +242,19 @@ static int field_done(lua_State *L, bind_object *o) {
   return 1;
 }
 
+static int field_goes_on(lua_State *L, bind_object *o) {
+  lua_pushboolean(L, fopo_run_goes_on(((bind_run *)o)->run));
+  return 1;
+}
+
 const luaL_Reg bind_run_functions[] = {{"run", run}, {NULL, NULL}};
 
 static const luaL_Reg methods[] = {
     {"advance", advance},       {"steps", steps},   {"judged", judged}, {"record_now", record_now},
     {"cut_record", cut_record}, {"finish", finish}, {NULL, NULL}};
 
-static const bind_field fields[] = {{"done", field_done, NULL}, {NULL, NULL, NULL}};
+static const bind_field fields[] = {
+    {"done", field_done, NULL}, {"goes_on", field_goes_on, NULL}, {NULL, NULL, NULL}};
 
 const bind_type bind_run_type = {.name = "fopo.run",
                                  .size = sizeof(bind_run),

@@ -394,6 +394,19 @@ static int field_held(lua_State *L, bind_object *o) {
   return norms->head > 0 ? bind_return_number(L, norms->held) : bind_return_nil(L);
 }
 
+/* The run that was left before its end: {first, last, seconds, every}, with nil for what is not
+ * known; nil: there is none. */
+static int field_unfinished(lua_State *L, bind_object *o) {
+  const fopo_unfinished *u = fopo_trainer_unfinished(((bind_trainer *)o)->trainer);
+  if (!u->open) return bind_return_nil(L);
+  lua_createtable(L, 0, 4);
+  bind_set_count(L, "first", u->first);
+  if (u->last < UINT64_MAX) bind_set_count(L, "last", u->last);
+  if (isfinite(u->seconds)) bind_set_number(L, "seconds", u->seconds);
+  if (u->every > 0) bind_set_count(L, "every", u->every);
+  return 1;
+}
+
 static int field_device_name(lua_State *L, bind_object *o) {
   return bind_return_string(L, device_of(o)->name);
 }
@@ -427,6 +440,7 @@ static const bind_field fields[] = {{"step", field_step, NULL},
                                     {"steps_per_epoch", field_steps_per_epoch, NULL},
                                     {"head", field_head, NULL},
                                     {"held", field_held, NULL},
+                                    {"unfinished", field_unfinished, NULL},
                                     {"device_name", field_device_name, NULL},
                                     {"device_note", field_device_note, NULL},
                                     {NULL, NULL, NULL}};

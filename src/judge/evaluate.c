@@ -2,6 +2,7 @@
 #include "judge/evaluate.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "core/clock.h"
 #include "core/memory.h"
@@ -68,17 +69,18 @@ static void summarise(fopo_evaluation *e, const float *earned, int by_value) {
   fopo_wilson(&e->low, &e->high, e->hits, e->contexts);
 }
 
-/* The best item of each context, of those that are not masked. */
-static int find_best(uint32_t *best, float *scores, uint32_t *counts, const fopo_policy *pi,
-                     fopo_matrix x, fopo_index *ix, const fopo_sparse_scores *mask) {
-  if (mask == NULL) return fopo_policy_best(best, scores, counts, pi, x, ix, 1);
+int fopo_evaluate_lists(uint32_t *ids, float *scores, uint32_t *counts, const fopo_policy *pi,
+                        fopo_matrix x, fopo_index *ix, const fopo_sparse_scores *mask, size_t k) {
+  if (mask == NULL) return fopo_policy_best(ids, scores, counts, pi, x, ix, k);
   fopo_recommend_plan plan = {.policy = pi, .index = ix, .x = x, .mask = mask, .may_be_short = 1};
-  return fopo_recommend(best, scores, counts, NULL, &plan, 1);
+  return fopo_recommend(ids, scores, counts, NULL, &plan, k);
 }
 
-static int evaluate(fopo_evaluation *e, float *earned, const fopo_policy *pi, fopo_matrix x,
-                    const fopo_sessions *sessions, fopo_index *ix, const fopo_sparse_scores *mask) {
+int fopo_evaluate_each(fopo_evaluation *e, float *earned, const fopo_policy *pi, fopo_matrix x,
+                       const fopo_sessions *sessions, fopo_index *ix,
+                       const fopo_sparse_scores *mask) {
   double start = fopo_clock();
+  memset(earned, 0, x.rows * sizeof *earned);
   fopo_sparse_scores own = fopo_mask_of(&sessions->X);
   if (pi->masks_seen && mask == NULL) mask = &own;
   *e = (fopo_evaluation){.contexts = x.rows};
@@ -90,7 +92,7 @@ static int evaluate(fopo_evaluation *e, float *earned, const fopo_policy *pi, fo
   float *scores = fopo_alloc(x.rows, sizeof *scores);
   uint32_t *times = fopo_alloc(fopo_policy_n_items(pi), sizeof *times);
   status = best && counts && scores && times ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) status = find_best(best, scores, counts, pi, x, ix, mask);
+  if (status == FOPO_OK) status = fopo_evaluate_lists(best, scores, counts, pi, x, ix, mask, 1);
   if (status == FOPO_OK) {
     count(e, earned, sessions, best, counts, times);
     summarise(e, earned, sessions->value != NULL);
@@ -106,7 +108,8 @@ static int evaluate(fopo_evaluation *e, float *earned, const fopo_policy *pi, fo
 int fopo_evaluate(fopo_evaluation *e, const fopo_policy *pi, fopo_matrix x,
                   const fopo_sessions *sessions, fopo_index *ix, const fopo_sparse_scores *mask) {
   float *earned = fopo_alloc(x.rows, sizeof *earned);
-  int status = earned != NULL ? evaluate(e, earned, pi, x, sessions, ix, mask) : FOPO_ERR_MEMORY;
+  int status =
+      earned != NULL ? fopo_evaluate_each(e, earned, pi, x, sessions, ix, mask) : FOPO_ERR_MEMORY;
   fopo_free(earned);
   return status;
 }
@@ -145,8 +148,9 @@ int fopo_evaluate_lost(fopo_evaluation_lost *e, const fopo_policy *pi, fopo_matr
   *e = (fopo_evaluation_lost){0};
   float *truly = fopo_alloc(x.rows, sizeof *truly), *found = fopo_alloc(x.rows, sizeof *found);
   int status = truly && found ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) status = evaluate(&e->exact, truly, pi, x, sessions, exact, mask);
-  if (status == FOPO_OK) status = evaluate(&e->index, found, pi, x, sessions, ix, mask);
+  if (status == FOPO_OK)
+    status = fopo_evaluate_each(&e->exact, truly, pi, x, sessions, exact, mask);
+  if (status == FOPO_OK) status = fopo_evaluate_each(&e->index, found, pi, x, sessions, ix, mask);
   if (status == FOPO_OK) find_lost(e, truly, found, sessions->value != NULL);
   fopo_free(truly);
   fopo_free(found);

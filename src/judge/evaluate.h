@@ -26,6 +26,16 @@ typedef struct {
 int fopo_evaluate(fopo_evaluation *e, const fopo_policy *pi, fopo_matrix x,
                   const fopo_sessions *sessions, fopo_index *ix, const fopo_sparse_scores *mask);
 
+/* The same; earned [N]: what the best item is worth in each context, 0 where it is not in Y. */
+int fopo_evaluate_each(fopo_evaluation *e, float *earned, const fopo_policy *pi, fopo_matrix x,
+                       const fopo_sessions *sessions, fopo_index *ix,
+                       const fopo_sparse_scores *mask);
+
+/* ids, scores [N, k], counts [N]: the k best items of each context, of those that are not masked.
+ */
+int fopo_evaluate_lists(uint32_t *ids, float *scores, uint32_t *counts, const fopo_policy *pi,
+                        fopo_matrix x, fopo_index *ix, const fopo_sparse_scores *mask, size_t k);
+
 /* What an index costs: the reward by true argmax and through ix on the same contexts. */
 typedef struct {
   fopo_evaluation exact, index;

@@ -232,9 +232,9 @@ static int check(const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sess
   return fopo_policy_check_contexts(pi, x);
 }
 
-int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
-                           const fopo_sessions *sessions, const fopo_sparse_scores *s,
-                           size_t most) {
+int fopo_evaluate_expected_each(fopo_expected *e, float *each, fopo_objective_kind objective,
+                                const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sessions,
+                                const fopo_sparse_scores *s, size_t most) {
   *e = (fopo_expected){0};
   int status = check(pi, x, sessions);
   if (status != FOPO_OK) return status;
@@ -258,6 +258,10 @@ int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix 
   }
   if (status == FOPO_OK) status = sum_contexts(&w, &p);
   if (status == FOPO_OK) *e = summary(&w, n);
+  if (status == FOPO_OK && each != NULL) {
+    fill_values(&w, objective, n);
+    for (size_t i = 0; i < n; i++) each[i] = (float)w.value[i];
+  }
   fopo_matrix_done(&w.x);
   fopo_matrix_done(&w.Q);
   fopo_free(w.lists);
@@ -269,4 +273,10 @@ int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix 
   fopo_free(w.log_z);
   fopo_free(w.value);
   return status;
+}
+
+int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
+                           const fopo_sessions *sessions, const fopo_sparse_scores *s,
+                           size_t most) {
+  return fopo_evaluate_expected_each(e, NULL, (fopo_objective_kind)0, pi, x, sessions, s, most);
 }

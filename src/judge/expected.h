@@ -35,4 +35,9 @@ typedef struct {
 int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
                            const fopo_sessions *sessions, const fopo_sparse_scores *s, size_t most);
 
+/* The same; each [contexts that are summed]: the value of the objective in each of them. */
+int fopo_evaluate_expected_each(fopo_expected *e, float *each, fopo_objective_kind objective,
+                                const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sessions,
+                                const fopo_sparse_scores *s, size_t most);
+
 #endif

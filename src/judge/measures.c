@@ -24,9 +24,12 @@ typedef struct {
 } total;
 
 typedef struct {
-  total precision, recall, ndcg, seen, value;
+  total of[FOPO_MEASURES];
   uint64_t *order; /* [the most items of a Y] scratch of best_gain; NULL: all values are 1 */
 } totals;
+
+const char *const fopo_measure_names[FOPO_MEASURES + 1] = {"hit",  "precision", "recall", "ndcg",
+                                                           "seen", "value",     NULL};
 
 static void add(total *t, double value) {
   t->sum += value;
@@ -52,27 +55,26 @@ static double gain_of_first(size_t n) {
 }
 
 /* The gain of the best list of k items for context n. */
-static double best_gain(const totals *t, const fopo_sessions *s, size_t n, size_t k) {
+static double best_gain(uint64_t *order, const fopo_sessions *s, size_t n, size_t k) {
   size_t in_y = fopo_csr_count(&s->Y, n), most = k < in_y ? k : in_y;
-  if (t->order == NULL) return gain_of_first(most);
+  if (order == NULL) return gain_of_first(most);
   const uint32_t *ids = fopo_csr_row(&s->Y, n);
   double sum = 0.0;
   for (size_t i = 0; i < in_y; i++) {
-    t->order[i] = fopo_topk_key(fopo_sessions_value(s, ids[i]), ids[i]);
+    order[i] = fopo_topk_key(fopo_sessions_value(s, ids[i]), ids[i]);
   }
-  fopo_kernels_get()->sort(t->order, in_y); /* the largest first */
-  for (size_t i = 0; i < most; i++) sum += (double)fopo_topk_score(t->order[i]) * gain(i + 1);
+  fopo_kernels_get()->sort(order, in_y); /* the largest first */
+  for (size_t i = 0; i < most; i++) sum += (double)fopo_topk_score(order[i]) * gain(i + 1);
   return sum;
 }
 
-/* Adds context n, whose list begins with ids [m->k]. times [P]: how often each item was listed. */
-static void add_context(totals *t, fopo_measures *m, uint32_t *times, const uint32_t *ids,
-                        const fopo_sessions *s, size_t n) {
-  size_t k = m->k, length = 0, hits = 0, seen = 0, in_y = fopo_csr_count(&s->Y, n);
+/* x: the measures of context n, whose list begins with ids [k]. Returns the length of the list. */
+static size_t measure_context(double x[FOPO_MEASURES], uint64_t *order, const uint32_t *ids,
+                              size_t k, const fopo_sessions *s, size_t n) {
+  size_t length = 0, hits = 0, seen = 0, in_y = fopo_csr_count(&s->Y, n);
   double gained = 0.0, worth = 0.0;
   for (; length < k && ids[length] != FOPO_NO_ITEM; length++) {
     uint32_t a = ids[length];
-    if (times[a]++ == 0) m->distinct++;
     seen += (size_t)fopo_csr_contains(&s->X, n, a);
     if (!fopo_csr_contains(&s->Y, n, a)) continue;
     double value = (double)fopo_sessions_value(s, a);
@@ -80,13 +82,24 @@ static void add_context(totals *t, fopo_measures *m, uint32_t *times, const uint
     worth += value;
     gained += value * gain(length + 1);
   }
+  x[FOPO_MEASURE_HIT] = hits > 0 ? 1.0 : 0.0;
+  x[FOPO_MEASURE_PRECISION] = (double)hits / (double)k;
+  x[FOPO_MEASURE_RECALL] = in_y > 0 ? (double)hits / (double)in_y : 0.0;
+  x[FOPO_MEASURE_NDCG] = gained > 0.0 ? gained / best_gain(order, s, n, k) : 0.0;
+  x[FOPO_MEASURE_SEEN] = length > 0 ? (double)seen / (double)length : 0.0;
+  x[FOPO_MEASURE_VALUE] = worth;
+  return length;
+}
+
+/* Adds context n, whose list begins with ids [m->k]. times [P]: how often each item was listed. */
+static void add_context(totals *t, fopo_measures *m, uint32_t *times, const uint32_t *ids,
+                        const fopo_sessions *s, size_t n) {
+  double x[FOPO_MEASURES];
+  size_t length = measure_context(x, t->order, ids, m->k, s, n);
+  for (size_t i = 0; i < length; i++) m->distinct += times[ids[i]]++ == 0;
   m->unanswered += length == 0;
-  m->hits += hits > 0;
-  add(&t->precision, (double)hits / (double)k);
-  add(&t->recall, in_y > 0 ? (double)hits / (double)in_y : 0.0);
-  add(&t->ndcg, gained > 0.0 ? gained / best_gain(t, s, n, k) : 0.0);
-  add(&t->value, worth);
-  add(&t->seen, length > 0 ? (double)seen / (double)length : 0.0);
+  m->hits += x[FOPO_MEASURE_HIT] > 0.0;
+  for (int i = 0; i < FOPO_MEASURES; i++) add(&t->of[i], x[i]);
 }
 
 /* Of P counts x in ascending order, sum_i (2 i - P - 1) x_i / (P sum x), i = 1 .. P. The counts
@@ -120,11 +133,11 @@ static int measure(fopo_measures *m, uint32_t *times, uint64_t *order, const uin
   }
   m->hit.value = (double)m->hits / (double)N;
   fopo_wilson(&m->hit.low, &m->hit.high, m->hits, N);
-  m->precision = mean_of(t.precision, N, 1.0);
-  m->recall = mean_of(t.recall, N, 1.0);
-  m->ndcg = mean_of(t.ndcg, N, 1.0);
-  m->seen = mean_of(t.seen, N, 1.0);
-  m->value = mean_of(t.value, N, (double)INFINITY);
+  m->precision = mean_of(t.of[FOPO_MEASURE_PRECISION], N, 1.0);
+  m->recall = mean_of(t.of[FOPO_MEASURE_RECALL], N, 1.0);
+  m->ndcg = mean_of(t.of[FOPO_MEASURE_NDCG], N, 1.0);
+  m->seen = mean_of(t.of[FOPO_MEASURE_SEEN], N, 1.0);
+  m->value = mean_of(t.of[FOPO_MEASURE_VALUE], N, (double)INFINITY);
   m->coverage = (double)m->distinct / (double)P;
   m->gini = gini_of(times, P);
   return FOPO_OK;
@@ -149,18 +162,42 @@ static int check(const fopo_measures *m, size_t n, const uint32_t *ids, size_t w
   return FOPO_OK;
 }
 
+/* Scratch of best_gain; NULL: it needs none. */
+static int make_order(uint64_t **order, const fopo_sessions *s) {
+  size_t longest = 0;
+  *order = NULL;
+  for (size_t i = 0; i < s->Y.rows && s->value != NULL; i++) {
+    size_t count = fopo_csr_count(&s->Y, i);
+    if (count > longest) longest = count;
+  }
+  if (longest > 0) *order = fopo_alloc(longest, sizeof **order);
+  return longest > 0 && *order == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
+}
+
+int fopo_measure_each(float *each, fopo_measure_kind kind, size_t k, const uint32_t *ids,
+                      size_t width, const fopo_sessions *sessions) {
+  fopo_measures m = {.k = k};
+  uint64_t *order;
+  int status = check(&m, 1, ids, width, sessions);
+  if (status == FOPO_OK) status = make_order(&order, sessions);
+  if (status != FOPO_OK) return status;
+  for (size_t n = 0; n < sessions->Y.rows; n++) {
+    double x[FOPO_MEASURES];
+    measure_context(x, order, ids + n * width, k, sessions, n);
+    each[n] = (float)x[kind];
+  }
+  fopo_free(order);
+  return FOPO_OK;
+}
+
 int fopo_measure_lists(fopo_measures *m, size_t n, const uint32_t *ids, size_t width,
                        const fopo_sessions *sessions) {
   int status = check(m, n, ids, width, sessions);
   if (status != FOPO_OK) return status;
-  size_t longest = 0, N = sessions->Y.rows;
-  for (size_t i = 0; i < N && sessions->value != NULL; i++) {
-    size_t count = fopo_csr_count(&sessions->Y, i);
-    if (count > longest) longest = count;
-  }
+  uint64_t *order;
+  status = make_order(&order, sessions);
   uint32_t *times = fopo_alloc(sessions->Y.cols, sizeof *times);
-  uint64_t *order = longest > 0 ? fopo_alloc(longest, sizeof *order) : NULL;
-  status = times == NULL || (longest > 0 && order == NULL) ? FOPO_ERR_MEMORY : FOPO_OK;
+  if (times == NULL) status = FOPO_ERR_MEMORY;
   for (size_t i = 0; i < n && status == FOPO_OK; i++) {
     status = measure(&m[i], times, order, ids, width, sessions);
   }

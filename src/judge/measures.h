@@ -35,6 +35,23 @@ typedef struct {
                     * item for everybody; 0 if all lists are empty */
 } fopo_measures;
 
+/* A mean over contexts of those above, by name ("ndcg"). */
+typedef enum {
+  FOPO_MEASURE_HIT,
+  FOPO_MEASURE_PRECISION,
+  FOPO_MEASURE_RECALL,
+  FOPO_MEASURE_NDCG,
+  FOPO_MEASURE_SEEN,
+  FOPO_MEASURE_VALUE,
+  FOPO_MEASURES
+} fopo_measure_kind;
+
+extern const char *const fopo_measure_names[FOPO_MEASURES + 1]; /* ended by NULL */
+
+/* each [N]: the measure of the first k items of each list, of lists as below. */
+int fopo_measure_each(float *each, fopo_measure_kind kind, size_t k, const uint32_t *ids,
+                      size_t width, const fopo_sessions *sessions);
+
 /* Fills m[0 .. n-1], each for its k, from ids [N, width], a list for each context, the best item
  * first, with FOPO_NO_ITEM behind the last; items of a list differ. k <= width. */
 int fopo_measure_lists(fopo_measures *m, size_t n, const uint32_t *ids, size_t width,

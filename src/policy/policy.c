@@ -66,6 +66,7 @@ int fopo_policy_set_theta(fopo_policy *pi, fopo_matrix theta) {
                      own.cols);
   }
   int status = fopo_matrix_finite(theta, "theta");
+  if (status == FOPO_OK) pi->set++;
   for (size_t i = 0; i < own.rows && status == FOPO_OK; i++) {
     memcpy(fopo_matrix_row(own, i), fopo_matrix_row(theta, i), own.cols * sizeof *own.x);
   }

@@ -67,7 +67,8 @@ struct fopo_policy {
   int learns[FOPO_BLOCKS]; /* 1: trainers write to the block, whose rows lie one behind another */
   uint32_t fixed;          /* bit i: parameter i of the kind is fixed; 0: all of theta is learnt */
   uint64_t
-      version; /* incremented whenever items change: what was derived from them is then stale */
+      version;  /* incremented whenever items change: what was derived from them is then stale */
+  uint64_t set; /* incremented whenever parameters are set by hand, not by training */
   fopo_matrix theta; /* all parameters: [D, L], or [1, n] if they are no matrix. Owned */
   size_t n_hidden;   /* numbers of a context that `forward` leaves for `backward`; 0: none */
   float temperature; /* > 0; divides every score */

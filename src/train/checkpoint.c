@@ -35,15 +35,15 @@ static uLong add_shared(uLong crc, const fopo_shared *s) {
   return crc32_z(crc, (const Bytef *)shape, sizeof shape);
 }
 
-static uLong add_lists(uLong crc, const fopo_csr *X) {
-  crc = crc32_z(crc, (const Bytef *)X->indptr, (X->rows + 1) * sizeof *X->indptr);
-  return crc32_z(crc, (const Bytef *)X->ids, fopo_csr_nnz(X) * sizeof *X->ids);
+uint64_t fopo_checkpoint_lists(uint64_t crc, const fopo_csr *X) {
+  crc = crc32_z((uLong)crc, (const Bytef *)X->indptr, (X->rows + 1) * sizeof *X->indptr);
+  return crc32_z((uLong)crc, (const Bytef *)X->ids, fopo_csr_nnz(X) * sizeof *X->ids);
 }
 
 static uLong add_reward(uLong crc, const fopo_reward *r, size_t P) {
   const fopo_csr *Y = r->shared == NULL ? r->Y : NULL;
   size_t N = r->contexts;
-  if (Y != NULL) crc = add_lists(crc, Y);
+  if (Y != NULL) crc = (uLong)fopo_checkpoint_lists(crc, Y);
   if (r->value != NULL) crc = crc32_z(crc, (const Bytef *)r->value, r->Y->cols * sizeof *r->value);
   if (r->credit.action != NULL) {
     crc = crc32_z(crc, (const Bytef *)r->credit.action, N * sizeof *r->credit.action);
@@ -70,7 +70,7 @@ static uint32_t fingerprint(fopo_trainer *t) {
   if (t->o.reward->shared != NULL) crc = add_shared(crc, t->o.reward->shared);
   if (t->o.policy->masks_seen && (t->o.contexts.shared != NULL || t->o.contexts.X.indptr != NULL)) {
     crc = crc32_z(crc, (const Bytef *)"seen", 4); /* another policy than one that keeps X */
-    if (t->o.contexts.X.indptr != NULL) crc = add_lists(crc, &t->o.contexts.X);
+    if (t->o.contexts.X.indptr != NULL) crc = (uLong)fopo_checkpoint_lists(crc, &t->o.contexts.X);
   }
   crc = add_reward(crc, t->o.reward, t->o.policy->items.rows);
   t->fingerprint = (uint32_t)crc;

@@ -29,6 +29,9 @@ typedef struct {
 
 fopo_fixed fopo_checkpoint_fixed(fopo_trainer *t);
 
+/* A CRC-32 that goes on with the lists. */
+uint64_t fopo_checkpoint_lists(uint64_t crc, const fopo_csr *X);
+
 /* The names of what is learnt, "W2, b2, items", in the member "learn" of a policy that fixes a part
  * of theta; empty: it fixes none, and its file has no such member. */
 static inline void fopo_checkpoint_learn(char text[FOPO_POLICY_NAMES], const fopo_policy *pi) {

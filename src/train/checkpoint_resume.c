@@ -13,6 +13,7 @@ typedef struct {
   fopo_moments of[FOPO_BLOCKS];     /* the optimiser's state, read only */
   uint64_t step, t;
   fopo_stretch record; /* {0} if the file has none, or one of other statistics */
+  fopo_unfinished run; /* copies; owned until the trainer takes it */
 } state;
 
 static int is_text(const fopo_array *a, const char *text) {
@@ -252,6 +253,9 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
   if (status == FOPO_OK) status = need_steps(&s->step, archive, path, "step");
   if (status == FOPO_OK) status = need_steps(&s->t, archive, path, "optim_t");
   if (status == FOPO_OK) status = need_record(&s->record, archive, path);
+  if (status == FOPO_OK) {
+    status = fopo_unfinished_read(&s->run, archive, path, t->o.policy, s->step);
+  }
   const fopo_proposal *q = fopo_gradient_proposal(t->o.gradient);
   if (status == FOPO_OK && q != NULL) {
     status = fopo_candidate_cache_check(&t->cache, t->o.device, archive, path, q, t->o.contexts.n,
@@ -282,6 +286,7 @@ int fopo_trainer_reads(fopo_trainer *t, const char *path) {
   state s = {0};
   int status = fopo_npz_load(&file, path);
   if (status == FOPO_OK) status = understand(&s, &file, path, t);
+  fopo_unfinished_done(&s.run);
   fopo_archive_done(&file);
   return status;
 }
@@ -302,10 +307,15 @@ int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive
     for (int i = 0; i < FOPO_BLOCKS; i++) set_values(t->o.policy, (fopo_block)i, s.values[i]);
     t->step = s.step;
     t->record = s.record;
+    fopo_unfinished_done(&t->unfinished);
+    t->unfinished = s.run;
+    t->unfinished.set = t->o.policy->set;
+    s.run = (fopo_unfinished){0};
     t->reach[FOPO_BLOCK_ITEMS].bound = t->reach[FOPO_BLOCK_WEIGHTS].bound = INFINITY;
     status = restore_cache(t, &file);
   }
   if (status == FOPO_OK) status = fopo_trainer_refresh(t);
+  fopo_unfinished_done(&s.run);
   if (status == FOPO_OK && archive != NULL) {
     *archive = file;
   } else {

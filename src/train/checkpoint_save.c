@@ -11,13 +11,14 @@
 #include "train/checkpoint.h"
 
 /* The most arrays of the trainer itself. */
-enum { OWN = 19 + FOPO_FIXED + FOPO_CANDIDATE_CACHE_ARRAYS };
+enum { OWN = 19 + FOPO_FIXED + FOPO_UNFINISHED_ARRAYS + FOPO_CANDIDATE_CACHE_ARRAYS };
 
 /* Copies for the file; owned. */
 typedef struct {
   fopo_moments of[FOPO_BLOCKS];  /* on the host; zeros: the block is fixed */
   char names[FOPO_RECORD_NAMES]; /* of the record's numbers */
   char learn[FOPO_POLICY_NAMES]; /* what is learnt; empty: all of theta */
+  fopo_unfinished_room run;      /* numbers of the run that is not at its end */
 } moments;
 
 static int make_moments(fopo_moments *x, fopo_block_shape shape, const fopo_optimiser *kind) {
@@ -81,7 +82,7 @@ static size_t describe_block(fopo_array *a, const fopo_trainer *t, fopo_block bl
 
 /* Describes the state in arrays [OWN + n_more]. */
 static size_t describe(fopo_array *a, fopo_trainer *t, const fopo_fixed *f,
-                       uint64_t shape[FOPO_POLICY_SHAPE], const moments *x) {
+                       uint64_t shape[FOPO_POLICY_SHAPE], moments *x) {
   const fopo_policy *pi = t->o.policy;
   const fopo_optim *o = t->o.optim;
   size_t n = 0;
@@ -105,6 +106,7 @@ static size_t describe(fopo_array *a, fopo_trainer *t, const fopo_fixed *f,
   for (int i = 0; i < FOPO_FIXED; i++) {
     a[n++] = fopo_array_of(f->name[i], FOPO_U64, &f->value[i], 0, 1, 1);
   }
+  n += fopo_unfinished_describe(a + n, &t->unfinished, pi, &x->run);
   return n + fopo_candidate_cache_describe(a + n, &t->cache);
 }
 

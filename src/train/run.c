@@ -5,9 +5,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "core/memory.h"
 #include "core/status.h"
+#include "train/checkpoint.h"
 #include "train/state.h"
 
 /* A run that ends by the clock makes slices of a tenth of a second at most: the speed of the last
@@ -32,12 +34,12 @@ struct fopo_run {
 
   stage stage;
   fopo_validation validation; /* {0}: not on sessions */
-  fopo_worth valid, start;    /* of the record that is due, and before the first step */
+  fopo_worth valid;           /* of the record that is due */
+  fopo_worth last_valid;      /* of the policy at step `judged` */
+  uint64_t judged;            /* UINT64_MAX: not known */
 
-  int over; /* 1: patience has ended the run */
-  fopo_run_best best;
-  float *kept[FOPO_BLOCKS]; /* the best values of each block; NULL: not kept, or fixed */
-  uint64_t waited;          /* validations since the best one */
+  int goes_on; /* 1: with what the trainer has kept of the run before */
+  int over;    /* 1: patience has ended the run */
   char why[80];
 };
 
@@ -45,26 +47,80 @@ struct fopo_run {
 
 static int validates(const fopo_run *r) { return r->plan.valid.sessions != NULL || r->plan.ask; }
 
-static int keep_parameters(fopo_run *r) {
-  if (!r->plan.keep_best || !validates(r)) return FOPO_OK;
-  for (int i = 0; i < FOPO_BLOCKS; i++) {
-    fopo_block_shape shape = fopo_policy_shape(r->t->o.policy, (fopo_block)i);
-    if (shape.rows == 0) continue;
-    r->kept[i] = fopo_alloc(shape.rows * shape.cols, sizeof *r->kept[i]);
-    if (r->kept[i] == NULL) return FOPO_ERR_MEMORY;
+/* What the run knows of its steps so far is with the trainer. */
+static fopo_unfinished *known(const fopo_run *r) { return &r->t->unfinished; }
+
+/* A checksum of what decides which validation is the best, so that two can be compared. */
+static uint64_t basis_of(const fopo_run_plan *plan) {
+  const fopo_validation_options *v = &plan->valid;
+  uint64_t numbers[] = {(uint64_t)plan->ask,
+                        (uint64_t)plan->by,
+                        (uint64_t)plan->keep_best,
+                        (uint64_t)v->unseen,
+                        (uint64_t)v->objective,
+                        (uint64_t)v->measure,
+                        v->k,
+                        v->most,
+                        v->expected_most,
+                        v->contexts.cols,
+                        v->sessions != NULL,
+                        v->value != NULL};
+  uint64_t crc = crc32_z(0, (const Bytef *)numbers, sizeof numbers);
+  if (v->sessions == NULL) return crc;
+  return fopo_checkpoint_lists(fopo_checkpoint_lists(crc, &v->sessions->X), &v->sessions->Y);
+}
+
+static void end_by_patience(fopo_run *r) {
+  uint64_t waited = known(r)->waited;
+  if (r->plan.patience == 0 || waited < r->plan.patience) return;
+  r->over = 1;
+  snprintf(r->why, sizeof r->why, "no better validation in %llu records",
+           (unsigned long long)waited);
+}
+
+/* Goes on with the run that the trainer has kept, or begins another one. */
+static int take_up(fopo_run *r) {
+  fopo_unfinished *u = known(r);
+  uint64_t basis = basis_of(&r->plan);
+  r->goes_on = u->open && u->basis == basis && u->set == r->t->o.policy->set;
+  if (!r->goes_on) {
+    fopo_unfinished_done(u);
+    *u = (fopo_unfinished){.first = r->t->step, .basis = basis, .set = r->t->o.policy->set};
+    u->start = u->best.worth = fopo_worth_unknown();
+    if (r->plan.keep_best && validates(r)) {
+      int status = fopo_unfinished_reserve(u, r->t->o.policy);
+      if (status != FOPO_OK) return status;
+    }
+  }
+  u->last = r->last;
+  u->every = r->plan.every;
+  u->seconds = r->plan.seconds;
+  r->stage = !r->goes_on && validates(r) ? START : STEPS;
+  u->open = r->stage == STEPS;
+  if (r->goes_on) end_by_patience(r);
+  return FOPO_OK;
+}
+
+static int check_plan(const fopo_run_plan *plan) {
+  const fopo_validation_options *v = &plan->valid;
+  if (plan->by == FOPO_BY_EXPECTED && (v->sessions == NULL || v->expected_most == 0)) {
+    return fopo_fail(
+        FOPO_ERR_ARGUMENT,
+        "the best step cannot be chosen by the expected reward, which is not computed; "
+        "give sessions to validate on, or choose by the greedy reward");
+  }
+  if (plan->by == FOPO_BY_MEASURE && (v->sessions == NULL || v->k == 0)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "the best step cannot be chosen by a measure of lists without sessions to "
+                     "validate on; give them, or choose by the greedy reward");
   }
   return FOPO_OK;
 }
 
 int fopo_run_new(fopo_run **run, fopo_trainer *t, const fopo_run_plan *plan) {
   *run = NULL;
-  const fopo_validation_options *valid = &plan->valid;
-  if (plan->by_expected && (valid->sessions == NULL || valid->expected_most == 0)) {
-    return fopo_fail(
-        FOPO_ERR_ARGUMENT,
-        "the best step cannot be chosen by the expected reward, which is not computed; "
-        "give sessions to validate on, or choose by the greedy reward");
-  }
+  int status = check_plan(plan);
+  if (status != FOPO_OK) return status;
   fopo_run *r = fopo_alloc(1, sizeof *r);
   if (r == NULL) return FOPO_ERR_MEMORY;
   r->t = t;
@@ -72,12 +128,12 @@ int fopo_run_new(fopo_run **run, fopo_trainer *t, const fopo_run_plan *plan) {
   r->plan.valid.objective = fopo_gradient_get(t->o.gradient)->objective;
   r->plan.valid.value = t->o.reward->value;
   r->last = plan->steps < UINT64_MAX - t->step ? t->step + plan->steps : UINT64_MAX;
-  r->valid = r->start = r->best.worth = fopo_worth_unknown();
-  r->stage = validates(r) ? START : STEPS;
-  int status = keep_parameters(r);
-  if (status == FOPO_OK && valid->sessions != NULL) {
+  r->valid = r->last_valid = fopo_worth_unknown();
+  r->judged = UINT64_MAX;
+  if (plan->valid.sessions != NULL) {
     status = fopo_validation_init(&r->validation, &r->plan.valid, t->o.policy->version);
   }
+  if (status == FOPO_OK) status = take_up(r);
   if (status != FOPO_OK) {
     fopo_run_free(r);
     return status;
@@ -89,7 +145,6 @@ int fopo_run_new(fopo_run **run, fopo_trainer *t, const fopo_run_plan *plan) {
 void fopo_run_free(fopo_run *r) {
   if (r == NULL) return;
   fopo_validation_done(&r->validation);
-  for (int i = 0; i < FOPO_BLOCKS; i++) fopo_free(r->kept[i]);
   fopo_free(r);
 }
 
@@ -141,6 +196,7 @@ static int make_slice(fopo_run_event *e, fopo_run *r, double seconds, uint64_t m
   }
   e->kind = FOPO_RUN_SLICE;
   r->spent += e->slice.seconds;
+  known(r)->seconds = fmax(0.0, r->plan.seconds - r->spent);
   if (e->slice.steps > 0) r->rate = (double)e->slice.steps / e->slice.seconds;
   if (status == FOPO_OK && (record_is_full(r) || fopo_run_is_done(r))) r->stage = DUE;
   return status;
@@ -148,52 +204,59 @@ static int make_slice(fopo_run_event *e, fopo_run *r, double seconds, uint64_t m
 
 /* ---- records ---- */
 
-/* Is r->valid the best so far? Of equals the other measure decides; a greedy reward, a share of few
- * hundred contexts, is often equal. */
+/* A worth as a number of which more is better. */
+static double value_of(const fopo_run *r, const fopo_worth *w, fopo_by by) {
+  if (by == FOPO_BY_MEASURE) return w->measure;
+  if (by == FOPO_BY_REWARD) return w->reward;
+  return fopo_objective_rows[r->plan.valid.objective].larger ? w->expected : -w->expected;
+}
+
+/* What decides between equals; a greedy reward, a share of few hundred contexts, is often equal. */
+static fopo_by second_of(fopo_by by) {
+  return by == FOPO_BY_EXPECTED ? FOPO_BY_REWARD : FOPO_BY_EXPECTED;
+}
+
+/* Is r->valid the best so far? */
 static int is_best(const fopo_run *r) {
-  const fopo_worth *now = &r->valid, *best = &r->best.worth;
-  double sign = fopo_objective_rows[r->plan.valid.objective].larger ? 1.0 : -1.0;
-  double value[] = {now->reward, sign * now->expected};
-  double before[] = {best->reward, sign * best->expected};
-  int first = r->plan.by_expected, second = !first;
-  if (isnan(value[first])) return 0;
-  if (!r->best.known || value[first] != before[first]) {
-    return !r->best.known || value[first] > before[first];
-  }
-  return value[second] > before[second];
+  const fopo_run_best *best = &known(r)->best;
+  fopo_by by = r->plan.by, second = second_of(by);
+  double now = value_of(r, &r->valid, by), before = value_of(r, &best->worth, by);
+  if (isnan(now)) return 0;
+  if (!best->known || now != before) return !best->known || now > before;
+  return value_of(r, &r->valid, second) > value_of(r, &best->worth, second);
 }
 
 /* Copies the blocks that are kept from the policy, or back to it. */
 static void copy_kept(fopo_run *r, int back) {
+  float *const *kept = known(r)->kept;
   for (int i = 0; i < FOPO_BLOCKS; i++) {
     fopo_matrix x = fopo_policy_values(r->t->o.policy, (fopo_block)i);
-    if (r->kept[i] == NULL) continue;
-    memcpy(back ? x.x : r->kept[i], back ? r->kept[i] : x.x, x.rows * x.cols * sizeof *x.x);
+    if (kept[i] == NULL) continue;
+    memcpy(back ? x.x : kept[i], back ? kept[i] : x.x, x.rows * x.cols * sizeof *x.x);
     if (back && i == FOPO_BLOCK_ITEMS) r->t->o.policy->version++;
   }
 }
 
 /* Keeps the parameters at hand, whose worth is r->valid, if it is the best so far; 0 if not. */
 static int keep_if_best(fopo_run *r) {
+  fopo_unfinished *u = known(r);
   if (!is_best(r)) return 0;
-  r->best = (fopo_run_best){.known = 1, .step = r->t->step, .worth = r->valid};
+  u->best = (fopo_run_best){.known = 1, .step = r->t->step, .worth = r->valid};
+  fopo_worth_each_copy(&u->each, &r->validation.each); /* without memory the pairs are unknown */
   copy_kept(r, 0);
   return 1;
 }
 
 static void note_best(fopo_run *r) {
-  if (keep_if_best(r)) {
-    r->waited = 0;
-  } else if (++r->waited == r->plan.patience) {
-    r->over = 1;
-    snprintf(r->why, sizeof r->why, "no better validation in %llu records",
-             (unsigned long long)r->waited);
-  }
+  uint64_t *waited = &known(r)->waited;
+  *waited = keep_if_best(r) ? 0 : *waited + 1;
+  end_by_patience(r);
 }
 
 /* The start has been judged, or the caller who was to do it did not. */
 static void begin_steps(fopo_run *r) {
-  r->start = r->valid;
+  known(r)->start = r->valid;
+  known(r)->open = 1;
   keep_if_best(r);
   r->valid = fopo_worth_unknown();
   r->stage = STEPS;
@@ -209,8 +272,8 @@ void fopo_run_judged(fopo_run *r, double valid) {
   }
 }
 
-/* The record in hand, which begins anew. */
-static fopo_run_record end_record(fopo_run *r) {
+/* The record in hand. */
+static fopo_run_record record_of(const fopo_run *r) {
   const fopo_trainer_options *o = &r->t->o;
   const fopo_stretch *record = fopo_trainer_record(r->t);
   const fopo_mass *norms = fopo_trainer_norms(r->t);
@@ -223,17 +286,18 @@ static fopo_run_record end_record(fopo_run *r) {
                          .head = norms->head > 0 ? (double)norms->head : (double)NAN,
                          .held = norms->head > 0 ? norms->held : (double)NAN,
                          .valid = r->valid,
-                         .start = r->start};
+                         .start = known(r)->start};
   memcpy(row.phases, record->phases, sizeof row.phases);
-  fopo_trainer_end_record(r->t);
-  if (r->stage > STEPS) r->stage = STEPS;
-  r->valid = fopo_worth_unknown();
   return row;
 }
 
 static int validate(fopo_run *r) {
   if (r->plan.valid.sessions == NULL) return FOPO_OK;
-  return fopo_validation_run(&r->valid, &r->validation, r->t->o.policy);
+  int status = fopo_validation_run(&r->valid, &r->validation, r->t->o.policy);
+  if (status != FOPO_OK) return status;
+  r->last_valid = r->valid;
+  r->judged = r->t->step;
+  return FOPO_OK;
 }
 
 static int make_record(fopo_run_event *e, fopo_run *r) {
@@ -247,7 +311,10 @@ static int make_record(fopo_run_event *e, fopo_run *r) {
   if (r->stage != JUDGED) return status;
   if (validates(r)) note_best(r);
   e->kind = FOPO_RUN_RECORD;
-  e->record = end_record(r);
+  e->record = record_of(r);
+  fopo_trainer_end_record(r->t);
+  r->valid = fopo_worth_unknown();
+  r->stage = STEPS;
   return FOPO_OK;
 }
 
@@ -259,8 +326,9 @@ int fopo_run_record_now(fopo_run *r) {
 
 int fopo_run_cut_record(fopo_run_record *record, fopo_run *r) {
   if (fopo_trainer_record(r->t)->sum.steps < 1.0) return 0;
-  r->valid = fopo_worth_unknown();
-  *record = end_record(r);
+  *record = record_of(r);
+  record->valid = fopo_worth_unknown();
+  record->cut = 1;
   return 1;
 }
 
@@ -283,13 +351,46 @@ int fopo_run_advance(fopo_run_event *e, fopo_run *r, double seconds, uint64_t mo
   return status;
 }
 
-fopo_run_best fopo_run_finish(fopo_run *r) {
-  if (!r->plan.keep_best || !validates(r) || !r->best.known) return (fopo_run_best){0};
-  if (r->best.step == r->t->step) return r->best;
-  copy_kept(r, 1);
-  r->best.restored = 1;
-  return r->best;
+/* Fills what the last parameters are worth less than the best ones. By more than chance: returns 1.
+ */
+static int is_lost(fopo_run *r, fopo_run_best *best) {
+  const fopo_validation_options *v = &r->plan.valid;
+  fopo_by by = r->plan.by, second = second_of(by);
+  double mean, low, high;
+  best->loss = best->low = best->high = (double)NAN;
+  if (v->sessions == NULL || (r->judged != r->t->step && validate(r) != FOPO_OK)) return 1;
+  const fopo_worth_each *kept = &known(r)->each, *last = &r->validation.each;
+  int larger = fopo_objective_rows[v->objective].larger, by_value = v->value != NULL;
+  for (int i = 0; i < 2; i++) {
+    fopo_by one = i == 0 ? by : second;
+    int turned = one == FOPO_BY_EXPECTED && !larger;
+    if (!fopo_worth_difference(&mean, &low, &high, turned ? last : kept, turned ? kept : last, one,
+                               by_value)) {
+      return i == 0;
+    }
+    if (i == 0) {
+      best->loss = mean;
+      best->low = low;
+      best->high = high;
+    }
+    if (low > 0.0) return 1;
+  }
+  return 0;
 }
+
+fopo_run_best fopo_run_finish(fopo_run *r) {
+  fopo_unfinished *u = known(r);
+  fopo_run_best best = u->best;
+  u->open = 0;
+  best.at_start = best.step == u->first;
+  if (!r->plan.keep_best || !validates(r) || !best.known) return (fopo_run_best){0};
+  if (best.step == r->t->step || !is_lost(r, &best)) return best;
+  copy_kept(r, 1);
+  best.restored = 1;
+  return best;
+}
+
+int fopo_run_goes_on(const fopo_run *r) { return r->goes_on; }
 
 uint64_t fopo_run_last(const fopo_run *r) { return r->last; }
 

@@ -3,11 +3,21 @@
  * the live view, a job's thread) calls fopo_run_advance again and again and does what the event
  * says; the numbers are the same for all of them, to the bit.
  *
+ * A run that is left before its end, by an interruption, an error, or with the program, is kept by
+ * its trainer and in checkpoints (train/unfinished.h). The next run of the trainer goes on with it:
+ * its best parameters, its patience and the record in hand; unless the policy's parameters were set
+ * by hand since, or validation is by other means: then all but the record begins anew.
+ *
+ * The best parameters are put back at the end only if the last ones are worth less by more than
+ * chance, over the same contexts: by what decides, or else by the other one of reward and expected
+ * reward. Where contexts cannot be paired (ask), whenever the last ones are worth less.
+ *
  * The seconds of a run are those of training: validation is not counted. */
 #ifndef FOPO_TRAIN_RUN_H
 #define FOPO_TRAIN_RUN_H
 
 #include "train/trainer.h"
+#include "train/unfinished.h"
 #include "train/validation.h"
 
 typedef struct {
@@ -20,8 +30,8 @@ typedef struct {
    * FOPO_RUN_VALIDATE; or on sessions; or, if valid.sessions is NULL, not at all. */
   int ask; /* 1: by the caller */
   fopo_validation_options valid;
-  int by_expected;   /* 1: the better validation has the higher expected reward; 0: reward;
-                      * equals: the other */
+  fopo_by by;        /* which is the better validation; equals: by the expected reward, or where
+                      * that decides by the reward */
   uint64_t patience; /* validations in a row without a better one that end the run; 0: none */
   int keep_best;     /* 1: fopo_run_finish restores the parameters of the best validation */
 } fopo_run_plan;
@@ -37,15 +47,9 @@ typedef struct {
   double head, held;          /* largest norms in use, and the share of the mass that they hold
                                * (plan/mass.h); NaN unless they follow from the mass */
   fopo_worth valid, start;    /* at its end, and before the first step of the run */
+  int cut;                    /* 1: it was cut short and is not over: its steps will be in the
+                               * next record again, if the run goes on */
 } fopo_run_record;
-
-/* The best validation of a run, its start's included. */
-typedef struct {
-  int known;     /* 0: there was none, or its parameters were not kept */
-  uint64_t step; /* made in all before it */
-  int restored;  /* 1: finish has put its parameters back; 0: they are the last ones */
-  fopo_worth worth;
-} fopo_run_best;
 
 typedef enum {
   FOPO_RUN_SLICE,    /* steps were made: event.slice */
@@ -65,7 +69,8 @@ typedef struct {
 
 typedef struct fopo_run fopo_run;
 
-/* t must outlive the run. Begins with the record that the trainer has in hand. */
+/* t must outlive the run. Begins with the record that the trainer has in hand, and goes on with the
+ * run that it has kept. */
 int fopo_run_new(fopo_run **r, fopo_trainer *t, const fopo_run_plan *plan);
 void fopo_run_free(fopo_run *r); /* accepts NULL */
 
@@ -85,13 +90,16 @@ void fopo_run_judged(fopo_run *r, double valid);
 /* Makes the record in hand due before its steps are made; 0 if it has none. */
 int fopo_run_record_now(fopo_run *r);
 
-/* Ends the record in hand as it is, without validation; 0 if it has no steps. */
+/* The record in hand as it is, without validation; 0 if it has no steps. It stays in hand. */
 int fopo_run_cut_record(fopo_run_record *record, fopo_run *r);
 
-/* Ends a run that is not given up: restores the best parameters, if they are kept. */
+/* Ends a run that is not given up: restores the best parameters, if they are kept and the last ones
+ * are worth less by more than chance. */
 fopo_run_best fopo_run_finish(fopo_run *r);
 
 int fopo_run_is_done(const fopo_run *r);
+int fopo_run_goes_on(const fopo_run *r);     /* 1: it began with best parameters and patience of the
+                                              * run before; its start is not judged again */
 uint64_t fopo_run_last(const fopo_run *r);   /* the step at its end; UINT64_MAX: not known */
 const char *fopo_run_why(const fopo_run *r); /* why it ended early; "": it did not */
 

@@ -5,6 +5,7 @@
 
 #include "train/reach.h"
 #include "train/trainer.h"
+#include "train/unfinished.h"
 
 /* How steps are made that are not worked off one by one: queued on a device that works on its own
  * (queue.c). */
@@ -69,9 +70,10 @@ struct fopo_trainer {
   int running; /* 1: a slice is open */
   int waiting; /* 1: the caller must fill the rewards of `drawn` */
   fopo_drawn drawn;
-  double started;      /* clock at the slice's start */
-  uint64_t first;      /* step at the slice's start */
-  fopo_stretch slice;  /* its steps so far; of queued ones those that were read from totals */
+  double started;     /* clock at the slice's start */
+  uint64_t first;     /* step at the slice's start */
+  fopo_stretch slice; /* its steps so far; of queued ones those that were read from totals */
+  fopo_unfinished unfinished; /* the run that was begun and is not at its end */
   fopo_stretch record; /* since the last record; its seconds are added at the end of a slice */
 
   int fingerprinted;

@@ -149,6 +149,7 @@ void fopo_trainer_free(fopo_trainer *t) {
     fopo_gradient_unbind(t->o.gradient);
   }
   fopo_resplit_done(&t->resplit);
+  fopo_unfinished_done(&t->unfinished);
   fopo_candidate_cache_done(&t->cache);
   if (t->theta != NULL) t->o.device->ops->release(t->o.device, t->theta);
   if (t->totals != NULL) t->o.device->ops->release(t->o.device, t->totals);
@@ -400,11 +401,16 @@ int fopo_trainer_move_state(fopo_trainer *t, fopo_trainer *from) {
   if (delta.x != NULL) memcpy(t->o.policy->delta.x, delta.x, delta.rows * sizeof(float));
   t->step = from->step;
   t->record = from->record;
+  fopo_unfinished_done(&t->unfinished);
+  t->unfinished = from->unfinished;
+  from->unfinished = (fopo_unfinished){0};
   fopo_candidate_cache_done(&t->cache);
   t->cache = cache;
   fopo_candidate_cache_detach(&from->cache);
   return FOPO_OK;
 }
+
+const fopo_unfinished *fopo_trainer_unfinished(const fopo_trainer *t) { return &t->unfinished; }
 
 uint64_t fopo_trainer_step(const fopo_trainer *t) { return t->step; }
 

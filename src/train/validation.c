@@ -18,11 +18,30 @@ static int take_contexts(fopo_validation *v, size_t n) {
            o->contexts.cols * sizeof *v->some.x);
   }
   if (status == FOPO_OK) status = fopo_csr_take(&v->some_of.Y, &o->sessions->Y, rows, n);
-  if (status == FOPO_OK && o->unseen) {
+  if (status == FOPO_OK && (o->unseen || o->k > 0)) {
     status = fopo_csr_take(&v->some_of.X, &o->sessions->X, rows, n);
   }
   fopo_free(rows);
   return status;
+}
+
+/* Room for what n contexts come to, and for their lists; N: all contexts. */
+static int reserve(fopo_validation *v, size_t n, size_t N) {
+  const fopo_validation_options *o = &v->o;
+  v->each.n[FOPO_BY_REWARD] = n;
+  v->each.n[FOPO_BY_MEASURE] = o->k > 0 ? n : 0;
+  if (o->expected_most > 0)
+    v->each.n[FOPO_BY_EXPECTED] = o->expected_most < N ? o->expected_most : N;
+  for (int by = 0; by < FOPO_BYS; by++) {
+    if (v->each.n[by] == 0) continue;
+    v->each.of[by] = fopo_alloc(v->each.n[by], sizeof *v->each.of[by]);
+    if (v->each.of[by] == NULL) return FOPO_ERR_MEMORY;
+  }
+  if (o->k == 0) return FOPO_OK;
+  v->ids = fopo_alloc(n * o->k, sizeof *v->ids);
+  v->counts = fopo_alloc(n, sizeof *v->counts);
+  v->scores = fopo_alloc(n * o->k, sizeof *v->scores);
+  return v->ids && v->counts && v->scores ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
 int fopo_validation_init(fopo_validation *v, const fopo_validation_options *options,
@@ -31,9 +50,14 @@ int fopo_validation_init(fopo_validation *v, const fopo_validation_options *opti
   if (options->exact == NULL) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "validation needs an index of the true argmax");
   }
-  size_t N = options->sessions->Y.rows, most = options->most;
-  if (most == 0 || most >= N || options->contexts.rows != N) return FOPO_OK;
-  int status = take_contexts(v, most);
+  size_t N = options->sessions->Y.rows, most = options->most, P = options->sessions->Y.cols;
+  if (options->k > P) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "%s@%zu is of lists of %zu items but there are %zu",
+                     fopo_measure_names[options->measure], options->k, options->k, P);
+  }
+  int some = most > 0 && most < N && options->contexts.rows == N;
+  int status = some ? take_contexts(v, most) : FOPO_OK;
+  if (status == FOPO_OK) status = reserve(v, some ? most : N, N);
   if (status != FOPO_OK) fopo_validation_done(v);
   return status;
 }
@@ -41,17 +65,27 @@ int fopo_validation_init(fopo_validation *v, const fopo_validation_options *opti
 void fopo_validation_done(fopo_validation *v) {
   fopo_matrix_done(&v->some);
   fopo_sessions_done(&v->some_of);
+  fopo_worth_each_done(&v->each);
+  fopo_free(v->ids);
+  fopo_free(v->counts);
+  fopo_free(v->scores);
   *v = (fopo_validation){0};
 }
 
-static int judge(fopo_evaluation *e, const fopo_validation *v, const fopo_policy *pi,
-                 fopo_index *ix) {
+/* The reward by true argmax, or through an index. */
+static int judge(fopo_evaluation *e, fopo_validation *v, const fopo_policy *pi, fopo_index *ix) {
   const fopo_validation_options *o = &v->o;
   fopo_sessions s = v->some.x != NULL ? v->some_of : *o->sessions;
   fopo_matrix x = v->some.x != NULL ? v->some : o->contexts;
-  fopo_sparse_scores seen = fopo_mask_of(&s.X);
+  fopo_sparse_scores seen = fopo_mask_of(&s.X), *mask = o->unseen ? &seen : NULL;
   s.value = o->value;
-  return fopo_evaluate(e, pi, x, &s, ix, o->unseen ? &seen : NULL);
+  if (ix != o->exact) return fopo_evaluate(e, pi, x, &s, ix, mask);
+  int status = fopo_evaluate_each(e, v->each.of[FOPO_BY_REWARD], pi, x, &s, ix, mask);
+  if (status != FOPO_OK || o->k == 0) return status;
+  if (mask == NULL && pi->masks_seen) mask = &seen;
+  status = fopo_evaluate_lists(v->ids, v->scores, v->counts, pi, x, ix, mask, o->k);
+  if (status != FOPO_OK) return status;
+  return fopo_measure_each(v->each.of[FOPO_BY_MEASURE], o->measure, o->k, v->ids, o->k, &s);
 }
 
 static int refresh(fopo_validation *v, const fopo_policy *pi) {
@@ -67,6 +101,7 @@ fopo_worth fopo_worth_unknown(void) {
                       .reward_se = unknown,
                       .index = unknown,
                       .expected = unknown,
+                      .measure = unknown,
                       .se = unknown};
 }
 
@@ -92,6 +127,10 @@ int fopo_validation_run(fopo_worth *w, fopo_validation *v, const fopo_policy *pi
   w->contexts = e.contexts;
   w->distinct = e.distinct;
   w->top = e.top;
+  double ignored;
+  if (v->o.k > 0) {
+    fopo_mean_of_pairs(&w->measure, &ignored, v->each.of[FOPO_BY_MEASURE], NULL, e.contexts);
+  }
   if (v->o.index != NULL) {
     status = judge(&through, v, pi, v->o.index);
     if (status == FOPO_OK) w->index = through.reward;
@@ -101,10 +140,92 @@ int fopo_validation_run(fopo_worth *w, fopo_validation *v, const fopo_policy *pi
   fopo_sessions s = *o->sessions;
   fopo_sparse_scores seen = fopo_mask_of(&s.X);
   s.value = o->value;
-  status = fopo_evaluate_expected(&expected, pi, o->contexts, &s, o->unseen ? &seen : NULL,
-                                  o->expected_most);
+  status = fopo_evaluate_expected_each(&expected, v->each.of[FOPO_BY_EXPECTED], o->objective, pi,
+                                       o->contexts, &s, o->unseen ? &seen : NULL, o->expected_most);
   if (status != FOPO_OK) return status;
   w->expected = expected.value[o->objective];
   w->se = expected.value_se[o->objective];
   return FOPO_OK;
+}
+
+/* ---- as numbers ---- */
+
+void fopo_worth_put(double x[FOPO_WORTH_NUMBERS], const fopo_worth *w) {
+  const double numbers[FOPO_WORTH_NUMBERS] = {
+      w->reward,           w->reward_se,        w->index,      w->expected, w->se, w->measure,
+      (double)w->contexts, (double)w->distinct, (double)w->top};
+  memcpy(x, numbers, sizeof numbers);
+}
+
+/* A count of a file. */
+static size_t count_of(double x) { return x >= 0.0 && x < 0x1p53 ? (size_t)x : 0; }
+
+fopo_worth fopo_worth_take(const double x[FOPO_WORTH_NUMBERS]) {
+  return (fopo_worth){.reward = x[0],
+                      .reward_se = x[1],
+                      .index = x[2],
+                      .expected = x[3],
+                      .se = x[4],
+                      .measure = x[5],
+                      .contexts = count_of(x[6]),
+                      .distinct = count_of(x[7]),
+                      .top = count_of(x[8])};
+}
+
+/* ---- of each context ---- */
+
+int fopo_worth_each_copy(fopo_worth_each *to, const fopo_worth_each *from) {
+  for (int by = 0; by < FOPO_BYS; by++) {
+    size_t n = from->n[by];
+    if (to->n[by] != n) {
+      fopo_free(to->of[by]);
+      to->n[by] = 0;
+      to->of[by] = n > 0 ? fopo_alloc(n, sizeof *to->of[by]) : NULL;
+      if (n > 0 && to->of[by] == NULL) return FOPO_ERR_MEMORY;
+      to->n[by] = n;
+    }
+    if (n > 0) memcpy(to->of[by], from->of[by], n * sizeof *to->of[by]);
+  }
+  return FOPO_OK;
+}
+
+void fopo_worth_each_done(fopo_worth_each *e) {
+  for (int by = 0; by < FOPO_BYS; by++) fopo_free(e->of[by]);
+  *e = (fopo_worth_each){0};
+}
+
+static int difference_of_hits(double *mean, double *low, double *high, const float *x,
+                              const float *y, size_t n) {
+  size_t more = 0, less = 0;
+  for (size_t i = 0; i < n; i++) {
+    more += x[i] > y[i];
+    less += x[i] < y[i];
+  }
+  *mean = ((double)more - (double)less) / (double)n;
+  fopo_paired(low, high, more, less, n);
+  return 1;
+}
+
+int fopo_worth_difference(double *mean, double *low, double *high, const fopo_worth_each *a,
+                          const fopo_worth_each *b, fopo_by by, int by_value) {
+  const float *x = a->of[by], *y = b->of[by];
+  size_t n = a->n[by], known = 0;
+  double sum = 0.0, deviations = 0.0;
+  if (n == 0 || b->n[by] != n) return 0;
+  if (by == FOPO_BY_REWARD && !by_value) return difference_of_hits(mean, low, high, x, y, n);
+  for (size_t i = 0; i < n; i++) {
+    if (isnan(x[i]) || isnan(y[i])) continue;
+    sum += (double)x[i] - (double)y[i];
+    known++;
+  }
+  *mean = known > 0 ? sum / (double)known : 0.0;
+  for (size_t i = 0; i < n; i++) {
+    if (isnan(x[i]) || isnan(y[i])) continue;
+    double off = (double)x[i] - (double)y[i] - *mean;
+    deviations += off * off;
+  }
+  double m = (double)known, se = known > 1 ? sqrt(deviations / (m - 1.0) / m) : (double)INFINITY;
+  *low = *mean - FOPO_Z95 * se;
+  *high = *mean + FOPO_Z95 * se;
+  return 1;
 }

@@ -4,6 +4,15 @@
 
 #include "judge/evaluate.h"
 #include "judge/expected.h"
+#include "judge/measures.h"
+
+/* Ways to tell which of two validations is the better one. */
+typedef enum {
+  FOPO_BY_REWARD,   /* greedy */
+  FOPO_BY_EXPECTED, /* the objective */
+  FOPO_BY_MEASURE,  /* a measure of lists */
+  FOPO_BYS
+} fopo_by;
 
 /* Nothing is owned. */
 typedef struct {
@@ -15,15 +24,27 @@ typedef struct {
                                * most 0: all; expected_most 0: it is not computed */
   int unseen;                 /* 1: the items of X are neither recommended nor drawn */
   fopo_objective_kind objective; /* what `expected` below is */
+  fopo_measure_kind measure;     /* of the first k items of each list */
+  size_t k;                      /* 0: no such measure is wanted */
   const float *value;            /* [P] of the reward that is trained for, by which both rewards are
                                   * measured; NULL: 1 */
 } fopo_validation_options;
 
+/* What each context came to in each of the ways, so that two validations can be paired. */
+typedef struct {
+  float *of[FOPO_BYS]; /* [n]; owned */
+  size_t n[FOPO_BYS];  /* 0: not computed */
+} fopo_worth_each;
+
 typedef struct {
   fopo_validation_options o;
   fopo_matrix some;      /* [most, D]; {0}: all contexts are judged */
-  fopo_sessions some_of; /* their Y, and their X if o.unseen */
+  fopo_sessions some_of; /* their Y, and their X if o.unseen or o.k > 0 */
   uint64_t version;      /* of the policy whose items o.exact knows */
+  fopo_worth_each each;  /* of the last run */
+
+  uint32_t *ids, *counts; /* [n, k], [n] the lists of o.measure; NULL: there is none */
+  float *scores;          /* [n, k] */
 } fopo_validation;
 
 /* NaN where it was not computed. */
@@ -33,6 +54,7 @@ typedef struct {
   double index;         /* the same through o.index */
   double expected, se;  /* the objective: by default the mean of sum over Y of pi; and its standard
                          * error */
+  double measure;       /* the mean of o.measure */
   size_t contexts;      /* of the reward */
   size_t distinct, top; /* different best items; contexts with the most frequent of them */
 } fopo_worth;
@@ -46,5 +68,19 @@ void fopo_validation_done(fopo_validation *v); /* accepts {0} */
 int fopo_validation_run(fopo_worth *w, fopo_validation *v, const fopo_policy *pi);
 
 fopo_worth fopo_worth_unknown(void);
+
+/* A worth as numbers, and back. */
+enum { FOPO_WORTH_NUMBERS = 9 };
+void fopo_worth_put(double x[FOPO_WORTH_NUMBERS], const fopo_worth *w);
+fopo_worth fopo_worth_take(const double x[FOPO_WORTH_NUMBERS]);
+
+int fopo_worth_each_copy(fopo_worth_each *to, const fopo_worth_each *from); /* reuses its memory */
+void fopo_worth_each_done(fopo_worth_each *e);                              /* accepts {0} */
+
+/* What the contexts came to more in `a` than in `b`, in the mean, with its 95 % interval: that of
+ * pairs where each has a hit or none (judge/evaluate.h), else the normal one of the differences.
+ * Contexts without a value in one of them are left out. 0: the two are not of the same contexts. */
+int fopo_worth_difference(double *mean, double *low, double *high, const fopo_worth_each *a,
+                          const fopo_worth_each *b, fopo_by by, int by_value);
 
 #endif

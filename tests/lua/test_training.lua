@@ -214,7 +214,45 @@ function TestValidation.test_without_seen_items()
   end)
 end
 
--- What run and job end with, by either measure: the best of start and records.
+-- For each session whether the best item is in Y, and sum over Y of pi, from the scores of all
+-- items.
+local function contexts_of(pi, sessions)
+  local hits, chances = {}, {}
+  local scores = pi:queries(sessions:contexts(world.items, {scale = pi.contexts}))
+                 :matmul(world.items, false, true):totable()
+  for n, f in ipairs(scores) do
+    local z, in_y, best, y = 0, 0, nil, {}
+    for _, a in ipairs(sessions:x(n):totable()[1]) do f[a] = -math.huge end
+    for _, a in ipairs(sessions:y(n):totable()[1]) do y[a] = true end
+    for a, score in ipairs(f) do
+      local w = math.exp(score)
+      z, in_y = z + w, y[a] and in_y + w or in_y
+      if not best or score > f[best] then best = a end
+    end
+    hits[n], chances[n] = y[best] and 1 or 0, in_y / z
+  end
+  return hits, chances
+end
+
+-- Whether the mean of a - b is above 0 by more than chance: pairs of hits by Agresti and Min, others
+-- by the normal interval.
+local function more_than_chance(a, b, are_hits)
+  local N, sum, squares, more, less = #a, 0, 0, 0, 0
+  for n = 1, N do
+    local d = a[n] - b[n]
+    sum, squares = sum + d, squares + d * d
+    if d > 0 then more = more + 1 elseif d < 0 then less = less + 1 end
+  end
+  if are_hits then
+    local d, m = more - less, N + 2
+    return d / m - 1.959963984540054 * math.sqrt(more + less + 1 - d * d / m) / m > 0
+  end
+  local mean = sum / N
+  return mean - 1.959963984540054 * math.sqrt((squares - N * mean ^ 2) / (N - 1) / N) > 0
+end
+
+-- What run and job end with, by either measure: the last parameters, or the best of start and
+-- records if the last ones are worse by more than chance, by the measure or else by the other one.
 local function check_best(by, lr, theta)
   local column = by == "expected" and "valid_expected" or "valid"
   local function make()
@@ -235,10 +273,17 @@ local function check_best(by, lr, theta)
       best, step = {value, second}, t.history.step[n]
     end
   end
-  local e = fopo.evaluate(t.policy, world.s.valid)
-  lu.assertAlmostEquals(by == "expected" and e.expected or e.reward, best[1], 1e-12)
   lu.assertEquals({t.best_step, u.best_step}, {step, step})
-  lu.assertEquals(t.held, {step = step, valid = e.reward, expected = e.expected})
+  local at_best, at_end = make(), make()
+  if step > 0 then at_best:run{steps = step, every = 20, view = false, keep_best = false} end
+  at_end:run{steps = 200, every = 20, view = false, keep_best = false}
+  local hits, chances = contexts_of(at_best.policy, world.s.valid)
+  local last_hits, last_chances = contexts_of(at_end.policy, world.s.valid)
+  local lost = more_than_chance(hits, last_hits, true)
+               or more_than_chance(chances, last_chances, false)
+  same(t, lost and at_best or at_end)
+  local e = fopo.evaluate(t.policy, world.s.valid)
+  lu.assertEquals(t.held, {step = lost and step or 200, valid = e.reward, expected = e.expected})
   lu.assertEquals({u.held, u.notes}, {t.held, t.notes})
   same(t, u)
   return t
@@ -248,6 +293,10 @@ function TestValidation:test_best()
   local greedy = check_best("greedy", 0.01, "identity")
   local expected = check_best("expected", 0.01, "identity")
   lu.assertTrue(greedy.best_step ~= expected.best_step)
+  lu.assertEquals(greedy.held.step, 200)
+  lu.assertStrContains(greedy.notes[1], ("step %d looked best on validation (reward 0."):format(
+    greedy.best_step))
+  lu.assertStrContains(greedy.notes[1], "but chance can make the difference of 0.")
   local start = check_best("greedy", 3, "identity") -- a rate that destroys a good start
   lu.assertEquals(start.best_step, 0)
   lu.assertStrContains(start.notes[1], "no record was better on validation than the start")
@@ -275,9 +324,108 @@ function TestValidation:test_refused()
   lu.assertErrorMsgContains('best_by = "expected" needs sessions to validate on', function()
     trainer():run{steps = 1, best_by = "expected", view = false}
   end)
-  lu.assertErrorMsgContains('best_by must be one of greedy, expected', function()
-    trainer():run{steps = 1, best_by = "expcted", view = false}
+  for _, by in ipairs{"expcted", "ndcg", "ndcg@0", "ndcg@1.5", "gini@5", "seen@5", ""} do
+    lu.assertErrorMsgContains("best_by must be greedy, expected, or a measure", function()
+      validated():run{steps = 1, best_by = by, view = false}
+    end)
+  end
+  lu.assertErrorMsgContains('best_by = "ndcg@10" needs sessions to validate on', function()
+    trainer():run{steps = 1, best_by = "ndcg@10", view = false}
   end)
+  lu.assertErrorMsgContains("ndcg@501 is of lists of 501 items but there are 500", function()
+    validated():run{steps = 1, best_by = "ndcg@501", view = false}
+  end)
+end
+
+-- A run that validates and is left in the middle of a record goes on to the same bits, records and
+-- notes, in this process and from a file.
+function TestValidation:test_goes_on()
+  local path = os.tmpname()
+  for _, how in ipairs{{}, {best_by = "expected", patience = 3}, {best_by = "ndcg@10"},
+                       {keep_best = false}} do
+    local function make()
+      return validated{optim = fopo.optim.adam{lr = 0.1}, seed = 9,
+                       policy = fopo.policy.linear{items = world.items}}
+    end
+    local function run(t, steps)
+      local o = {steps = steps, every = steps and 10, view = false}
+      for name, value in pairs(how) do o[name] = value end
+      return t:run(o)
+    end
+    local whole, left = run(make(), 100), make()
+    pcall(function()
+      how.on_record = function(_, n) if n == 3 then error("no more") end end
+      run(left, 100)
+    end)
+    how.on_record = nil
+    left:save(path)
+    lu.assertEquals(left.unfinished, {first = 0, last = 100, every = 10})
+    local resumed = make():resume(path)
+    -- once more in the middle of a record, which is shown until the run goes on
+    local columns = {}
+    for name in pairs(resumed.history) do columns[#columns + 1] = name end
+    local part = require("fopo.run.run").new(resumed, {steps = 70, best_by = how.best_by,
+      keep_best = how.keep_best ~= false, patience = how.patience}, columns)
+    part:advance(nil, 4)
+    part:close()
+    lu.assertEquals(resumed.history.step, {10, 20, 30, 34})
+    resumed:save(path)
+    local again = make():resume(path)
+    lu.assertEquals(again.history.step, {10, 20, 30})
+    for _, t in ipairs{run(left), run(resumed), run(again)} do
+      same(t, whole)
+      lu.assertNil(t.unfinished)
+      lu.assertEquals({t.held, t.notes, t.best_step}, {whole.held, whole.notes, whole.best_step})
+      for _, column in ipairs{"step", "reward", "ess", "valid", "valid_expected"} do
+        lu.assertEquals(t.history[column], whole.history[column])
+      end
+    end
+  end
+  os.remove(path)
+end
+
+-- A policy that was set by hand, or another way to validate, begins anew, and says so.
+function TestValidation:test_begins_anew()
+  local t = validated()
+  local function left()
+    pcall(t.run, t, {steps = 50, every = 10, view = false, on_record = function() error("x") end})
+    lu.assertNotNil(t.unfinished)
+  end
+  left()
+  t.policy:set_theta(t.policy:theta())
+  t:run{steps = 10, view = false}
+  lu.assertStrContains(t.notes[1], "the run that was left before is not gone on with")
+  left()
+  t:run{steps = 10, view = false, best_by = "expected"}
+  lu.assertStrContains(t.notes[1], "the run that was left before is not gone on with")
+  left()
+  t:run{steps = 10, view = false}
+  lu.assertNil(table.concat(t.notes, " "):find("left before", 1, true))
+end
+
+-- Any measure of fopo.evaluate decides, with seen items left out or kept in.
+function TestValidation:test_by_a_measure()
+  for _, exclude in ipairs{"seen", "none"} do
+    for _, by in ipairs{"ndcg@10", "recall@20", "hit@5", "precision@3"} do
+      local name, k = by:match("(%a+)@(%d+)")
+      local function evaluated(pi)
+        return fopo.evaluate(pi, world.s.valid, {k = math.tointeger(k), exclude = exclude,
+                                                 expected = false})[name][math.tointeger(k)]
+      end
+      local values, at = {}, 0
+      local t = validated{exclude = exclude, optim = fopo.optim.adam{lr = 0.3}, seed = 7,
+                          policy = fopo.policy.linear{items = world.items, seen = "keep"}}
+      local best = evaluated(t.policy)
+      t:run{steps = 30, every = 10, view = false, best_by = by, on_record = function()
+        values[#values + 1] = evaluated(t.policy)
+      end}
+      for n, value in ipairs(values) do
+        lu.assertAlmostEquals(t.history.valid_measure[n], value, 1e-6)
+        if value > best then best, at = value, 10 * n end
+      end
+      lu.assertEquals(t.best_step, at)
+    end
+  end
 end
 
 -- Of a run by itself, large catalogues use fewer contexts: evenly spread, always the same.
@@ -359,7 +507,11 @@ function TestNotes:test_each_alone()
   one_note("no record was better on validation than the start (expected reward 0.5000, reward "
            .. "0.1000; the last step: expected reward 0.4500, reward 0.3000), so its parameters",
            {by = "expected", start = worth(0.1, 0.5), records = {worth(0.3, 0.45)},
-            best = {step = 100, restored = true, worth = worth(0.1, 0.5)}})
+            best = {step = 100, at_start = true, restored = true, worth = worth(0.1, 0.5)}})
+  one_note("step 110 looked best on validation (reward 0.3000; the last step: reward 0.2900), but "
+           .. "chance can make the difference of 0.0100 in the reward (95 %: -0.0200 to 0.0400)",
+           {start = worth(0.1), records = {worth(0.3), worth(0.29)},
+            best = {step = 110, worth = worth(0.3), loss = 0.01, low = -0.02, high = 0.04}})
   one_note("the run ended below its start: reward on validation 0.2900, and 0.3000 before it",
            {start = worth(0.3), records = {worth(0.4), worth(0.29)}})
   one_note("effective sample size was 0.99 of 100 samples",
@@ -578,15 +730,15 @@ function TestValidation:test_equals()
   lu.assertEquals(t.best_step, 4)
 end
 
--- A run is worth its best validation, by the measure that decides.
+-- A run is worth what its policy is, by the measure that decides.
 function TestTune:test_worth_of_a_run()
   for _, by in ipairs{"greedy", "expected"} do
     local found = tuned{over = {lr = {0.1}}, trials = 1, by = by}
     local column = by == "expected" and "valid_expected" or "valid"
-    local h, best = found.best.trainer.history, -1
-    for _, value in ipairs(h[column]) do best = math.max(best, value) end
-    lu.assertEquals(found.best[column], best)
-    lu.assertTrue(h[column][#h[column]] < best)
+    local t = found.best.trainer
+    local e = fopo.evaluate(t.policy, world.s.valid)
+    lu.assertEquals(found.best[column], by == "expected" and e.expected or e.reward)
+    lu.assertEquals(found.best[column], t.held[by == "expected" and "expected" or "valid"])
   end
 end
 

@@ -35,9 +35,11 @@ local function say(...) io.stderr:write("fopo: ", string.format(...), "\n") end
 -- The same reason, though its numbers differ: how much is free, which process had the file.
 local function same(one, other) return one and one:gsub("%d", "") == other:gsub("%d", "") end
 
--- Writes it. An interruption that is under way waits.
-function checkpoint:save()
-  if self.step == self.t.step then return end
+-- Writes it, unless it is of this step already; `ended`: the run is at its end, with the parameters
+-- that are kept. An interruption that is under way waits.
+function checkpoint:save(ended)
+  if self.ended or self.step == self.t.step and not ended then return end
+  self.ended = ended
   local ok, why = term.saving(function() self.t:save(self.path) end)
   self.last = native.clock()
   if ok then
@@ -53,7 +55,7 @@ end
 function checkpoint:close()
   if self.closed then return end
   self.closed = true
-  if self.alone then self:save() end
+  if self.alone then self:save(true) end
   term.defer(-1)
   if term.ending() and self.step == self.t.step then
     say("%s is the checkpoint of step %d; t:resume(%q) goes on from there", self.path, self.step,

@@ -149,9 +149,9 @@ local function same(a, b)
   return a == b or a ~= a and b ~= b or math.abs(a - b) <= 1e-6 * math.abs(b)
 end
 
--- Whether the log is one of this run: made with its seed, and its records up to today's step are
--- those of t.history.
-local function is_own(t, folder)
+-- Whether the log is one of this run: made with its seed, and its records up to step `at` are those
+-- of t.history.
+local function is_own(t, folder, at)
   if not exists(folder .. "/config.json") then return false end
   local was = log.read(folder)
   local first = was.config.first_step
@@ -161,7 +161,7 @@ local function is_own(t, folder)
   for i, step in ipairs(mine.step or {}) do known[step] = mine.reward[i] end
   for i, step in ipairs(was.history.step or {}) do
     local reward = known[step]
-    if step <= t.step and not (reward and same(was.history.reward[i], reward)) then return false end
+    if step <= at and not (reward and same(was.history.reward[i], reward)) then return false end
   end
   return true
 end
@@ -183,16 +183,18 @@ local function replace(path, text)
   if not written then define.fail("the log cannot be continued: %s", why) end
 end
 
--- Takes away what the log has after step t.step. The table, which says how far the log is, comes
--- last: if this is cut short, the next run does the rest.
-local function cut_back(t, folder, last)
+-- Takes away what the log has after the records up to step `at`, and actions after t.step. The
+-- table, which says how far the log is, comes last: if this is cut short, the next run does the
+-- rest. A record that was cut short where the run goes on now is part of the next one.
+local function cut_back(t, folder, last, at)
   local aside = ("%s/cut-%d.jsonl"):format(folder, t.step)
-  local records, gone, n = divide(folder .. "/history.jsonl", t.step)
+  local records, gone, n = divide(folder .. "/history.jsonl", at)
   local actions, undone, m = divide(folder .. "/actions.jsonl", t.step)
-  replace(aside, (whole_lines(aside) or "") .. gone .. undone)
+  if last > t.step then replace(aside, (whole_lines(aside) or "") .. gone .. undone) end
   replace(folder .. "/history.jsonl", records)
   replace(folder .. "/actions.jsonl", actions)
-  replace(folder .. "/history.csv", (divide(folder .. "/history.csv", t.step)))
+  replace(folder .. "/history.csv", (divide(folder .. "/history.csv", at)))
+  if last <= t.step then return end
   complain("%s is at step %d and the run goes on from step %d: what the log had after it "
            .. "(records: %d, actions: %d) is in %s now", folder, last, t.step, n, m, aside)
 end
@@ -212,9 +214,9 @@ log.open = term.atomic(function(t, where, columns, options, between)
   for _, name in ipairs{"history.jsonl", "history.csv", "actions.jsonl", "notes.txt"} do
     repair(folder .. "/" .. name)
   end
-  local last = last_step(folder)
-  if last and last > t.step and is_own(t, folder) then
-    cut_back(t, folder, last)
+  local last, at = last_step(folder), t.history.step[#t.history.step] or 0
+  if last and last > at and is_own(t, folder, at) then
+    cut_back(t, folder, last, at)
   elseif last and last > t.step then
     define.fail("%s holds a run that is at step %d, and this one at step %d would be mixed with "
                 .. "it; name another folder", folder, last, t.step)

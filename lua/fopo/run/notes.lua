@@ -11,18 +11,31 @@ notes.__index = notes
 local FEW = 0.01      -- share of the samples below which the effective sample size is small
 local NEARLY_ALL = 0.9 -- share of the contexts that are recommended one item
 
--- t: the trainer; o: the checked options of the run.
-function notes.new(t, o)
+-- What a run has seen that goes on later.
+local kept = {"start", "last", "last_step", "ess", "records", "norms", "first_norms"}
+
+-- t: the trainer; o: the checked options of the run; before: notes:state() of the run that this one
+-- goes on with, or nil.
+function notes.new(t, o, before)
   local common, measure = native.gradient_common, validation.measure(t)
   local title = common(t.gradient, "objective_title"):gsub("reward$", measure)
-  return setmetatable({t = t, first = t.step, samples = common(t.gradient, "samples"),
-                       title = title, reward = measure, by = o.best_by,
-                       keep_best = o.keep_best, ess = 0, records = 0}, notes)
+  local new = setmetatable({t = t, first = t.step, samples = common(t.gradient, "samples"),
+                            title = title, reward = measure, by = o.best_by,
+                            keep_best = o.keep_best, ess = 0, records = 0}, notes)
+  for _, name in ipairs(before and kept or {}) do new[name] = before[name] end
+  return new
+end
+
+-- What a later run needs to go on with these notes: tables of numbers.
+function notes:state()
+  local state = {}
+  for _, name in ipairs(kept) do state[name] = self[name] end
+  return state
 end
 
 -- A record that has ended, as C gives it.
 function notes:record(row)
-  self.start = self.start or row.start
+  self.start = row.start or self.start
   self.last, self.last_step = row.worth or self.last, row.worth and row.step or self.last_step
   self.ess, self.records = self.ess + row.ess, self.records + 1
   if text.finite(row.head) then
@@ -33,7 +46,7 @@ end
 
 -- Whose parameters the policy holds at the end: {step, valid, expected}, or nil.
 function notes:held(step, best)
-  if best then
+  if best and (best.restored or best.step == step) then
     return {step = best.step, valid = best.worth.reward, expected = best.worth.expected}
   end
   if self.last_step ~= step then return nil end
@@ -42,24 +55,32 @@ end
 
 -- ---- the sentences; each is nil where there is nothing to say ----
 
+-- "ndcg@10" and the like, by which the best is known; nil: by a reward.
+function notes:lists() return self.by:find("@", 1, true) and self.by or nil end
+
 function notes:measure()
-  return self.by == "expected" and self.title or self.reward
+  return self:lists() or self.by == "expected" and self.title or self.reward
 end
 
-function notes:value(worth) return self.by == "expected" and worth.expected or worth.reward end
+function notes:value(worth)
+  if self:lists() then return worth.measure end
+  return self.by == "expected" and worth.expected or worth.reward
+end
 
 -- "reward 0.4107, expected reward 0.3758", what decides first.
 local function both(self, worth)
-  local greedy = ("%s %.4f"):format(self.reward, worth.reward)
-  if not text.finite(worth.expected) then return greedy end
-  local expected = ("%s %.4f"):format(self.title, worth.expected)
-  if self.by == "expected" then greedy, expected = expected, greedy end
-  return greedy .. ", " .. expected
+  local parts = {("%s %.4f"):format(self.reward, worth.reward)}
+  if text.finite(worth.expected) then
+    table.insert(parts, self.by == "expected" and 1 or 2,
+                 ("%s %.4f"):format(self.title, worth.expected))
+  end
+  if self:lists() then table.insert(parts, 1, ("%s %.4f"):format(self.by, worth.measure)) end
+  return table.concat(parts, ", ")
 end
 
 local function put_back(self, step, best)
   if not (best and best.restored) then return nil end
-  if best.step == self.first then
+  if best.at_start then
     local ends = self.last_step == step and ("; the last step: " .. both(self, self.last)) or ""
     return ("no record was better on validation than the start (%s%s), so its parameters were put "
             .. "back and the run has changed nothing; try a lower lr, a schedule (fopo.schedule), "
@@ -70,6 +91,18 @@ local function put_back(self, step, best)
   return ("the parameters of step %s, the best on validation (%s), were put back for those of the "
           .. "last step, %s%s; keep_best = false keeps the last"):format(text.count(best.step),
     both(self, best.worth), text.count(step), last)
+end
+
+-- The last parameters are kept though others looked better.
+local function by_chance(self, step, best)
+  if not best or best.restored or best.step == step or not text.finite(best.loss) then
+    return nil
+  end
+  local when = best.at_start and "the start" or "step " .. text.count(best.step)
+  return ("%s looked best on validation (%s; the last step: %s), but chance can make the "
+          .. "difference of %.4f in the %s (95 %%: %.4f to %.4f), so the last parameters are kept"
+         ):format(when, both(self, best.worth), both(self, self.last), best.loss, self:measure(),
+                  best.low, best.high)
 end
 
 local function below_start(self, step, best)
@@ -120,7 +153,8 @@ end
 -- The sentences about a run that ended at `step`; best: what keep_best ended it with, or nil.
 function notes:sentences(step, best)
   local list = {}
-  list[1] = put_back(self, step, best) or below_start(self, step, best)
+  list[1] = put_back(self, step, best) or by_chance(self, step, best)
+            or below_start(self, step, best)
   list[#list + 1] = few_effective(self)
   list[#list + 1] = one_item(best and best.worth or self.last)
   list[#list + 1] = apart(self)

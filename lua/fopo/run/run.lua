@@ -17,15 +17,20 @@ local validation = require "fopo.run.validation"
 local run = {}
 run.__index = run
 
--- How many steps the run makes and how many of them a record covers.
-local function extent(t, o)
+-- How many steps the run makes and how many of them a record covers. left: of the run that was
+-- left before its end, or nil.
+local function extent(t, o, left)
   local given = (o.epochs and 1 or 0) + (o.steps and 1 or 0) + (o.seconds and 1 or 0)
-  if given ~= 1 then
+  if given > 1 or given == 0 and not left then
     define.fail("trainer:run needs one of epochs, steps and seconds; %s given",
                 given == 0 and "none is" or given .. " are")
   end
   local steps = o.steps or o.epochs and math.ceil(o.epochs * t.steps_per_epoch) or math.huge
-  local every = o.every or (steps < math.huge and math.max(1, steps // 20)) or nil
+  if given == 0 then
+    o.seconds, steps = left.seconds, left.last and left.last - t.step or math.huge
+  end
+  local every = o.every or left and left.every
+                or (steps < math.huge and math.max(1, steps // 20)) or nil
   return steps, every
 end
 
@@ -135,14 +140,26 @@ end
 
 -- ---- life ----
 
+-- Takes the record that was cut short from the history: the run goes on, and so does the record.
+local function withdraw_cut(t, columns)
+  local mine = sealed.behind(t)
+  if mine.cut and mine.cut == #t.history.step then
+    for _, name in ipairs(columns) do t.history[name][mine.cut] = nil end
+  end
+  mine.cut = nil
+end
+
 -- t: the trainer; o: the checked options of t:run; columns: those of t.history.
 function run.new(t, o, columns)
-  local steps, every = extent(t, o)
+  local left = t.native.unfinished
+  local steps, every = extent(t, o, left)
   o.best_by = o.best_by or validation.standard(t)
+  withdraw_cut(t, columns)
   local r = setmetatable({t = t, o = o, columns = columns, every = every, first = t.step,
                           begun = t.seconds, steps = steps,
                           replay = o.replay and planned(t, o.replay) or {},
-                          seen = notes.new(t, o)}, run)
+                          left_before = left,
+                          seen = notes.new(t, o, left and sealed.behind(t).seen)}, run)
   local mine = sealed.behind(t)
   mine.held, mine.notes = nil, {}
   keep_changes(t)
@@ -173,7 +190,7 @@ local function core_of(self)
   if self.core then return self.core end
   local plan = self:plan()
   self.core = native.run(self.t.native, plan)
-  if plan.ask then self.core:judged(validation.by_log(self.t)) end
+  if plan.ask and not self.core.goes_on then self.core:judged(validation.by_log(self.t)) end
   return self.core
 end
 
@@ -249,6 +266,11 @@ end
 function run:take(row)
   local n = run.add_row(self.t.history, self.columns, row)
   local mine = sealed.behind(self.t)
+  if row.cut then
+    self.cut, mine.cut = true, n
+    if self.log then self.log:record(row) end
+    return n
+  end
   if row.start and not mine.began then
     mine.began = {step = self.seen.first, valid = row.start.reward, expected = row.start.expected}
   end
@@ -264,6 +286,10 @@ function run:conclude(best)
   mine.best_step = best and best.step or t.best_step
   mine.held = self.seen:held(t.step, best)
   mine.notes = self.seen:sentences(t.step, best)
+  if self.left_before and self.core and not self.core.goes_on then
+    table.insert(mine.notes, 1, "the run that was left before is not gone on with: the policy was "
+                 .. "changed by hand, or validation is by other means")
+  end
   for _, note in ipairs(t.notes) do
     if self.log then self.log:note(note) end
     if self.say_note then self.say_note("note: " .. note) end
@@ -274,7 +300,7 @@ end
 -- ends that. Returns its place, or nil if no step was made.
 local write_record = term.atomic(function(self, cut)
   local t = self.t
-  if not core_of(self):record_now() then return nil end
+  if self.cut or not core_of(self):record_now() then return nil end
   self:tell("record", cut and "cut" or "whole")
   local ok, row = pcall(end_record, self, cut)
   local why = row
@@ -302,9 +328,10 @@ run.close = term.atomic(function(self, why)
   if self.checkpoint and self.leads then self:save(self.checkpoint) end
   self:tell("stop", "%s", tostring(why or "the run was given up"))
   self.leads = false
+  local mine = sealed.behind(self.t)
+  mine.seen = self.t.native.unfinished and self.seen:state() or nil
   if self.log then self.log:close() end
   if self.checkpoint then self.checkpoint:close() end
-  local mine = sealed.behind(self.t)
   mine.current, mine.knobs = nil, knobs.all(self.t)
 end)
 
@@ -353,7 +380,9 @@ end)
 -- record ends. Returns the slice. Ctrl-C raises, and run.close records what was done.
 function run:advance(seconds, count)
   local slice, n = make_slice(self, seconds, count)
-  if self.checkpoint and self.checkpoint:due() then self:save(self.checkpoint) end
+  if self.checkpoint and self.checkpoint:due() and not self:done() then
+    self:save(self.checkpoint)
+  end
   show_record(self, n)
   return slice
 end
@@ -368,9 +397,9 @@ end)
 
 -- The end.
 function run:finish()
-  self:record(true) -- what a run that was left has made since its last record
-  if self.checkpoint and self.leads then self:save(self.checkpoint) end
+  self:record() -- what a run that was left has made since its last record
   end_run(self)
+  if self.checkpoint then self.checkpoint:save(true) end -- of all processes, with what was kept
 end
 
 return run

@@ -73,6 +73,20 @@ function validation.standard(t)
   return sessions and t.policy.scores_lists and "expected" or "greedy"
 end
 
+-- Measures of lists that a validation can be by.
+local lists = {hit = true, precision = true, recall = true, ndcg = true, value = true}
+
+-- What best_by and fopo.tune's by say: {by = "greedy"}, {by = "expected"}, or of "ndcg@10" {by =
+-- "measure", measure = "ndcg", k = 10}. what: the name of the option, for the error.
+function validation.way(by, what)
+  if by == "greedy" or by == "expected" then return {by = by} end
+  local measure, k = by:match("^(%l+)@(%d+)$")
+  k = math.tointeger(tonumber(k))
+  if lists[measure] and k and k > 0 then return {by = "measure", measure = measure, k = k} end
+  define.fail("%s must be greedy, expected, or a measure of the first items of a list, one of "
+              .. "hit, precision, recall, ndcg and value, as \"ndcg@10\", not %q", what, by)
+end
+
 -- What a validation on sessions leaves out, "seen" or "none"; nil of any other.
 function validation.left_out(t)
   if define.kind(t.valid) ~= "sessions" then return nil end
@@ -81,9 +95,11 @@ end
 
 -- Adds to the plan p of a run (native.run) what it is validated on.
 function validation.plan(p, t, o)
+  local way = validation.way(o.best_by, "trainer:run: best_by")
+  p.by, p.measure, p.k = way.by, way.measure, way.k
   if define.kind(t.valid) == "logs" then
     p.ask = true
-    if o.best_by == "expected" then
+    if p.by ~= "greedy" then
       define.fail("trainer:run: a log to validate on has one value, fopo.ope's snips; leave out "
                   .. "best_by, or validate on sessions")
     end
@@ -93,11 +109,10 @@ function validation.plan(p, t, o)
     p.valid_contexts = t.valid_contexts or cache.contexts(t.valid, pi)
     p.valid_most = t.valid_automatic and contexts_for(BUDGET, FEWEST, pi) or nil
     p.expected_most = math.min(EXPECTED_MOST, contexts_for(EXPECTED_BUDGET, EXPECTED_FEWEST, pi))
-    p.by_expected = o.best_by == "expected"
     p.unseen = validation.left_out(t) == "seen"
-  elseif o.best_by == "expected" then
-    define.fail("trainer:run: best_by = \"expected\" needs sessions to validate on; give them as "
-                .. "fopo.trainer{valid = s.valid}")
+  elseif p.by ~= "greedy" then
+    define.fail("trainer:run: best_by = %q needs sessions to validate on; give them as "
+                .. "fopo.trainer{valid = s.valid}", o.best_by)
   end
 end
 
