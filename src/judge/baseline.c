@@ -77,6 +77,41 @@ int fopo_baseline_new(fopo_baseline **b, const fopo_sessions *sessions,
   return FOPO_OK;
 }
 
+static int learn_each(fopo_baseline **b, const fopo_sessions *sessions,
+                      const fopo_baseline_options *options, const double *l2, void **models,
+                      size_t n) {
+  double start = fopo_clock();
+  fopo_csr M = {0};
+  int status = fopo_interactions(&M, sessions);
+  if (status == FOPO_OK) status = options->kind->fit_each(models, &M, options, l2, n);
+  fopo_csr_done(&M);
+  for (size_t i = 0; i < n && status == FOPO_OK; i++) {
+    if (models[i] == NULL) continue;
+    b[i] = fopo_alloc(1, sizeof *b[i]);
+    if (b[i] == NULL) return FOPO_ERR_MEMORY;
+    *b[i] = (fopo_baseline){.o = *options, .model = models[i], .P = sessions->X.cols};
+    b[i]->o.l2 = l2[i];
+    b[i]->N = fopo_sessions_count(sessions);
+    b[i]->seconds = fopo_clock() - start;
+    models[i] = NULL;
+  }
+  return status;
+}
+
+int fopo_baseline_new_each(fopo_baseline **b, const fopo_sessions *sessions,
+                           const fopo_baseline_options *options, const double *l2, size_t n) {
+  for (size_t i = 0; i < n; i++) b[i] = NULL;
+  void **models = fopo_alloc(n, sizeof *models);
+  int status = models != NULL ? learn_each(b, sessions, options, l2, models, n) : FOPO_ERR_MEMORY;
+  for (size_t i = 0; i < n && status != FOPO_OK; i++) {
+    if (models != NULL) options->kind->free(models[i]);
+    fopo_baseline_free(b[i]);
+    b[i] = NULL;
+  }
+  fopo_free(models);
+  return status;
+}
+
 void fopo_baseline_free(fopo_baseline *b) {
   if (b == NULL) return;
   b->o.kind->free(b->model);

@@ -37,6 +37,11 @@ struct fopo_baseline_kind {
   int (*fit)(void **model, const fopo_csr *M, const fopo_baseline_options *o);
   void (*free)(void *model); /* accepts NULL and half of a model */
 
+  /* models [n], NULL before: those of the same options but with l2 [n], for less than n times
+   * `fit`; NULL where there is no solution. NULL: no such way. */
+  int (*fit_each)(void **models, const fopo_csr *M, const fopo_baseline_options *o,
+                  const double *l2, size_t n);
+
   /* The models [.., P] that the ranks have fitted to their sessions become that of all; collective.
    * NULL: the kind needs all sessions in one place. */
   int (*join)(void *model, size_t P);
@@ -90,6 +95,11 @@ extern const fopo_baseline_kind *const fopo_baseline_kinds[];
 int fopo_baseline_new(fopo_baseline **b, const fopo_sessions *sessions,
                       const fopo_baseline_options *options);
 void fopo_baseline_free(fopo_baseline *b); /* accepts NULL */
+
+/* b [n]: the same with these l2 [n], of a kind that has fit_each, for sessions that are not shared
+ * out and without `value`; NULL where one has no solution. On failure all are NULL. */
+int fopo_baseline_new_each(fopo_baseline **b, const fopo_sessions *sessions,
+                           const fopo_baseline_options *options, const double *l2, size_t n);
 
 const fopo_baseline_options *fopo_baseline_get(const fopo_baseline *b);
 size_t fopo_baseline_items(const fopo_baseline *b); /* P */

@@ -118,21 +118,40 @@ static double value_of(const job *j, size_t i) {
   return j->search->option->low * pow(10.0, 0.5 * (double)i);
 }
 
-/* A value without a solution is worse than any other. */
-static int try_value(job *j, size_t i) {
-  if (!isnan(j->ndcg[i])) return FOPO_OK;
-  fopo_baseline *b = NULL;
+static int judge(double *ndcg, job *j, const fopo_baseline *b) {
   fopo_measures m = {.k = j->k};
-  *member_of(&j->o, j->search->option) = value_of(j, i);
-  int status = fopo_baseline_new(&b, &j->rest, &j->o);
-  j->ndcg[i] = -1.0;
-  if (status == FOPO_ERR_NUMERIC) return FOPO_OK;
-  if (status == FOPO_OK) {
-    status = fopo_baseline_best(j->ids, j->scores, j->counts, b, &j->held, j->k, 1);
-  }
+  int status = fopo_baseline_best(j->ids, j->scores, j->counts, b, &j->held, j->k, 1);
   if (status == FOPO_OK) status = fopo_measure_lists(&m, 1, j->ids, j->k, &j->held);
-  j->ndcg[i] = m.ndcg.value;
-  fopo_baseline_free(b);
+  *ndcg = m.ndcg.value;
+  return status;
+}
+
+/* b [n], with these values; NULL: no solution. One at a time where they are not learnt together, so
+ * that one model is in memory. */
+static int learn(fopo_baseline **b, job *j, const double *values, size_t n) {
+  if (j->o.kind->fit_each != NULL) return fopo_baseline_new_each(b, &j->rest, &j->o, values, n);
+  *member_of(&j->o, j->search->option) = values[0];
+  int status = fopo_baseline_new(b, &j->rest, &j->o);
+  return status == FOPO_ERR_NUMERIC ? FOPO_OK : status;
+}
+
+/* Those of the values first .. last that were not tried. One without a solution is worse than any
+ * other. */
+static int try_values(job *j, size_t first, size_t last) {
+  fopo_baseline *b[FOPO_SEARCH_MOST] = {NULL};
+  double values[FOPO_SEARCH_MOST];
+  size_t n = 0, of[FOPO_SEARCH_MOST];
+  for (size_t i = first; i <= last; i++) {
+    if (!isnan(j->ndcg[i])) continue;
+    of[n] = i;
+    values[n++] = value_of(j, i);
+  }
+  int status = n > 0 ? learn(b, j, values, n) : FOPO_OK;
+  for (size_t i = 0; i < n; i++) {
+    j->ndcg[of[i]] = -1.0;
+    if (status == FOPO_OK && b[i] != NULL) status = judge(&j->ndcg[of[i]], j, b[i]);
+    fopo_baseline_free(b[i]);
+  }
   return status;
 }
 
@@ -140,11 +159,14 @@ static int try_value(job *j, size_t i) {
 static int climb(job *j, size_t n) {
   fopo_baseline_search *s = j->search;
   size_t best = n / 2;
-  int status = try_value(j, best), moved = 1;
+  int status = FOPO_OK, moved = 1;
   while (status == FOPO_OK && moved) {
     size_t at = best, first = at > 0 ? at - 1 : 0, last = at + 1 < n ? at + 1 : at;
-    for (size_t i = first; i <= last && status == FOPO_OK; i++) {
-      status = try_value(j, i);
+    size_t step = j->o.kind->fit_each != NULL ? last - first : 0;
+    for (size_t i = first; i <= last && status == FOPO_OK; i += step + 1) {
+      status = try_values(j, i, i + step);
+    }
+    for (size_t i = first; i <= last; i++) {
       if (j->ndcg[i] > j->ndcg[best]) best = i;
     }
     moved = best != at;
