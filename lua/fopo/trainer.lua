@@ -470,11 +470,11 @@ trainer.resume = define.fn{
   name = "trainer:resume", returns = "trainer",
   args = {{"t", "trainer", nil, "a trainer over the same data and shapes"},
           {"path", "string", nil, "an .npz written by t:save"}},
-  text = [[Takes up where the file left off, with the same bits as if it had never stopped. Where the
-file was written before the end of a run, t:run{} makes the rest of it, with the options that it had:
-its best parameters, patience and records are in the file. t.unfinished is {first =, last =, every
-=} of such a run, its steps, or nil. Options such as lr come from this trainer, not from the file. A
-file that does not fit changes nothing.]],
+  text = [[Takes up where the file left off, with the same bits as if it had never stopped. Where
+the file was written before the end of a run, t:run{} makes the rest of it, with the options that it
+had: its best parameters, patience and records are in the file. t.unfinished is {first =, last =,
+every =} of such a run, its steps, or nil. Options such as lr come from this trainer, not from the
+file. A file that does not fit changes nothing.]],
   call = function(t, path)
     local history, facts = t.native:resume(path)
     local mine = sealed.behind(t)

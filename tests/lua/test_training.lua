@@ -234,8 +234,8 @@ local function contexts_of(pi, sessions)
   return hits, chances
 end
 
--- Whether the mean of a - b is above 0 by more than chance: pairs of hits by Agresti and Min, others
--- by the normal interval.
+-- Whether the mean of a - b is above 0 by more than chance: pairs of hits by Agresti and Min,
+-- others by the normal interval.
 local function more_than_chance(a, b, are_hits)
   local N, sum, squares, more, less = #a, 0, 0, 0, 0
   for n = 1, N do
