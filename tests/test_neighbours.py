@@ -11,14 +11,17 @@ write_lists(s.train, "lists.txt")
 local items = fopo.embed.svd(s.train, {dim = 5})
 items:save("items.npy")
 local one = fopo.array.from
-local hits = fopo.reward.hits(s.train)
-for name, items in pairs{hybrid = items, pure = false, parts = items} do
+local hits, value = fopo.reward.hits(s.train), fopo.array.zeros(1, s.train.n_items)
+for a = 1, s.train.n_items do value:set(1, a, a % 7 == 0 and 0 or a * a % 13 / 8 + 0.1) end
+value:save("value.npy")
+for name, items in pairs{hybrid = items, pure = false, parts = items, valued = items} do
   local pi = fopo.policy.neighbours{data = s.train, start = "cosine", n = 20, held = 0,
-                                    items = items or nil,
+                                    items = items or nil, value = name == "valued" and value or nil,
                                     learn = name == "parts"
                                             and {"theta", "importance", "bias"} or nil}
   local theta = {c0 = one{{-0.4}}, c1 = one{{0.3}}, log_tau = one{{2.2}}, dense = one{{1.5}}}
   if not items then theta.dense = nil end
+  if name == "valued" then theta.c2 = one{{0.6}} end
   if name == "parts" then
     theta.bias = fopo.array.randn(1, s.train.n_items, 5)
     theta.importance = fopo.array.randn(1, s.train.n_items, 6)
@@ -40,10 +43,22 @@ for name, items in pairs{hybrid = items, pure = false, parts = items} do
   end
   print(name, "best", table.concat(best, " "))
 end
+local made, known = 0, io.open("known.txt", "w") -- whom the items of each tenth know
+local function embed(sessions)
+  local items, users = fopo.embed.svd(sessions, {dim = 5}), {}
+  for n = 1, sessions.n do users[n] = sessions:user(n) end
+  known:write(table.concat(users, " "), "\\n")
+  items:save(("dense%d.npy"):format(made))
+  made = made + 1
+  return items
+end
 for _, name in ipairs{"cosine", "jaccard"} do -- training contexts, each without its own user
+  local dense = name == "cosine"
   local pi = fopo.policy.neighbours{data = s.train, start = name, n = 20,
+                                    items = dense and embed or nil,
                                     learn = {"theta", "importance", "weights"}}
   pi:set_parameters{c0 = one{{-0.4}}, c1 = one{{0.3}}, log_tau = one{{2.2}},
+                    dense = dense and one{{1.5}} or nil,
                     importance = fopo.array.zeros(1, s.train.n_items)}
   pi:save(name .. ".npz")
   local G, stats, ids, rows = fopo.gradient.sparse{}:compute(pi, pi:training(), nil, hits)
@@ -51,7 +66,16 @@ for _, name in ipairs{"cosine", "jaccard"} do -- training contexts, each without
   ids:save(name .. "_ids.npy")
   rows:save(name .. "_rows.npy")
   print(name, "reward", ("%.9g"):format(stats.reward))
+  local ids, rows = {}, {}
+  for n = 1, s.train.n do rows[n] = n end
+  local native, cache = require "fopo.native", require "fopo.base.cache"
+  ids = native.best_unseen(pi, cache.contexts(s.train, pi), s.train, cache.exact_of(pi), 3, rows)
+  ids:save(name .. "_best.npy")
 end
+known:close()
+local users = {}
+for n = 1, s.train.n do users[n] = s.train:user(n) end
+print("users", "", table.concat(users, " "))
 """
 
 said = {}
@@ -82,11 +106,11 @@ def dense_weights(z):
 def scores(theta, W, log_m, x, beta, taken):
     """f [P] in double; -inf for what was taken. theta has bias and importance behind the
     scalars."""
-    c0, c1, log_tau, dense = theta[:4]
-    bias, importance = theta[4:4 + P], theta[4 + P:]
+    c0, c1, log_tau, dense, c2 = theta[:5]
+    bias, importance = theta[5:5 + P], theta[5 + P:]
     votes = (np.exp(c0 * log_m[taken] + importance[taken])[:, None] * W[taken]).sum(axis=0)
     f = np.exp(log_tau + c1 * log_m) / np.sqrt(len(taken)) * votes
-    f = np.where((W[taken] != 0).any(axis=0), f + dense * (beta @ x) + bias, 0.0)
+    f = np.where((W[taken] != 0).any(axis=0), v ** c2 * (f + dense * (beta @ x)) + bias, 0.0)
     f[taken] = -np.inf
     return f
 
@@ -111,7 +135,13 @@ def value(objective, theta, *of):
     return total / N
 
 
-for name in ("pure", "hybrid", "parts"):
+worth = np.load("value.npy")[0].astype(float)
+for name in ("pure", "hybrid", "parts", "valued"):
+    v = np.ones(P)
+    if name == "valued":
+        v = np.maximum(worth / worth[worth > 0].mean(), 1e-6)
+        check("the log of the values", np.allclose(np.load(name + ".npz")["log_v"], np.log(v),
+                                                   atol=1e-5))
     z = np.load(name + ".npz")
     W, log_m = dense_weights(z), z["log_m"].astype(float)
     m = (users + 1) / (users.mean() + 1)
@@ -126,22 +156,22 @@ for name in ("pure", "hybrid", "parts"):
     x = np.array([beta[t].mean(axis=0) for t in X])
     length = np.linalg.norm(x, axis=1, keepdims=True)
     x = np.divide(x, length, out=np.zeros_like(x), where=length > 0)
-    theta = np.array([-0.4, 0.3, 2.2, 1.5 if name != "pure" else 0.0])
+    theta = np.array([-0.4, 0.3, 2.2, 1.5 if name != "pure" else 0.0, 0.6])
     vectors = [z[part].astype(float) if name == "parts" else np.zeros(P)
                for part in ("bias", "importance")]
     theta = np.concatenate([theta] + vectors)
     for objective in ("reward", "likelihood", "log_reward"):
         G = np.load("%s_%s.npy" % (name, objective))[0].astype(float)
-        G = np.pad(G, (0, len(theta) - len(G)))
+        G = np.concatenate([G[:5], G[5:] if len(G) > 5 else np.zeros(2 * P)])
         truth = float(value(objective, theta, W, log_m, x, beta))
         check("%s: value of %s" % (name, objective),
               abs(truth - float(said[name, objective])) < 1e-4 * abs(truth),
               truth, said[name, objective])
-        along = list(np.eye(len(theta))[:3 if name == "pure" else 4])
+        along = list(np.eye(len(theta))[:{"pure": 3, "valued": 5}.get(name, 4)])
         if name == "parts":  # the largest of bias and of importance, and both together
-            for part in (4, 4 + P):
+            for part in (5, 5 + P):
                 along.append(np.eye(len(theta))[part + np.argmax(np.abs(G[part:part + P]))])
-            along.append(np.r_[np.zeros(4), np.random.default_rng(3).normal(size=2 * P)])
+            along.append(np.r_[np.zeros(5), np.random.default_rng(3).normal(size=2 * P)])
         slopes = np.array([(value(objective, theta + 1e-5 * u, W, log_m, x, beta)
                             - value(objective, theta - 1e-5 * u, W, log_m, x, beta)) / 2e-5
                            for u in along])
@@ -187,30 +217,51 @@ for name in ("cosine", "jaccard"):
         least = np.where(kept & ~own, w, np.inf).min(axis=1)
         cut = (kept.sum(axis=1) == 20)[:, None] & own & (w < least[:, None] * (1 - 1e-6))
         without.append(np.where(cut & np.isfinite(least)[:, None], 0, w))
-    theta = np.concatenate([[-0.4, 0.3, 2.2, 0.0], np.zeros(2 * P)])
+    theta = np.concatenate([[-0.4, 0.3, 2.2, 1.5 if name == "cosine" else 0, 0], np.zeros(2 * P)])
     log_m = z["log_m"].astype(float)
+    betas = [np.zeros((P, 1))] * N
+    if name == "cosine":  # the dense part by the items that were made without the user
+        known = [set(line.split()) for line in open("known.txt")]
+        fits = [[k for k in range(1, len(known)) if u not in known[k]]
+                for u in said["users", ""].split()]
+        check("each user is held out once", len(known) == 11 and all(len(f) == 1 for f in fits))
+        betas = [np.load("dense%d.npy" % fit[0]).astype(float) for fit in fits]
+
+    def score(n, theta, delta=0.0):
+        W = without[n][X[n]]
+        candidates = (W != 0).any(axis=0)
+        if np.ndim(delta):
+            W = np.where(W != 0, W + delta[X[n]], 0)
+        voice = np.exp(theta[0] * log_m[X[n]] + theta[5 + P:][X[n]])
+        f = (np.exp(theta[2] + theta[1] * log_m) / np.sqrt(len(X[n]))
+             * (voice[:, None] * W).sum(axis=0))
+        x = betas[n][X[n]].sum(axis=0)
+        x = x / max(np.linalg.norm(x), 1e-12)
+        f = np.where(candidates, f + theta[3] * (betas[n] @ x), 0)
+        f[X[n]] = -np.inf
+        return f, candidates
 
     def reward(theta, delta=0.0):
-        total = 0.0
-        for n in range(N):
-            W = without[n][X[n]]
-            if np.ndim(delta):
-                W = np.where(W != 0, W + delta[X[n]], 0)
-            voice = np.exp(theta[0] * log_m[X[n]] + theta[4 + P:][X[n]])
-            f = (np.exp(theta[2] + theta[1] * log_m) / np.sqrt(len(X[n]))
-                 * (voice[:, None] * W).sum(axis=0))
-            f[X[n]] = -np.inf
-            total += softmax(f)[[a for a in Y[n] if a not in X[n]]].sum()
-        return total / N
+        return sum(softmax(score(n, theta, delta)[0])[[a for a in Y[n] if a not in X[n]]].sum()
+                   for n in range(N)) / N
+
+    best = np.load(name + "_best.npy").astype(int)
+    for n in range(N):
+        f, candidates = score(n, theta)
+        f = np.where(candidates, f, -np.inf)
+        top = np.sort(f)[::-1][:3]
+        top = top[np.isfinite(top)]
+        check(name + ": the best of a training context",
+              np.allclose(f[best[n][:len(top)]], top, rtol=1e-4, atol=1e-4), n, f[best[n]], top)
 
     truth = reward(theta)
     check(name + ": reward without the user",
           abs(truth - float(said[name, "reward"])) < 1e-4 * truth,
           truth, said[name, "reward"])
     G = np.load(name + ".npy")[0].astype(float)
-    G = np.concatenate([G[:4], np.zeros(P), G[4:]])
-    largest = 4 + P + np.argmax(np.abs(G[4 + P:]))
-    for at in (0, 1, 2, largest):
+    G = np.concatenate([G[:5], np.zeros(P), G[5:]])
+    largest = 5 + P + np.argmax(np.abs(G[5 + P:]))
+    for at in (0, 1, 2, largest) + ((3,) if name == "cosine" else ()):
         step = 1e-5 * np.eye(len(theta))[at]
         slope = (reward(theta + step) - reward(theta - step)) / 2e-5
         check("%s: slope %d without the user" % (name, at),

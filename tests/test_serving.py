@@ -44,8 +44,11 @@ pis.parts = policy.neighbours{data = s.train, start = "cosine", tau = 3, held = 
 local moved = pis.parts:parameters()
 for i, name in ipairs{"bias", "importance"} do moved[name] = array.randn(1, s.train.n_items, i) end
 pis.parts:set_parameters(moved)
-pis.hybrid = policy.neighbours{data = s.train, start = "cosine", tau = 3, held = 0, items = beta}
-pis.hybrid:set_parameters{c0 = array.from{{-0.4}}, c1 = array.from{{0.2}},
+local worth = {}
+for a = 1, s.train.n_items do worth[a] = a % 5 / 2 end
+pis.hybrid = policy.neighbours{data = s.train, start = "cosine", tau = 3, held = 0, items = beta,
+                               value = worth}
+pis.hybrid:set_parameters{c0 = array.from{{-0.4}}, c1 = array.from{{0.2}}, c2 = array.from{{0.8}},
                           log_tau = array.from{{1}}, dense = array.from{{0.7}}}
 pis.learnt:set_items(array.randn(beta.rows, 8, 3))
 beta:save("items.npy")

@@ -35,6 +35,8 @@ local LARGE = 100000
 
 function neighbours.standard(data) return data.n_items > LARGE and "cosine" or "slim" end
 
+neighbours.similarities = {cosine = true, jaccard = true} -- without a user by a formula
+
 neighbours.names = {}
 for name in pairs(neighbours.starts) do neighbours.names[#neighbours.names + 1] = name end
 table.sort(neighbours.names)
@@ -52,6 +54,13 @@ local function learner(start)
   end
 end
 
+-- The users of a tenth, and how many tenths are held out in turn for `held` contexts or more. Tenth
+-- k are the sessions at the places (k - 1) size + 1 .. k size of a random order (sessions_hold).
+function neighbours.parts(data, held)
+  local size = math.max(1, data.n // PARTS)
+  return size, math.min(PARTS, math.max(1, math.ceil(held / size)))
+end
+
 -- The weights, and the sessions of `data` that the scalars are learnt on. A baseline that is given
 -- has seen all of them, so nothing is held out.
 function neighbours.learn(o)
@@ -60,8 +69,7 @@ function neighbours.learn(o)
   local first = given or learn(data)
   local w, l2 = native.neighbours(first, data, n), first.tried and first.l2 or nil
   if given or o.held == 0 or native.neighbours_leave_out(w, first, data) then return w, data end
-  local size = math.max(1, data.n // PARTS)
-  local parts = math.min(PARTS, math.max(1, math.ceil(o.held / size)))
+  local size, parts = neighbours.parts(data, o.held)
   for _, name in ipairs(o.learn or {}) do
     if name == "weights" then parts = PARTS end -- there are too many of them to learn of a few
   end
@@ -73,6 +81,24 @@ function neighbours.learn(o)
   local from = origin.of(data)
   origin.set(training, {dataset = from.dataset, split = from.split, held_of = data})
   return w, training
+end
+
+-- The dense part of training contexts is scored by items that embed(sessions) makes without the
+-- tenth of the users that theirs is one of.
+function neighbours.hold_items(w, o, training, embed, contexts, item_weights)
+  local data = o.data
+  local size, part_of, items, parts = neighbours.parts(data, 0), {}, {}, {}
+  for k = 1, math.min(PARTS, data.n) do
+    local last = k == PARTS and data.n or k * size
+    local held, others = native.sessions_hold(data, (k - 1) * size, last, o.seed)
+    local wanted = false
+    for n = 1, held.n do part_of[held:user(n)] = k end
+    for n = 1, training.n do wanted = wanted or part_of[training:user(n)] == k end
+    if not wanted then break end -- training are the first tenths
+    items[k] = embed(others)
+  end
+  for n = 1, training.n do parts[n] = string.char(part_of[training:user(n)] - 1) end
+  native.neighbours_dense(w, items, table.concat(parts), contexts, item_weights)
 end
 
 -- Items for a policy without a dense part: no dimension says anything.

@@ -7,6 +7,7 @@ local origin = require "fopo.base.origin"
 local table_rows = require "fopo.base.rows"
 local file = require "fopo.serve.file"
 local text = require "fopo.base.text"
+local values = require "fopo.base.values"
 local neighbours = require "fopo.neighbours"
 local seen_items = require "fopo.base.seen"
 local policy, methods = {}, native.types.policy
@@ -113,12 +114,40 @@ local function options_of_lists(row)
     {"held", "integer", 2000, "contexts that are trained on at least, in tenths of data: for each "
      .. "tenth the start is learnt once more, without its users; similarities need no more than "
      .. "one, and all contexts are trained on; 0: all, and the start knows them", min = 0},
-    {"items", "array", nil, "beta [P, L] of the dense part"},
+    {"items", "array|function", nil, "beta [P, L] of the dense part; or a function that makes them "
+     .. "of sessions, as fopo.embed.svd: training contexts are then scored by items that were made "
+     .. "without their users, in tenths of data, at the cost of up to ten more of them"},
+    {"value", "array|table|reward", nil, "what each of the P items is worth, as of "
+     .. "fopo.reward.hits, or such a reward: scores are multiplied by a power of it, c2, which is "
+     .. "learnt"},
   }
   for _, spec in ipairs(table_rows.specs(row.options)) do options[#options + 1] = spec end
   for _, spec in ipairs{contexts, item_weights, learn} do options[#options + 1] = spec end
   options[#options + 1] = {"seed", "integer", 1, row.seed}
   return options
+end
+
+-- A policy of weights that have been learnt, whose scalars are learnt on the sessions `training`.
+local function of_weights(name, make, o, weights, training)
+  local embed = type(o.items) == "function" and o.items
+  local given = {neighbours = weights, seed = o.seed, temperature = 1, train_items = false,
+                 learn = o.learn, tau = o.tau, dense_start = o.dense_start,
+                 value_start = o.value_start}
+  given.items = embed and embed(o.data) or o.items or neighbours.no_items(o.data)
+  if define.kind(given.items) ~= "array" then
+    define.fail("%s: items returned %s; it is a function that makes an array [P, L] of sessions",
+                name, define.kind(given.items))
+  end
+  given.contexts = o.contexts or o.items and "unit" or "mean"
+  given.item_weights = o.item_weights
+                       or cache.weights_for(name, given.items, given.contexts, o.data)
+  if embed and o.held > 0 and define.kind(o.start) ~= "baseline" then
+    neighbours.hold_items(weights, o, training, embed, given.contexts, given.item_weights)
+  end
+  if o.value then native.neighbours_value(weights, o.value) end
+  local pi = make(given)
+  training_of[pi] = {data = o.data, training = training, weights = weights}
+  return pi
 end
 
 local function with_weights(name, make)
@@ -128,17 +157,15 @@ local function with_weights(name, make)
       define.fail("%s: dense_start is %g but there are no items; give items = fopo.embed.svd(data)",
                   name, o.dense_start)
     end
+    o.value = values.of(name, o.value)
+    if define.kind(o.value) == "reward" and not o.value.valued then o.value = nil end
+    if o.value and o.value_start == 0 then o.value_start = 1 end
+    if not o.value and o.value_start ~= 0 then
+      define.fail("%s: value_start is %g but there is no value; give what each item is worth",
+                  name, o.value_start)
+    end
     o.start = o.start or neighbours.standard(o.data)
-    local weights, training = neighbours.learn(o)
-    local given = {items = o.items or neighbours.no_items(o.data), neighbours = weights,
-                   seed = o.seed,
-                   temperature = 1, contexts = o.contexts or o.items and "unit" or "mean",
-                   train_items = false, learn = o.learn, tau = o.tau, dense_start = o.dense_start}
-    given.item_weights = o.item_weights
-                         or cache.weights_for(name, given.items, given.contexts, o.data)
-    local pi = make(given)
-    training_of[pi] = {data = o.data, training = training}
-    return pi
+    return of_weights(name, make, o, neighbours.learn(o))
   end
 end
 
@@ -157,7 +184,16 @@ for _, row in ipairs(native.policies()) do
   end
 end
 
-policy.auto = require "fopo.auto"(policy)
+-- For fopo.policy.auto: the policy pi of neighbours with a dense part, of the same weights.
+local function with_dense(pi, embed, encoder, o)
+  local known = training_of[pi]
+  return of_weights("fopo.policy.auto", native.policy_neighbours,
+                    {data = known.data, items = embed, contexts = encoder, held = o.held,
+                     seed = o.seed, tau = 1, dense_start = 1, value_start = pi.value_start},
+                    known.weights, known.training)
+end
+
+policy.auto = require "fopo.auto"(policy, with_dense)
 
 local best = methods.best
 methods.best = define.fn{

@@ -87,14 +87,35 @@ static int evaluate_lost(lua_State *L) {
   return 1;
 }
 
-/* native.best_unseen(pi, x, sessions, index, k): ids, scores [N, k] as of pi:best, without the
- * items of X of each session. */
+/* The numbers of training contexts in the list at `index`, one for each of n; NULL: nil is there.
+ */
+static const uint32_t *read_training(lua_State *L, int index, size_t n) {
+  if (lua_isnoneornil(L, index)) return NULL;
+  bind_table(L, index, "the training contexts");
+  if (lua_rawlen(L, index) != n) {
+    bind_refuse(L, "%zu training contexts are named for %zu sessions; name one for each",
+                (size_t)lua_rawlen(L, index), n);
+  }
+  uint32_t *training = bind_scratch(L, n, sizeof *training);
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, index, (lua_Integer)i + 1);
+    training[i] = (uint32_t)bind_count(L, -1, "a training context", 1, UINT32_MAX) - 1;
+    lua_pop(L, 1);
+  }
+  return training;
+}
+
+/* native.best_unseen(pi, x, sessions, index, k, training): ids, scores [N, k] as of pi:best,
+ * without the items of X of each session. training: a list [N] of which of a policy's training
+ * contexts each session is of; nil: of none. */
 static int best_unseen(lua_State *L) {
+  lua_settop(L, 6);
   bind_get(L, 1, &bind_policy_type);
   bind_get_sessions(L, 3);
   bind_index *ix = bind_get(L, 4, &bind_index_type);
   size_t k = bind_index_k(L, 5, ix), rows = bind_array_numbers(L, 2, "x")->rows;
   uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
+  const uint32_t *training = read_training(L, 6, rows);
   bind_array *ids = bind_array_new(L, 1, rows, k);
   bind_array *scores = bind_array_new(L, 0, rows, k);
   const fopo_policy *pi = &((bind_policy *)bind_get(L, 1, &bind_policy_type))->policy;
@@ -105,6 +126,7 @@ static int best_unseen(lua_State *L) {
                               .index = ((bind_index *)bind_get(L, 4, &bind_index_type))->index,
                               .x = bind_matrix(bind_array_numbers(L, 2, "x")),
                               .mask = &seen,
+                              .training = training,
                               .may_be_short = 1};
   bind_check(L, fopo_recommend(ids->data, scores->data, counts, NULL, &plan, k));
   return 2;
@@ -159,6 +181,24 @@ static int measure_lists(lua_State *L) {
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   return 1;
+}
+
+/* native.measure_each(ids, sessions, k, reward): arrays [1, N] of the reward and of NDCG@k of each
+ * session, from lists [N, width] of ids. */
+static int measure_each(lua_State *L) {
+  lua_settop(L, 4);
+  size_t k = bind_count(L, 3, "k", 1, SIZE_MAX), N = bind_get_sessions(L, 2)->Y.rows;
+  bind_array_ids(L, 1, "the lists");
+  float *reward = bind_array_new(L, 0, 1, N)->data, *ndcg = bind_array_new(L, 0, 1, N)->data;
+  const bind_array *ids = bind_array_ids(L, 1, "the lists");
+  fopo_sessions s = bind_judged(L, 2, 4);
+  if (ids->rows != N) {
+    return bind_refuse(L, "%zu lists do not fit %zu sessions; give one list a session", ids->rows,
+                       N);
+  }
+  bind_check(L, fopo_measure_each(reward, FOPO_MEASURE_VALUE, 1, ids->data, ids->cols, &s));
+  bind_check(L, fopo_measure_each(ndcg, FOPO_MEASURE_NDCG, k, ids->data, ids->cols, &s));
+  return 2;
 }
 
 /* native.first_hits(ids, sessions): whether the first item of each list is in Y, as a string of one
@@ -250,6 +290,7 @@ const luaL_Reg bind_evaluate_functions[] = {{"evaluate", evaluate},
                                             {"evaluate_lost", evaluate_lost},
                                             {"best_unseen", best_unseen},
                                             {"measure_lists", measure_lists},
+                                            {"measure_each", measure_each},
                                             {"first_hits", first_hits},
                                             {"first_values", first_values},
                                             {"paired", paired},

@@ -1,10 +1,12 @@
 /* Weights between items, of policies that score lists; and sessions that are held out for them. */
+#include <math.h>
 #include <string.h>
 
 #include "bind/families.h"
 #include "core/memory.h"
 #include "core/rng.h"
 #include "data/histories.h"
+#include "data/resplit.h"
 #include "judge/baseline.h"
 
 static void done(bind_object *o) { fopo_neighbours_done(&((bind_neighbours *)o)->neighbours); }
@@ -39,6 +41,21 @@ static int neighbours(lua_State *L) {
   fopo_csr_done(&M);
   bind_check(L, status);
   return 1;
+}
+
+/* native.neighbours_value(neighbours, value): what each item is worth, an array of P numbers or
+ * a reward that has them. */
+static int value(lua_State *L) {
+  fopo_neighbours *x = &((bind_neighbours *)bind_get(L, 1, &bind_neighbours_type))->neighbours;
+  size_t n, P = x->weights.rows;
+  const float *value = bind_values(L, &n, 2);
+  if (n != P) {
+    return bind_refuse(L, "value has %zu numbers but there are %zu items; give one for each", n, P);
+  }
+  fopo_free(x->log_v);
+  x->log_v = NULL;
+  bind_check(L, fopo_neighbours_value(&x->log_v, value, P));
+  return 0;
 }
 
 /* native.neighbours_leave_out(neighbours, baseline, sessions): the training contexts, which are
@@ -76,6 +93,53 @@ static int hold(lua_State *L) {
   return 0;
 }
 
+/* native.neighbours_dense(neighbours, {items, ..}, parts, encoder, item_weights): the dense part of
+ * training contexts is scored by copies of these items, each made without the users of a part;
+ * parts, a byte a context, says by which. */
+static int dense(lua_State *L) {
+  size_t count, n;
+  fopo_neighbours *x = &((bind_neighbours *)bind_get(L, 1, &bind_neighbours_type))->neighbours;
+  bind_table(L, 2, "the items");
+  n = lua_rawlen(L, 2);
+  const char *parts = luaL_checklstring(L, 3, &count);
+  int which = bind_choice(L, 4, "contexts", fopo_encoder_names);
+  size_t P = x->weights.rows;
+  fopo_encoding how = bind_encoding(L, fopo_encoders[which], 5, P);
+  if (count != x->n_contexts || count == 0 || x->dense != NULL) {
+    return bind_refuse(L, "%zu parts do not fit %zu training contexts", count, x->n_contexts);
+  }
+  x->dense = fopo_alloc(n, sizeof *x->dense);
+  x->dense_part = fopo_alloc(count, sizeof *x->dense_part);
+  if (x->dense == NULL || x->dense_part == NULL) bind_check(L, FOPO_ERR_MEMORY);
+  for (size_t i = 0; i < count; i++) {
+    x->dense_part[i] = (uint32_t)(unsigned char)parts[i];
+    if (x->dense_part[i] >= n) return bind_refuse(L, "part %u is not there", x->dense_part[i]);
+  }
+  x->n_dense = n;
+  if (how.weights != NULL) {
+    x->dense_weights = fopo_alloc(P, sizeof *x->dense_weights);
+    if (x->dense_weights == NULL) bind_check(L, FOPO_ERR_MEMORY);
+    memcpy(x->dense_weights, how.weights, P * sizeof *x->dense_weights);
+  }
+  x->how = (fopo_encoding){how.encoder, x->dense_weights};
+  for (size_t k = 0; k < n; k++) {
+    lua_rawgeti(L, 2, (lua_Integer)k + 1);
+    fopo_matrix items = bind_matrix(bind_array_numbers(L, -1, "items"));
+    if (items.rows != P || items.cols > P) {
+      return bind_refuse(L, "items of %zu x %zu do not fit weights of %zu items", items.rows,
+                         items.cols, P);
+    }
+    bind_check(L, fopo_matrix_init(&x->dense[k], P, items.cols));
+    for (size_t a = 0; a < P; a++) {
+      memcpy(fopo_matrix_row(x->dense[k], a), fopo_matrix_row(items, a),
+             items.cols * sizeof *items.x);
+    }
+    bind_pressure(L, P * items.cols * sizeof *items.x);
+    lua_pop(L, 1);
+  }
+  return 0;
+}
+
 /* native.sessions_hold(sessions, first, last, seed): two sessions, those at the places first + 1 ..
  * last of a random order, and all others. */
 static int sessions_hold(lua_State *L) {
@@ -104,6 +168,49 @@ static int sessions_hold(lua_State *L) {
   return 2;
 }
 
+/* native.sessions_work(sessions): {users, items, entries, pairs, mates}: interactions, pairs of
+ * items that a user took, and how many users the item of an interaction has, in the mean. */
+static int sessions_work(lua_State *L) {
+  const fopo_sessions *s = bind_get_sessions(L, 1);
+  size_t P = s->X.cols;
+  uint32_t *users = bind_scratch(L, P, sizeof *users);
+  double pairs = 0.0, mates = 0.0, entries = (double)(fopo_csr_nnz(&s->X) + fopo_csr_nnz(&s->Y));
+  memset(users, 0, P * sizeof *users);
+  for (size_t i = 0; i < fopo_csr_nnz(&s->X); i++) users[s->X.ids[i]]++;
+  for (size_t i = 0; i < fopo_csr_nnz(&s->Y); i++) users[s->Y.ids[i]]++;
+  for (size_t a = 0; a < P; a++) mates += (double)users[a] * (double)users[a];
+  for (size_t n = 0; n < s->X.rows; n++) {
+    double taken = (double)(fopo_csr_count(&s->X, n) + fopo_csr_count(&s->Y, n));
+    pairs += taken * taken;
+  }
+  lua_createtable(L, 0, 5);
+  bind_set_count(L, "users", s->X.rows);
+  bind_set_count(L, "items", P);
+  bind_set_number(L, "entries", entries);
+  bind_set_number(L, "pairs", pairs);
+  bind_set_number(L, "mates", mates / fmax(entries, 1.0));
+  return 1;
+}
+
+/* native.sessions_redraw(sessions, seed, epoch): the same sessions, X and Y of which are drawn anew
+ * as in this epoch of a trainer (data/resplit.h). */
+static int sessions_redraw(lua_State *L) {
+  size_t N = bind_get_sessions(L, 1)->X.rows;
+  uint64_t seed = (uint64_t)luaL_checkinteger(L, 2);
+  uint32_t epoch = (uint32_t)bind_count(L, 3, "epoch", 0, UINT32_MAX);
+  uint32_t *rows = bind_scratch(L, N, sizeof *rows);
+  for (size_t i = 0; i < N; i++) rows[i] = (uint32_t)i;
+  bind_sessions *to = bind_new(L, &bind_sessions_type, 0);
+  const fopo_sessions *s = bind_get_sessions(L, 1);
+  bind_check(L, fopo_sessions_take(&to->sessions, s, rows, N));
+  if (!s->at_random) {
+    return bind_refuse(L, "X and Y of these sessions were not divided at random");
+  }
+  fopo_resplit_draw(&to->sessions.X, &to->sessions.Y, s, seed, epoch);
+  bind_pressure(L, (fopo_csr_nnz(&s->X) + fopo_csr_nnz(&s->Y)) * 4);
+  return 1;
+}
+
 /* native.votes(pi, sessions, item): of each item of X of the first session, what it adds to the
  * score of the item, in the order of X. */
 static int votes(lua_State *L) {
@@ -118,7 +225,13 @@ static int votes(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg bind_neighbours_functions[] = {
-    {"neighbours", neighbours}, {"neighbours_leave_out", leave_out},
-    {"neighbours_hold", hold},  {"sessions_hold", sessions_hold},
-    {"votes", votes},           {NULL, NULL}};
+const luaL_Reg bind_neighbours_functions[] = {{"neighbours", neighbours},
+                                              {"neighbours_leave_out", leave_out},
+                                              {"neighbours_value", value},
+                                              {"neighbours_hold", hold},
+                                              {"sessions_hold", sessions_hold},
+                                              {"neighbours_dense", dense},
+                                              {"sessions_redraw", sessions_redraw},
+                                              {"sessions_work", sessions_work},
+                                              {"votes", votes},
+                                              {NULL, NULL}};

@@ -104,6 +104,7 @@ static void set_neighbours(lua_State *L, bind_policy_file *f) {
   W->ids = release(f, "weights_ids");
   W->values = release(f, "weights");
   x->neighbours.log_m = release(f, "log_m");
+  if (fopo_archive_find(&f->archive, "log_v") != NULL) x->neighbours.log_v = release(f, "log_v");
   bind_pressure(L, fopo_csr_nnz(W) * 8);
   lua_setfield(L, -2, "neighbours");
 }

@@ -44,6 +44,12 @@ void fopo_unit_length(float *x, size_t L) {
   for (size_t j = 0; j < L; j++) x[j] *= share;
 }
 
+void fopo_encode_list(float *x, fopo_encoding how, const uint32_t *ids, size_t n,
+                      fopo_matrix items) {
+  sum_of_rows(x, ids, n, how.weights, items);
+  how.encoder->finish(x, items.cols, n);
+}
+
 int fopo_encode(fopo_matrix x, fopo_encoding how, const fopo_csr *X, fopo_matrix items) {
   assert((how.encoder->weight != NULL) == (how.weights != NULL));
   if (items.rows != X->cols) {
@@ -61,9 +67,8 @@ int fopo_encode(fopo_matrix x, fopo_encoding how, const fopo_csr *X, fopo_matrix
     size_t last = first + BLOCK < X->rows ? first + BLOCK : X->rows;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 64)
     for (size_t row = first; row < last; row++) {
-      size_t n = fopo_csr_count(X, row);
-      sum_of_rows(fopo_matrix_row(x, row), fopo_csr_row(X, row), n, how.weights, items);
-      how.encoder->finish(fopo_matrix_row(x, row), x.cols, n);
+      fopo_encode_list(fopo_matrix_row(x, row), how, fopo_csr_row(X, row), fopo_csr_count(X, row),
+                       items);
     }
     int status = fopo_progress("contexts", (double)last, (double)X->rows);
     if (status != FOPO_OK) return status;

@@ -55,6 +55,10 @@ static inline fopo_contexts fopo_contexts_of(fopo_matrix x) {
 /* x [N, L] of the lists X [N, P], from items [P, L]. Reports progress, can be interrupted. */
 int fopo_encode(fopo_matrix x, fopo_encoding how, const fopo_csr *X, fopo_matrix items);
 
+/* x [L] of one list of n ids; what is refused above must be so. */
+void fopo_encode_list(float *x, fopo_encoding how, const uint32_t *ids, size_t n,
+                      fopo_matrix items);
+
 /* For encoders: x [L] at length 1; one of zeros stays. */
 void fopo_unit_length(float *x, size_t L);
 

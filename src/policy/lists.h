@@ -14,7 +14,7 @@
 
 #include "policy/policy.h"
 
-enum { FOPO_LIST_SCALARS = 4 }; /* scalars of theta, at most */
+enum { FOPO_LIST_SCALARS = 5 }; /* scalars of theta, at most */
 
 /* In fopo_list_row.place, of an item of X. */
 #define FOPO_LIST_MASKED UINT32_MAX

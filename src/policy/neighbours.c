@@ -1,14 +1,15 @@
 /* Item to item: what a session says for item a is a sum over its items b,
  *
- *   f(a | X) = tau |X|^-1/2 m_a^c1 sum over b in X of g_b w_ba  +  t x . beta_a  +  bias_a,
+ *   f(a | X) = v_a^c2 (tau |X|^-1/2 m_a^c1 sum over b in X of g_b w_ba  +  t x . beta_a)  + bias_a,
  *
  *   g_b = m_b^c0 exp(importance_b),
  *
  * for the candidates a, for which a weight w_ba is there, and 0 for all others. m is how often an
- * item was taken, relative to the mean. The scalars c0, c1, log tau and, if there is a dense part,
- * t are learnt by the exact gradient, which costs the candidates alone (policy/lists.h); bias [P]
- * and importance [P], behind the scalars in theta, are there only if they are to be learnt. Weights
- * that are learnt are those of the start with delta added (policy/neighbours_weights.c). */
+ * item was taken and v what it is worth, relative to their means. The scalars c0, c1, log tau and,
+ * if there is a dense part, t, and if items differ in value, c2, are learnt by the exact gradient,
+ * which costs the candidates alone (policy/lists.h); bias [P] and importance [P], behind the
+ * scalars in theta, are there only if they are to be learnt. Weights that are learnt are those of
+ * the start with delta added (policy/neighbours_weights.c). */
 #include "policy/neighbours.h"
 
 #include <math.h>
@@ -21,13 +22,13 @@
 #include "policy/lists.h"
 #include "policy/policy_file.h"
 
-/* theta [1, 4 + P for each of bias and importance], and the columns of slopes. */
-enum { C0, C1, LOG_TAU, DENSE };
-static const char *const names[FOPO_LIST_SCALARS] = {"c0", "c1", "log_tau", "dense"};
+/* theta [1, 5 + P for each of bias and importance], and the columns of slopes. */
+enum { C0, C1, LOG_TAU, DENSE, C2 };
+static const char *const names[FOPO_LIST_SCALARS] = {"c0", "c1", "log_tau", "dense", "c2"};
 
-/* options.own of this kind. The last two: where in theta bias and importance begin; 0: they are not
- * there. */
-enum { TAU, DENSE_START, BIAS, IMPORTANCE };
+/* options.own of this kind. BIAS and IMPORTANCE: where in theta they begin; 0: they are not there.
+ */
+enum { TAU, DENSE_START, BIAS, IMPORTANCE, VALUE_START };
 static const char *const part_names[] = {[BIAS] = "bias", [IMPORTANCE] = "importance"};
 
 /* Such a part [P] of a theta; NULL: it is not there. */
@@ -36,7 +37,13 @@ static const float *part_of(const fopo_policy *pi, const float *theta, int part)
   return at > 0 ? theta + at : NULL;
 }
 
-static int has_dense(const fopo_policy *pi) { return pi->options.own[DENSE_START] != 0.0; }
+/* Whether a scalar is there: t where there is a dense part, c2 where items differ in value. */
+static int has(const fopo_policy_options *o, size_t scalar) {
+  if (scalar == DENSE) return o->own[DENSE_START] != 0.0;
+  return scalar != C2 || o->own[VALUE_START] != 0.0;
+}
+
+static int has_dense(const fopo_policy *pi) { return has(&pi->options, DENSE); }
 
 /* ---- the kind ---- */
 
@@ -72,18 +79,19 @@ static int init(fopo_policy *pi) {
   if (status != FOPO_OK) return status;
   pi->theta.x[LOG_TAU] = o->own[TAU] > 0.0 ? (float)log(o->own[TAU]) : 0.0f;
   pi->theta.x[DENSE] = (float)o->own[DENSE_START];
+  pi->theta.x[C2] = (float)o->own[VALUE_START];
   pi->masks_seen = 1;
   return FOPO_OK;
 }
 
 static int parameter(fopo_parameter *p, const fopo_policy *pi, size_t i) {
-  size_t scalars = has_dense(pi) ? FOPO_LIST_SCALARS : DENSE, P = pi->items.rows;
-  if (i < scalars) {
-    *p = (fopo_parameter){.ndim = 1, .view = {pi->theta.x + i, 1, 1, 1}};
-    snprintf(p->name, sizeof p->name, "%s", names[i]);
+  size_t P = pi->items.rows;
+  for (size_t scalar = 0; scalar < FOPO_LIST_SCALARS; scalar++) {
+    if (!has(&pi->options, scalar) || i-- > 0) continue;
+    *p = (fopo_parameter){.ndim = 1, .view = {pi->theta.x + scalar, 1, 1, 1}};
+    snprintf(p->name, sizeof p->name, "%s", names[scalar]);
     return 1;
   }
-  i -= scalars;
   for (int part = BIAS; part <= IMPORTANCE; part++) {
     size_t at = (size_t)pi->options.own[part];
     if (at == 0 || i-- > 0) continue;
@@ -143,39 +151,50 @@ static void add_votes(fopo_list_row *row, const fopo_policy *pi, const float *im
   row->masked = context->n;
 }
 
-/* sums [n, 2] is left with m_a^c1 tau |X|^-1/2 in its second column. */
+/* The log of v_a^c2. */
+static float log_worth(const fopo_neighbours *x, const float *theta, uint32_t a) {
+  return x->log_v != NULL ? theta[C2] * x->log_v[a] : 0.0f;
+}
+
+/* sums [n, 2] is left with m_a^c1 v_a^c2 tau |X|^-1/2 in its second column. */
 static void score_list(fopo_list_row *row, const fopo_policy *pi, const float *theta,
                        const fopo_list_context *context) {
   const fopo_neighbours *x = pi->neighbours;
-  const float *log_m = x->log_m;
   const fopo_kernels *kernels = fopo_kernels_get();
-  size_t L = pi->items.cols - FOPO_LIST_SCALARS;
-  int dense_part = has_dense(pi);
+  size_t L = fopo_policy_context_dim(pi);
+  fopo_matrix items;
+  const float *dense_x = NULL;
+  if (has_dense(pi)) dense_x = fopo_neighbours_dense(&items, row->w, pi, context);
   const float *bias = part_of(pi, theta, BIAS), *importance = part_of(pi, theta, IMPORTANCE);
   double root = sqrt((double)(context->n > 0 ? context->n : 1));
   float scale = (float)(exp((double)theta[LOG_TAU]) / root);
   add_votes(row, pi, importance, (double)theta[C0], context);
-  /* f = m_a^c1, then the scores in its place */
-  for (size_t i = 0; i < row->n; i++) row->f[i] = theta[C1] * log_m[row->ids[i]];
+  /* f = m_a^c1 v_a^c2, then the scores in its place */
+  for (size_t i = 0; i < row->n; i++) {
+    uint32_t a = row->ids[i];
+    row->f[i] = theta[C1] * x->log_m[a] + log_worth(x, theta, a);
+  }
   kernels->exp_sum(row->f, row->f, 0.0f, row->n);
   for (size_t i = 0; i < row->n; i++) {
     uint32_t a = row->ids[i];
     float e = scale * row->f[i], votes = e * row->sums[2 * i], dense = 0.0f;
-    if (dense_part) dense = kernels->dot(context->x, fopo_matrix_row(pi->items, a), L);
-    row->f[i] = votes + theta[DENSE] * dense;
-    if (bias != NULL) row->f[i] += bias[a];
+    if (dense_x != NULL) dense = kernels->dot(dense_x, fopo_matrix_row(items, a), L);
+    if (dense_x != NULL && x->log_v != NULL) dense *= expf(log_worth(x, theta, a));
+    float scored = votes + theta[DENSE] * dense;
+    row->f[i] = bias != NULL ? scored + bias[a] : scored;
     if (row->slopes == NULL) continue;
     float *slope = row->slopes + i * FOPO_LIST_SCALARS;
     slope[C0] = e * row->sums[2 * i + 1];
-    slope[C1] = votes * log_m[a];
+    slope[C1] = votes * x->log_m[a];
     slope[LOG_TAU] = votes;
     slope[DENSE] = dense;
+    slope[C2] = x->log_v != NULL ? scored * x->log_v[a] : 0.0f;
     row->sums[2 * i + 1] = e;
   }
 }
 
-/* With e_a = tau |X|^-1/2 m_a^c1: df_a / dbias_a = 1, df_a / dw_ba = e_a g_b, and the gradient of
- * importance_b is g_b sum over a of c_a e_a w_ba. */
+/* With e_a = tau |X|^-1/2 m_a^c1 v_a^c2: df_a / dbias_a = 1, df_a / dw_ba = e_a g_b, and the
+ * gradient of importance_b is g_b sum over a of c_a e_a w_ba. */
 static void add_list_gradient(const fopo_list_gradient *to, fopo_list_row *row,
                               const fopo_policy *pi, const float *theta,
                               const fopo_list_context *context) {
@@ -203,13 +222,15 @@ static void add_list_gradient(const fopo_list_gradient *to, fopo_list_row *row,
   }
 }
 
-/* f [P] in double, straight from the formula, item by item. */
+/* f [P] in double, straight from the formula, item by item; behind it P more for scratch. */
 static void reference_list(double *f, const fopo_policy *pi, const double *theta,
                            const fopo_list_context *context) {
   const fopo_neighbours *x = pi->neighbours;
   size_t bias_at = (size_t)pi->options.own[BIAS], D = fopo_policy_context_dim(pi);
   size_t importance_at = (size_t)pi->options.own[IMPORTANCE];
   double scale = exp(theta[LOG_TAU]) / sqrt((double)(context->n > 0 ? context->n : 1));
+  fopo_matrix items;
+  const float *dense_x = fopo_neighbours_dense(&items, (float *)(f + pi->items.rows), pi, context);
   for (size_t a = 0; a < pi->items.rows; a++) {
     double votes = 0.0, dense = 0.0;
     int is_candidate = 0;
@@ -223,9 +244,11 @@ static void reference_list(double *f, const fopo_policy *pi, const double *theta
       is_candidate = 1;
     }
     for (size_t j = 0; has_dense(pi) && j < D; j++) {
-      dense += (double)context->x[j] * (double)fopo_matrix_row(pi->items, a)[j];
+      dense += (double)dense_x[j] * (double)fopo_matrix_row(items, a)[j];
     }
+    double worth = x->log_v != NULL ? exp(theta[C2] * (double)x->log_v[a]) : 1.0;
     f[a] = scale * exp(theta[C1] * (double)x->log_m[a]) * votes + theta[DENSE] * dense;
+    f[a] *= worth;
     if (bias_at > 0) f[a] += theta[bias_at + a];
     if (!is_candidate) f[a] = 0.0;
   }
@@ -235,7 +258,8 @@ void fopo_neighbours_votes(double *votes, const fopo_policy *pi, const uint32_t 
                            uint32_t a) {
   const fopo_neighbours *x = pi->neighbours;
   const float *theta = pi->theta.x, *importance = part_of(pi, theta, IMPORTANCE);
-  double scale = exp((double)(theta[C1] * x->log_m[a] + theta[LOG_TAU])) / sqrt((double)n);
+  double scale = exp((double)(theta[C1] * x->log_m[a] + log_worth(x, theta, a) + theta[LOG_TAU]));
+  scale /= sqrt((double)n);
   for (size_t i = 0; i < n; i++) {
     double w = fopo_neighbours_weight(pi, X[i], a, SIZE_MAX);
     votes[i] = scale * voice_of(x->log_m, importance, (double)theta[C0], X[i]) * w;
@@ -247,7 +271,7 @@ static int forward(fopo_device *d, fopo_matrix Q, fopo_matrix X, const fopo_poli
   return queries(Q, pass->policy, X);
 }
 
-/* G [4], the scalars' = scale sum_b V_b, whose last columns are the sums over the candidates of
+/* G [5], the scalars' = scale sum_b V_b, whose last columns are the sums over the candidates of
  * c_a slope_a. What stands behind them was made by add_list_gradient. */
 static int backward(fopo_device *d, float *G, fopo_matrix X, fopo_matrix V,
                     const fopo_policy_pass *pass, int accumulate) {
@@ -278,6 +302,9 @@ static void describe(char text[FOPO_POLICY_DESCRIPTION], const fopo_policy *pi) 
     n += snprintf(text + n, FOPO_POLICY_DESCRIPTION - (size_t)n, ", dense %.3g",
                   (double)theta[DENSE]);
   }
+  if (has(&pi->options, C2)) {
+    n += snprintf(text + n, FOPO_POLICY_DESCRIPTION - (size_t)n, ", c2 %.3g", (double)theta[C2]);
+  }
   for (int part = BIAS; part <= IMPORTANCE; part++) {
     if (pi->options.own[part] == 0.0) continue;
     n += snprintf(text + n, FOPO_POLICY_DESCRIPTION - (size_t)n, ", %s", part_names[part]);
@@ -293,7 +320,9 @@ static size_t members(fopo_array *a, const fopo_policy *pi) {
   a[1] = fopo_array_of("weights_ids", FOPO_U32, x->weights.ids, 1, n, 1);
   a[2] = fopo_array_of("weights", FOPO_F32, x->weights.values, 1, n, 1);
   a[3] = fopo_array_of("log_m", FOPO_F32, x->log_m, 1, P, 1);
-  return 4;
+  if (x->log_v == NULL) return 4;
+  a[4] = fopo_array_of("log_v", FOPO_F32, x->log_v, 1, P, 1);
+  return 5;
 }
 
 /* Whether indptr and ids are those of P rows over P items. */
@@ -327,7 +356,6 @@ static int check_numbers(fopo_policy_file *f, const char *name, size_t n) {
 static int load(fopo_policy_file *f) {
   size_t one = 1;
   int status = FOPO_OK;
-  const double *own = f->facts->options.own;
   fopo_array *indptr = fopo_archive_need(f->archive, f->path, "weights_indptr", FOPO_U64, 1);
   if (indptr == NULL) return FOPO_ERR_FORMAT;
   fopo_array *ids = fopo_archive_need(f->archive, f->path, "weights_ids", FOPO_U32, 1);
@@ -335,16 +363,17 @@ static int load(fopo_policy_file *f) {
   if (!are_rows(indptr, ids)) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: its weights are not rows of items", f->path);
   }
-  size_t scalars = own[DENSE_START] != 0.0 ? FOPO_LIST_SCALARS : DENSE;
   size_t P = indptr->shape[0] - 1;
-  for (size_t i = 0; i < scalars && status == FOPO_OK; i++) {
-    status = fopo_policy_file_matrix(f, names[i], 1, &one, &one);
+  for (size_t i = 0; i < FOPO_LIST_SCALARS && status == FOPO_OK; i++) {
+    if (has(&f->facts->options, i)) status = fopo_policy_file_matrix(f, names[i], 1, &one, &one);
   }
   for (int part = BIAS; part <= IMPORTANCE && status == FOPO_OK; part++) {
     if (fopo_archive_find(f->archive, part_names[part]) == NULL) continue;
     status = fopo_policy_file_matrix(f, part_names[part], 1, &P, &one);
   }
   if (status == FOPO_OK) status = check_numbers(f, "log_m", P);
+  int valued = has(&f->facts->options, C2) || fopo_archive_find(f->archive, "log_v") != NULL;
+  if (status == FOPO_OK && valued) status = check_numbers(f, "log_v", P);
   return status == FOPO_OK ? check_numbers(f, "weights", ids->shape[0]) : status;
 }
 
@@ -361,6 +390,12 @@ static const fopo_option options[] = {
      .member = offsetof(fopo_policy_options, own[DENSE_START]),
      .standard = 0,
      .text = "the first t of the dense part, which needs items; 0: there is no dense part"},
+    {.name = "value_start",
+     .type = FOPO_OPTION_NUMBER,
+     .flags = FOPO_OPTION_SAVED,
+     .member = offsetof(fopo_policy_options, own[VALUE_START]),
+     .standard = 0,
+     .text = "the first c2, which needs value; 0: what items are worth plays no part"},
     {0}};
 
 const fopo_policy_kind fopo_policy_neighbours = {
@@ -398,7 +433,12 @@ const fopo_policy_kind fopo_policy_neighbours = {
           "the users, each without that tenth (cross-fitting). pi:training() are these sessions. The policy itself has the weights of\n"
           "all users.\n"
           "With items there is a dense part too, t x . beta_a of the candidates, x the context of X by `contexts`, and t is learnt.\n"
-          "`learn` names the blocks that are learnt: c0, c1, log_tau and dense, theta for these, bias, importance and weights. bias\n"
+          "Items know the users that they were made of, as starts do: given as a function of sessions, they are made once more\n"
+          "without each tenth of the users, and score the dense part of training contexts.\n"
+          "With value scores are multiplied by v_a^c2, v what an item is worth relative to the mean of those above 0, and c2 is\n"
+          "learnt from 1 on, where an EASE or kNN start ranks by its scores times value. Train with reward =\n"
+          "fopo.reward.hits(s.train, {value = ..}).\n"
+          "`learn` names the blocks that are learnt: c0, c1, log_tau, dense and c2, theta for these, bias, importance and weights. bias\n"
           "[P] is added to f of the candidates, and importance [P] is of the items of X: exp(importance_b) multiplies what b says.\n"
           "Both are there only if they are named, and cost a number an item in every update of the optimiser. Learnt weights are\n"
           "those of the start and a number that is added to each, at a rate of its own, lr_of = {weights = 0.01}; an update moves those\n"

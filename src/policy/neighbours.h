@@ -3,11 +3,14 @@
 #ifndef FOPO_POLICY_NEIGHBOURS_H
 #define FOPO_POLICY_NEIGHBOURS_H
 
+#include "contexts/contexts.h"
 #include "policy/policy.h"
 
 typedef struct fopo_neighbours {
   fopo_csr weights; /* [P, P] w_ba in row b, column a; no b = a */
   float *log_m;     /* [P] log of m_a = (users of item a + 1) / (their mean + 1) */
+  float *log_v;     /* [P] log of v_a = value of item a / the mean of those above 0; NULL: all are
+                     * worth the same */
 
   /* Weights that were learnt from all users know each of them, and so their own sessions look
    * better than those of others. Training contexts are scored by weights that were learnt without
@@ -24,6 +27,14 @@ typedef struct fopo_neighbours {
   int jaccard;    /* 0: cosine */
   float shrink;
   size_t longest; /* weights of an item, at most: rows of as many were cut to them */
+
+  /* The items of a dense part know every user, too: of training contexts its scores are those of
+   * items that were made without their users. */
+  fopo_matrix *dense;   /* [n_dense] of [P, L] */
+  size_t n_dense;       /* 0: training contexts have the policy's own items, as all others */
+  uint32_t *dense_part; /* [n_contexts] */
+  fopo_encoding how;    /* contexts are made of them; its weights are dense_weights */
+  float *dense_weights; /* [P]; NULL: every item weighs 1 */
 
   size_t n_contexts; /* 0: training contexts are scored by `weights`, as all others */
 } fopo_neighbours;
@@ -42,6 +53,9 @@ int fopo_neighbours_take(fopo_csr *weights, const fopo_csr *W, size_t n);
 /* log_m [P] of the interactions M [users, P] of the training users. */
 int fopo_neighbours_count(float **log_m, const fopo_csr *M);
 
+/* log_v [P] of what each item is worth, value [P], finite and 0 or more. */
+int fopo_neighbours_value(float **log_v, const float *value, size_t P);
+
 /* pi scores by the weights of x, which must outlive it. If it learns them, there are also the
  * numbers that are added, and held weights are kept in the rows of `weights`. */
 int fopo_neighbours_attach(fopo_policy *pi, fopo_neighbours *x);
@@ -49,6 +63,10 @@ int fopo_neighbours_attach(fopo_policy *pi, fopo_neighbours *x);
 /* The weights are similarities (fopo_similarity of judge/baselines/together.h) of the training
  * contexts' interactions M [n_contexts, P], which become the weights' own. */
 int fopo_neighbours_leave_out(fopo_neighbours *x, fopo_csr *M, int jaccard, double shrink);
+
+/* x and *items of the dense part of a context; made of lists, if need be, in scratch [L]. */
+const float *fopo_neighbours_dense(fopo_matrix *items, float *scratch, const fopo_policy *pi,
+                                   const fopo_list_context *context);
 
 /* The weights of item b of X, of which those that are 0 do not count, by which context number
  * `context` is scored (SIZE_MAX: not one of the training contexts). They may lie in row->values,

@@ -63,11 +63,39 @@ int fopo_neighbours_count(float **log_m, const fopo_csr *M) {
   return FOPO_OK;
 }
 
+/* That of an item which is worth nothing: it is scored last, and its log is finite. */
+static const double WORTHLESS = 1e-6;
+
+int fopo_neighbours_value(float **log_v, const float *value, size_t P) {
+  double sum = 0.0;
+  size_t n = 0;
+  for (size_t a = 0; a < P; a++) {
+    if (!(value[a] >= 0.0f) || isinf(value[a])) {
+      return fopo_fail(FOPO_ERR_ARGUMENT,
+                       "the value of item %zu is %g; values are finite numbers, 0 or more", a + 1,
+                       (double)value[a]);
+    }
+    sum += (double)value[a];
+    n += value[a] > 0.0f;
+  }
+  if (n == 0) return fopo_fail(FOPO_ERR_ARGUMENT, "all items are worth 0; leave out value");
+  float *v = *log_v = fopo_alloc(P, sizeof *v);
+  if (v == NULL) return FOPO_ERR_MEMORY;
+  double mean = sum / (double)n;
+  for (size_t a = 0; a < P; a++) v[a] = (float)log(fmax((double)value[a] / mean, WORTHLESS));
+  return FOPO_OK;
+}
+
 void fopo_neighbours_done(fopo_neighbours *x) {
   fopo_csr_done(&x->weights);
   for (size_t k = 0; k < x->n_held; k++) fopo_csr_done(&x->held[k]);
   fopo_free(x->held);
   fopo_free(x->log_m);
+  fopo_free(x->log_v);
+  for (size_t k = 0; k < x->n_dense; k++) fopo_matrix_done(&x->dense[k]);
+  fopo_free(x->dense);
+  fopo_free(x->dense_part);
+  fopo_free(x->dense_weights);
   fopo_free(x->part);
   fopo_csr_done(&x->taken);
   fopo_free(x->users);
@@ -213,6 +241,18 @@ fopo_weights_row fopo_neighbours_row(const fopo_policy *pi, fopo_list_row *row, 
     for (size_t k = 0; k < W.n; k++) to[k] = W.w[k] == 0.0f ? 0.0f : W.w[k] + delta[k];
   }
   return (fopo_weights_row){W.ids, to, W.n};
+}
+
+const float *fopo_neighbours_dense(fopo_matrix *items, float *scratch, const fopo_policy *pi,
+                                   const fopo_list_context *context) {
+  const fopo_neighbours *x = pi->neighbours;
+  *items = pi->items;
+  if (context->row >= x->n_contexts || x->n_dense == 0) return context->x;
+  fopo_matrix held = x->dense[x->dense_part[context->row]];
+  if (held.cols != fopo_policy_context_dim(pi)) return context->x; /* of another policy */
+  *items = held;
+  fopo_encode_list(scratch, x->how, context->X, context->n, *items);
+  return scratch;
 }
 
 /* Without what is added. */

@@ -27,10 +27,10 @@ typedef enum { FOPO_THETA_IDENTITY, FOPO_THETA_RANDOM } fopo_theta_start;
 extern const char *const fopo_theta_starts[]; /* "identity", "random"; ended by NULL */
 
 enum {
-  FOPO_POLICY_OWN = 4,           /* numbers that only one kind reads */
+  FOPO_POLICY_OWN = 5,           /* numbers that only one kind reads */
   FOPO_POLICY_PARAMETERS = 8,    /* named parameters of a policy, at most */
   FOPO_POLICY_SHAPE = 8,         /* numbers of a shape in a checkpoint, at most */
-  FOPO_POLICY_MEMBERS = 4,       /* of its file beside them, at most */
+  FOPO_POLICY_MEMBERS = 5,       /* of its file beside them, at most */
   FOPO_POLICY_DESCRIPTION = 128, /* bytes of the text of `describe` */
   FOPO_POLICY_NAMES = (FOPO_POLICY_PARAMETERS + 1) * (FOPO_PARAMETER_NAME + 2) /* of all blocks */
 };
@@ -154,7 +154,8 @@ struct fopo_policy_kind {
 
   /* A kind that scores the list of a context (policy/lists.h): fills row with the candidates, their
    * scores at theta [n_theta] on the host, and slopes if the row has them; place must be 0 before,
-   * fopo_list_clear makes it so again. reference_list: f [P] in double, where X is not masked.
+   * fopo_list_clear makes it so again. reference_list: f [P] in double, where X is not masked,
+   * with P more behind it for scratch.
    * NULL: the kind scores dense queries alone. */
   void (*score_list)(fopo_list_row *row, const fopo_policy *pi, const float *theta,
                      const fopo_list_context *context);

@@ -183,7 +183,8 @@ static int recommend_lists(uint32_t *ids, float *scores, uint32_t *counts, doubl
       size_t t = (size_t)omp_get_thread_num();
       fopo_list_row *row = &rows[t];
       fopo_score_row seen = fopo_score_row_of(p->mask, n);
-      fopo_list_context context = {seen.ids, seen.n, fopo_matrix_row(p->x, n), SIZE_MAX};
+      size_t training = p->training != NULL ? p->training[n] : SIZE_MAX;
+      fopo_list_context context = {seen.ids, seen.n, fopo_matrix_row(p->x, n), training};
       pi->kind->score_list(row, pi, pi->theta.x, &context);
       counts[n] = choose(ids + n * k, scores + n * k, keys + t * P, row, p, k);
       if (log_z != NULL) {

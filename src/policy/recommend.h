@@ -14,7 +14,9 @@ typedef struct {
   int masked;            /* 1: the mask is the policy's own, and its items have no probability */
   const uint32_t *never; /* [n_never] ascending, recommended in no context */
   size_t n_never;
-  int may_be_short; /* 1: a context for which fewer than k items are left has a short row */
+  const uint32_t *training; /* [N] which of a policy's training contexts each is, whose users its
+                             * weights do not know then (policy/lists.h); NULL: none */
+  int may_be_short;         /* 1: a context for which fewer than k items are left has a short row */
 } fopo_recommend_plan;
 
 /* ids, scores [N, k], counts [N]: the k items of largest score that are not left out, best first. A

@@ -53,10 +53,11 @@ class Policy:
         """A policy of neighbours: the rows of W [P, P], and the scalars of its scores."""
         scalars = {name: float(z[name][0]) for name in ("c0", "c1", "log_tau")}
         scalars["dense"] = float(z["dense"][0]) if "dense" in z else 0.0
+        scalars["c2"] = float(z["c2"][0]) if "c2" in z else 0.0
         none = np.zeros(len(z["log_m"]), np.float32)
         scalars["bias"], scalars["importance"] = z.get("bias", none), z.get("importance", none)
         return {"indptr": z["weights_indptr"], "ids": z["weights_ids"], "w": z["weights"],
-                "log_m": z["log_m"], **scalars}
+                "log_m": z["log_m"], "log_v": z.get("log_v", none), **scalars}
 
     def _names(self, z):
         if "items_numbers" in z:
@@ -92,7 +93,8 @@ class Policy:
             candidates[v["ids"][row]] = True
         scores = np.exp(v["log_tau"] + v["c1"] * v["log_m"]) / np.sqrt(len(set(ids))) * sums
         dense = v["dense"] * (self.items @ self.context(ids)) if v["dense"] else 0.0
-        return np.where(candidates, scores + dense + v["bias"], 0.0), candidates
+        worth = np.exp(v["c2"] * v["log_v"])
+        return np.where(candidates, worth * (scores + dense) + v["bias"], 0.0), candidates
 
     def scores(self, ids):
         """scores [P], and which items may be recommended."""
