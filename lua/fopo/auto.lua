@@ -1,20 +1,29 @@
--- fopo.policy.auto: what one would try first, measured on validation, and the best of it.
+-- fopo.policy.auto: what one would try first, measured, and the best of it.
+--
+-- Policies are compared on the same contexts: the validation sessions, and tenths of the training
+-- users, each scored by what was learnt without that tenth (cross-fitting). Few contexts are drawn
+-- several times: X and Y of a user anew, and the user's numbers are means over the draws. So
+-- differences are paired over users.
 local native = require "fopo.native"
+local array = require "fopo.array"
+local cache = require "fopo.base.cache"
 local define = require "fopo.base.define"
 local embed = require "fopo.embed"
-local evaluate = require "fopo.evaluate"
-local gradient = require "fopo.gradient"
 local lists = require "fopo.neighbours"
 local origin = require "fopo.base.origin"
-local paired = require "fopo.base.paired"
 local text = require "fopo.base.text"
 
-local EPOCHS = 5     -- of training the scalars of neighbours
-local DENSE = 100    -- dimensions of a dense start
-local LARGEST = 6000 -- EASE inverts a matrix of users or items, whichever are fewer
-local CLOSE = 0.001  -- of reward or NDCG@20, within which the cheaper one is taken
+local EPOCHS = 5      -- of training the scalars of neighbours
+local DENSE = 100     -- dimensions of a dense start
+local K = 20          -- of NDCG
+local ENOUGH = 4000   -- contexts, over all draws, that tell differences
+local DRAWS = 8       -- of X and Y of a session, at most
+local APART = 1000    -- draws of judging are those of epochs that no training comes to
+local SHARES = {1, 4, 15, 50, 150} -- t of the dense part of a hybrid that are tried
 
--- By what they cost: the hybrid is made of the best of the others.
+-- Operations a second that the estimates of time are made by: of dense products, and of others.
+local PRODUCTS, OTHERS = 2e10, 4e8
+
 local kinds = {"svd", "degree", "cosine", "jaccard", "slim", "ease", "hybrid"}
 
 -- Items by svd, of the interactions or of those normalised by degree; and how contexts are made.
@@ -23,131 +32,345 @@ local dense = {
   degree = {contexts = "degree", svd = {normalise = "degree", power = 0}},
 }
 
-local function items_of(o, kind)
-  local options = {dim = math.min(DENSE, o.data.n, o.data.n_items), seed = o.seed}
-  for name, value in pairs(dense[kind].svd) do options[name] = value end
-  return embed.svd(o.data, options)
-end
-
--- A policy by the name of its start; nil and why not.
-local function make(policy, kind, o, best)
-  if dense[kind] then
-    return policy.linear{items = items_of(o, kind), theta = "identity", seen = "mask",
-                         contexts = dense[kind].contexts, data = o.data}
-  elseif kind == "hybrid" then
-    if not best.list then return nil, "no start between items was measured" end
-    local by = best.dense and best.dense.kind or "svd"
-    return policy.neighbours{data = o.data, start = best.list.kind, held = o.held, seed = o.seed,
-                             items = items_of(o, by), contexts = dense[by].contexts}
-  elseif kind == "slim" and lists.standard(o.data) ~= "slim" then
-    return nil, text.count(o.data.n_items) .. " items: a regression for each would take too long"
-  elseif kind == "ease" and math.min(o.data.n, o.data.n_items) > LARGEST then
-    return nil, ("%s users and %s items: the inverse would take too long"):format(
-      text.count(o.data.n), text.count(o.data.n_items))
+-- A function that makes such items of sessions.
+local function embedding(o, kind)
+  return function(sessions)
+    local options = {dim = math.min(DENSE, sessions.n, sessions.n_items), seed = o.seed}
+    for name, value in pairs(dense[kind].svd) do options[name] = value end
+    return embed.svd(sessions, options)
   end
-  return policy.neighbours{data = o.data, start = kind, held = o.held, seed = o.seed}
 end
 
--- The expected reward on the sessions that are held out in training, by weights that do not know
--- their users: as good as validation, and of many more users. Items by svd know all users, so that
--- a dense part would make it look better than it is.
-local function cross_fitted(pi)
-  local training = pi:training()
-  local _, stats = gradient.sparse{}:compute(pi, training, nil, native.reward_hits(training))
-  return stats.reward, training.n
+-- ---- what a start costs ----
+
+-- Seconds of learning once from sessions whose work is w = {users, items, pairs (of items that a
+-- user took), mates (users of an item that somebody takes)}, on two cores: from sizes and counts
+-- alone, so that the same starts are tried on every machine.
+local once = {}
+function once.svd(w)
+  local L = DENSE + 10
+  return 20 * w.entries * L / OTHERS + 6 * (w.users + w.items) * L ^ 2 / PRODUCTS
+end
+once.degree = once.svd
+function once.cosine(w) return 4 * w.pairs / OTHERS end
+once.jaccard = once.cosine
+function once.slim(w)
+  local m = math.min(200, w.items)
+  return (w.pairs + w.items * math.min(m * w.mates, w.entries) * 4) / OTHERS
+         + w.items * m ^ 3 / 3 / (PRODUCTS / 10) -- small systems
+end
+function once.ease(w)
+  local D = math.min(w.users, w.items)
+  local searched = 3 * math.min(D, 4096) ^ 3 -- for l2
+  return (2 * D ^ 3 + searched + w.items * D * math.min(D, w.items)) / PRODUCTS
 end
 
-local function measure(rows, name, pi, o, seconds)
-  local e = evaluate(pi, o.valid, {k = {1, 20}, exclude = "seen", expected = false})
-  local row = {name = name, policy = pi, evaluation = e, reward = e.reward, low = e.low,
-               high = e.high, ndcg = e.ndcg[20], recall = e.recall[20], seconds = seconds,
-               theta = pi:theta(), worth = e.reward}
-  if pi.scores_lists and pi.dense_start == 0 then
-    local held, n = cross_fitted(pi)
-    row.held, row.worth = held, (n * held + o.valid.n * e.reward) / (n + o.valid.n)
+-- Of all of a start: learnt once and for each tenth that is held out, judged and trained.
+local function seconds_of(kind, o, work, judged)
+  local learnt = once[kind](work) * (1 + (lists.similarities[kind] and 0 or judged.parts))
+  if dense[kind] then return learnt end
+  local contexts = judged.contexts * judged.draws * 2 + EPOCHS * math.min(o.data.n, o.held)
+  return learnt + contexts * (work.entries / work.users / 2) * 200 / OTHERS
+end
+
+-- ---- judging ----
+
+local function draws_of(sessions, n, seed)
+  local list = {sessions}
+  for i = 2, sessions.at_random and n or 1 do
+    list[i] = native.sessions_redraw(sessions, seed, APART + i)
   end
+  return list
+end
+
+-- What policies are judged on: {sessions = the draws of it, part = k, a tenth of the training users
+-- that is held out, others = all others}, or without part validation.
+local function judged_of(o)
+  local size, parts = lists.parts(o.data, o.held)
+  local n = size * parts + o.valid.n
+  local judged = {contexts = n, parts = parts,
+                  draws = math.max(1, math.min(DRAWS, ENOUGH // n))}
+  for k = 1, parts do
+    local held, others = native.sessions_hold(o.data, (k - 1) * size, k * size, o.seed)
+    local split = origin.of(o.data)
+    origin.set(others, {dataset = split.dataset})
+    judged[k] = {sessions = draws_of(held, judged.draws, o.seed), part = k, others = others}
+  end
+  judged[parts + 1] = {sessions = draws_of(o.valid, judged.draws, o.seed)}
+  return judged
+end
+
+-- Of each context of the sessions, which training context of pi its user has; nil: pi scores all
+-- sessions alike.
+local function training_rows(pi, sessions)
+  local training, row_of, rows = pi:training(), {}, {}
+  for n = 1, training.n do row_of[training:user(n)] = n end
+  for n = 1, sessions.n do rows[n] = row_of[sessions:user(n)] end
+  return rows
+end
+
+-- The reward and NDCG@K of each context, means over the draws, behind those in `each`.
+local function add_contexts(each, pi, of, o)
+  local rows = of.part and pi.scores_lists and training_rows(pi, of.sessions[1]) or nil
+  local sums
+  for _, sessions in ipairs(of.sessions) do
+    local x, k = cache.contexts(sessions, pi), math.min(K, pi.n_items)
+    local ids = native.best_unseen(pi, x, sessions, cache.exact_of(pi), k, rows)
+    local found = {native.measure_each(ids, sessions, k, o.reward)}
+    for i = 1, sums and 2 or 0 do sums[i]:add(found[i]) end
+    sums = sums or found
+  end
+  for i, name in ipairs{"reward", "ndcg"} do
+    local list = sums[i]:scale(1 / #of.sessions):totable()[1]
+    table.move(list, 1, #list, #each[name] + 1, each[name])
+  end
+end
+
+-- The interval of the mean of a, or of a - b.
+local function interval(a, b)
+  return native.paired_values(a, b or array.zeros(1, a.cols))
+end
+
+-- A row of the table: of pi, or for tenths that are held out of the policies of_part[k].
+local function measure(rows, name, pi, judged, o, of_part)
+  local each = {reward = {}, ndcg = {}}
+  for _, of in ipairs(judged) do
+    add_contexts(each, of.part and of_part and of_part[of.part] or pi, of, o)
+  end
+  each = {reward = array.from{each.reward}, ndcg = array.from{each.ndcg}}
+  local low, high = interval(each.reward)
+  local row = {name = name, policy = pi, theta = pi:theta(), each = each, low = low, high = high,
+               reward = each.reward:mean(), ndcg = each.ndcg:mean()}
   rows[#rows + 1] = row
   return row
 end
 
--- The scalars, learnt from the policy's start; the start itself is a candidate of the run.
-local function train(pi, o)
-  local t = require("fopo.trainer"){policy = pi, data = o.data, valid = o.valid, seed = o.seed,
-                                    exclude = "seen"}
-  t:run{epochs = EPOCHS, view = false}
-  return t
-end
-
--- Of the rows `which` the one of the largest value of a field; of those as good the first, which
--- costs least.
-local function best_of(rows, which, field)
+-- Of the rows the largest mean, and those that are not below it by more than chance, in order.
+local function as_good(rows, name)
   local best
   for _, row in ipairs(rows) do
-    if which(row) and (not best or row[field] > best[field] + CLOSE) then best = row end
+    if not best or row[name] > best[name] then best = row end
   end
-  return best
+  local list = {}
+  for _, row in ipairs(rows) do
+    local _, high = interval(row.each[name], best.each[name])
+    if row == best or high >= 0 then list[#list + 1] = row end
+  end
+  return list
 end
 
--- A policy with a dense part is taken only if it is better on validation, by NDCG and not worse by
--- reward.
-local function choose(rows)
-  local list = best_of(rows, function(row) return row.held end, "worth")
-  local flat = best_of(rows, function(row) return not row.held end, "ndcg")
-  if not (list and flat) then return list or flat end
-  local _, high = paired.difference(flat.evaluation, list.evaluation)
-  return flat.ndcg > list.ndcg and high > 0 and flat or list
+-- The first, which costs least, of those that are as good as the best in reward, and of these in
+-- NDCG, which tells smaller differences.
+local function choose(rows) return as_good(as_good(rows, "reward"), "ndcg")[1] end
+
+-- ---- making policies ----
+
+-- The scalars, learnt from where the policy stands.
+local function train(pi, o)
+  local t = require("fopo.trainer"){policy = pi, data = o.data, valid = false, seed = o.seed,
+                                    reward = o.reward}
+  t:run{epochs = EPOCHS, view = false}
 end
 
-local function print_table(rows, left_out, chosen)
-  local shown = {{"policy", "reward", "95 %", "NDCG@20", "held", "time", ""}}
+local function linear(policy, o, kind, data)
+  return policy.linear{items = embedding(o, kind)(data), theta = "identity", seen = "mask",
+                       contexts = dense[kind].contexts, data = data}
+end
+
+local try = {}
+
+function try.dense(rows, kind, policy, judged, o)
+  local of_part = {}
+  for k = 1, judged.parts do of_part[k] = linear(policy, o, kind, judged[k].others) end
+  local row = measure(rows, kind, linear(policy, o, kind, o.data), judged, o, of_part)
+  row.dense = kind
+end
+
+local function train_from(rows, start, judged, o)
+  train(start.policy, o)
+  local row = measure(rows, start.name .. ", trained", start.policy, judged, o)
+  row.start, row.list = start, start.list
+end
+
+function try.list(rows, kind, policy, judged, o)
+  local pi = policy.neighbours{data = o.data, start = kind, held = o.held, seed = o.seed,
+                               value = o.reward}
+  local row = measure(rows, kind, pi, judged, o)
+  row.list = kind
+  train_from(rows, row, judged, o)
+end
+
+local function only(rows, field)
+  local list = {}
+  for _, row in ipairs(rows) do
+    if row[field] then list[#list + 1] = row end
+  end
+  return list
+end
+
+-- The best weights with the best dense part, at the t of the best reward and NDCG, and trained from
+-- there: steps of the scalars are of about one size, so t does not go far by them.
+function try.hybrid(rows, _, _, judged, o, with_dense)
+  local of, part = choose(only(rows, "list")), choose(only(rows, "dense"))
+  local pi = with_dense(of.policy, embedding(o, part.dense), dense[part.dense].contexts, o)
+  local tried, parameters = {}, pi:parameters()
+  of.policy:set_theta(of.theta)
+  for name, value in pairs(of.policy:parameters()) do parameters[name] = value end
+  for _, share in ipairs(SHARES) do
+    parameters.dense = array.from{{share}}
+    pi:set_parameters(parameters)
+    measure(tried, ("hybrid (%s, %s)"):format(of.list, part.dense), pi, judged, o).share = share
+  end
+  local best
+  for _, row in ipairs(as_good(tried, "reward")) do
+    if not best or row.ndcg > best.ndcg then best = row end
+  end
+  rows[#rows + 1] = best
+  pi:set_theta(best.theta)
+  train_from(rows, best, judged, o)
+end
+
+-- ---- printing ----
+
+local function print_table(rows, left_out, judged)
+  local shown = {{"policy", rows.measure, "95 %", "NDCG@20", "estimated", "time", ""}}
   for i, row in ipairs(rows) do
     shown[i + 1] = {row.name, ("%.4f"):format(row.reward),
                     ("%.4f - %.4f"):format(row.low, row.high), ("%.4f"):format(row.ndcg),
-                    row.held and ("%.4f"):format(row.held) or "",
-                    text.seconds(row.seconds), row == chosen and "chosen" or ""}
+                    row.estimated and text.seconds(row.estimated) or "",
+                    text.seconds(row.seconds), row == rows.chosen and "chosen" or ""}
   end
   print(text.table(shown))
   for _, line in ipairs(left_out) do print(text.fill(line, 80, "  ")) end
+  print(text.fill(("seen items left out, over %s users, of whom %s are of training and held out%s")
+    :format(text.count(judged.contexts), text.count(judged.contexts - judged.valid),
+            judged.draws > 1 and ("; X and Y of each drawn %d times"):format(judged.draws) or ""),
+    80, "  "))
 end
 
--- What training adds to the start of the chosen policy, in words.
-local function verdict(chosen, o)
-  local start = chosen.start
-  if not start then
-    return ("%s is taken as it is, on %s validation sessions with seen items left out"):format(
-      chosen.name, text.count(o.valid.n))
+-- "by +0.0123 (0.0045, 0.0201), more than chance".
+local function difference(a, b, name)
+  local low, high = interval(a.each[name], b.each[name])
+  return ("by %+.4f (%+.4f, %+.4f), %s"):format(a[name] - b[name], low, high,
+    (low > 0 or high < 0) and "more than chance" or "which chance can make")
+end
+
+-- What training has changed, in words.
+local function verdict(rows)
+  local chosen, start, trained = rows.chosen, rows.chosen.start, nil
+  for _, row in ipairs(rows) do
+    if row.start == chosen then trained = row end
   end
-  local low, high = paired.difference(chosen.evaluation, start.evaluation)
-  local how = low > 0 and "by more than chance" or high < 0 and "and is worse by more than chance"
-              or "which chance can make"
-  return ("%s: learning changes the reward of its start by %+.4f (%+.4f, %+.4f), %s"):format(
-    chosen.name, chosen.reward - start.reward, low, high, how)
+  if not (start or trained) then
+    return chosen.name .. " is taken as it is: nothing of it is learnt"
+  end
+  local a, b = trained or chosen, start or chosen
+  return ("%s: learning changes the %s of its start %s, and NDCG@20 %s%s"):format(
+    b.name, rows.measure, difference(a, b, "reward"), difference(a, b, "ndcg"),
+    trained and "; the start is kept" or "")
 end
 
-return function(policy)
+-- ---- the plan ----
+
+-- The starts in the order of what they are estimated to cost, {kind, seconds}, as many as the
+-- option `seconds` has room for; and sentences on the others.
+local function plan(o, judged)
+  local work, left_out, list, total = native.sessions_work(o.data), {}, {}, 0.0
+  local wanted = {}
+  for place, kind in ipairs(o.starts or kinds) do
+    if not (dense[kind] or kind == "hybrid" or lists.starts[kind]) then
+      define.fail("fopo.policy.auto: there is no start %s; use some of %s", tostring(kind),
+                  table.concat(kinds, ", "))
+    end
+    local seconds = kind == "hybrid" and math.huge or seconds_of(kind, o, work, judged)
+    wanted[#wanted + 1] = {kind = kind, seconds = seconds, place = place}
+  end
+  table.sort(wanted, function(a, b)
+    if a.seconds ~= b.seconds then return a.seconds < b.seconds end
+    return a.place < b.place
+  end)
+  for _, one in ipairs(wanted) do
+    local kind = one.kind
+    if dense[kind] and o.reward.valued then
+      left_out[#left_out + 1] = kind .. " is left out: its scores do not know what items are worth"
+    elseif kind == "hybrid" then
+      list[#list + 1] = {kind = kind}
+    elseif total + one.seconds > o.seconds and #list > 0 then
+      left_out[#left_out + 1] = ("%s is left out: by estimate it takes %s, and %s of %s are left")
+        :format(kind, text.seconds(one.seconds), text.seconds(o.seconds - total),
+                text.seconds(o.seconds))
+    else
+      total = total + one.seconds
+      list[#list + 1] = one
+    end
+  end
+  return list, left_out
+end
+
+-- Why there can be no hybrid of these rows, or nil.
+local function lacks(rows)
+  if #only(rows, "list") == 0 then return "no start between items was measured" end
+  return #only(rows, "dense") == 0 and "no dense start was measured" or nil
+end
+
+return function(policy, with_dense)
+  local function measure_all(o, judged)
+    local rows = {measure = o.reward.valued and "value" or "reward"}
+    local list, left_out = plan(o, judged)
+    for _, one in ipairs(list) do
+      local kind, first = one.kind, #rows + 1
+      local how = dense[kind] and "dense" or kind == "hybrid" and "hybrid" or "list"
+      local why = kind == "hybrid" and lacks(rows)
+      local began = native.clock()
+      if why then
+        left_out[#left_out + 1] = "hybrid is left out: " .. why
+      else
+        try[how](rows, kind, policy, judged, o, with_dense)
+        for i = first, #rows do
+          rows[i].seconds, rows[i].estimated = native.clock() - began, one.seconds
+        end
+      end
+    end
+    if #rows == 0 then
+      define.fail("fopo.policy.auto: nothing was measured: %s", table.concat(left_out, "; "))
+    end
+    return rows, left_out
+  end
+
   return define.fn{
     name = "fopo.policy.auto", returns = "policy, table",
     options = {
       {"data", "sessions", nil, "to learn from: s.train", required = true},
       {"valid", "sessions", nil, "to choose by; those of the same split if left out"},
+      {"reward", "reward", nil, "of hits: by its values, if items differ in what a hit is worth; "
+       .. "each is worth 1 if left out"},
       {"starts", "table", nil, "which are tried, some of " .. table.concat(kinds, ", ")
        .. "; all if left out"},
-      {"held", "integer", 2000, "as of fopo.policy.neighbours", min = 1},
+      {"seconds", "number", 600, "that the starts may take together, by estimate: of sizes and "
+       .. "counted work on two cores, the cheapest first", above = 0},
+      {"held", "integer", 2000, "as of fopo.policy.neighbours; they are judged too", min = 1},
       {"print", "boolean", true, "print the table"},
       {"seed", "integer", 1, "of embeddings, held out users and the order of training"},
     },
     text = [[What one would try first, measured: neighbours by cosine and jaccard similarities, by
 the weights of slim and of EASE, dense policies over items by svd, of the interactions and of those
-normalised by degree, and the best of the first with the best of these in it (hybrid). Each is
-judged with seen items left out, untrained and, if its scores are of lists, trained for 5 epochs: by
-the reward and NDCG@20 on validation, and where the weights are cross-fitted by the expected reward
-on the sessions that are held out in training (held), which are more. The largest reward over both
-is taken, of those within 0.001 the one that costs least, and a dense or hybrid policy only where
-its NDCG@20 on validation is larger and its reward not worse by more than chance. Prints a table
-with intervals and what training has added, and returns the policy and the rows, with row.name,
-reward, low, high, ndcg, recall, held, seconds; rows.chosen is the policy's. Nothing but the
-training and validation sessions is looked at. A start that would take too long is left out, and
-said.]],
+normalised by degree, and the best of the first with the best of these in it (hybrid).
+The starts are tried in the order of what they cost, by an estimate from sizes and counted work
+alone, which is the same everywhere; one that `seconds` has no room for is left out, and said with
+its estimate.
+Each is judged with seen items left out, untrained and, if its scores are of lists, trained for 5
+epochs: on the validation sessions and on as many tenths of the training users as hold `held` of
+them, each by what was learnt without that tenth. If these are few, X and Y of each are drawn up to
+8 times, and a user counts by the mean. Differences are paired over these users. Taken is the first,
+which costs least, of those whose reward is not below the largest by more than chance and of which
+the same holds for NDCG@20; so training is kept only where it helps by more than chance. Nothing but
+the training and validation sessions is looked at.
+With a reward that has values all is by value: starts rank by their scores times value, training
+raises the expected value, and dense policies, which know no values, are left out.
+Prints a table with intervals, what each start was estimated to cost and has cost, and in words what
+training has changed. Returns the policy and the rows: row.name, policy, theta, reward, low, high,
+ndcg, estimated, seconds, and row.each.reward and ndcg, [1, n] of the users; rows.chosen is the
+policy's, rows.judged the sessions.]],
     example = [[
 s = fopo.data.synthetic{users = 600, items = 300, clusters = 8}:sessions{min_items = 10}
 pi, rows = fopo.policy.auto{data = s.train, starts = {"cosine", "slim"}, print = false}
@@ -168,41 +391,16 @@ assert(fopo.evaluate(pi, s.test).reward > 0.05)]],
         define.fail("fopo.policy.auto: starts is an empty list; use some of %s",
                     table.concat(kinds, ", "))
       end
-      local rows, left_out, best = {}, {}, {} -- best: of lists and of dense starts
-      local function keep_best(row, kind, which, by)
-        row.kind = kind
-        if not best[which] or row[by] > best[which][by] then best[which] = row end
-      end
-      for _, kind in ipairs(o.starts or kinds) do
-        if not (dense[kind] or kind == "hybrid" or lists.starts[kind]) then
-          define.fail("fopo.policy.auto: there is no start %s; use some of %s", tostring(kind),
-                      table.concat(kinds, ", "))
-        end
-        local began = native.clock()
-        local pi, why = make(policy, kind, o, best)
-        if not pi then
-          left_out[#left_out + 1] = ("%s is left out: %s"):format(kind, why)
-        else
-          local start = measure(rows, kind, pi, o, native.clock() - began)
-          if pi.scores_lists then
-            train(pi, o)
-            local row = measure(rows, kind .. ", trained", pi, o, native.clock() - began)
-            row.start = start
-            if lists.starts[kind] then keep_best(row, kind, "list", "worth") end
-          else
-            keep_best(start, kind, "dense", "ndcg")
-          end
-        end
-      end
-      if #rows == 0 then
-        define.fail("fopo.policy.auto: nothing was measured: %s", table.concat(left_out, "; "))
-      end
+      o.reward = o.reward or native.reward_hits(o.data)
+      local judged = judged_of(o)
+      judged.valid = o.valid.n
+      local rows, left_out = measure_all(o, judged)
       local chosen = choose(rows)
       chosen.policy:set_theta(chosen.theta)
-      rows.chosen = chosen
+      rows.chosen, rows.judged = chosen, judged
       if o.print then
-        print_table(rows, left_out, chosen)
-        print(verdict(chosen, o))
+        print_table(rows, left_out, judged)
+        print(text.fill(verdict(rows), 80, "  "))
       end
       return chosen.policy, rows
     end,
