@@ -77,6 +77,23 @@ assert(ix:about().head == 100 and ix:recall(fopo.array.randn(50, 8, 2), 10).reca
   call = native.index_hybrid,
 }
 
+index.clusters = fn{
+  name = "fopo.index.clusters", returns = "index", args = {items_argument},
+  options = {
+    {"clusters", "integer", 0, "C, how many; 0: 4 sqrt(P)", min = 0},
+    {"ef", "integer", 0, "items that a search scores at least; 0: 4 k", min = 0},
+  },
+  text = [[Divides the items by k-means, and scores those of the clusters whose centres have the
+largest inner products with the query. Approximate; C + ef rows a query. For items of nearly equal
+norm, among which the other kinds find little that can be left out: gradients without an index take
+it by themselves there (fopo.proposal.mixture). Candidates of a gradient are items of the best
+clusters as they are, not the best of ef: C rows a query. ix.ef can be set between searches.]],
+  example = [[items = fopo.array.randn(1000, 8, 1)
+ix = fopo.index.clusters(items)
+assert(ix:recall(fopo.array.randn(50, 8, 2), 10).recall > 0.3)]],
+  call = native.index_clusters,
+}
+
 index.auto = fn{
   name = "fopo.index.auto", returns = "index", args = {items_argument},
   options = {
@@ -190,6 +207,9 @@ function methods.describe(ix)
     text.count(a.n_items), a.dim, text.seconds(a.build_seconds), text.bytes(a.bytes))}
   if a.M and a.M > 0 then
     parts[#parts + 1] = ("M %d, ef_construction %d, ef %d"):format(a.M, a.ef_construction, a.ef)
+  end
+  if a.clusters then
+    parts[#parts + 1] = ("%s clusters, ef %s"):format(text.count(a.clusters), a.ef or "4 k")
   end
   if a.head then parts[#parts + 1] = ("the %s largest norms exactly"):format(text.count(a.head)) end
   if a.budget then

@@ -81,6 +81,15 @@ static int index_hybrid(lua_State *L) {
   return finish(L, ix, fopo_index_hybrid(&ix->index, items, head, &o));
 }
 
+/* native.index_clusters(items, {clusters, ef}): the items of the clusters with the best centres. */
+static int index_clusters(lua_State *L) {
+  fopo_matrix items;
+  size_t C = bind_option_count(L, 2, "clusters", 0, SIZE_MAX);
+  size_t ef = bind_option_count(L, 2, "ef", 0, SIZE_MAX);
+  bind_index *ix = begin(L, 1, &items);
+  return finish(L, ix, fopo_index_clusters(&ix->index, items, C, ef));
+}
+
 /* native.index_load(path, items): the items must be those that the index was built on. */
 static int index_load(lua_State *L) {
   fopo_matrix items;
@@ -200,6 +209,7 @@ static int about(lua_State *L) {
                  {"ef_construction", f.ef_construction},
                  {"ef", f.ef},
                  {"head", f.prefix},
+                 {"clusters", f.clusters},
                  {"budget", f.budget < FOPO_BUDGET_AUTO ? f.budget : 0}};
   lua_createtable(L, 0, 14);
   bind_set_string(L, "kind", f.kind);
@@ -269,11 +279,15 @@ static int set_budget(lua_State *L, bind_object *o) {
   return 1;
 }
 
-const luaL_Reg bind_index_functions[] = {
-    {"index_exact", index_exact},     {"index_norm", index_norm},
-    {"index_hnsw", index_hnsw},       {"index_hybrid", index_hybrid},
-    {"index_measure", index_measure}, {"index_load", index_load},
-    {"index_reads", index_reads},     {NULL, NULL}};
+const luaL_Reg bind_index_functions[] = {{"index_exact", index_exact},
+                                         {"index_norm", index_norm},
+                                         {"index_hnsw", index_hnsw},
+                                         {"index_hybrid", index_hybrid},
+                                         {"index_clusters", index_clusters},
+                                         {"index_measure", index_measure},
+                                         {"index_load", index_load},
+                                         {"index_reads", index_reads},
+                                         {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"update", update}, {"search", search}, {"recall", recall},
                                    {"save", save},     {"about", about},   {NULL, NULL}};

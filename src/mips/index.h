@@ -5,6 +5,7 @@
  *           (Cauchy-Schwarz): the exact answer, without a build
  *   hnsw    the graph of Malkov and Yashunin (2020) on inner products, built by hnswlib
  *   hybrid  the items of largest norm as norm does, a graph over the others
+ *   clusters  those of the clusters (k-means) whose centres score best
  *
  * Returned scores are computed by the kernels' dot and ties are broken by the smaller id, so two
  * kinds that find the same items return the same bits. An index does not own the items: they must
@@ -19,7 +20,7 @@
 
 typedef struct fopo_index fopo_index;
 
-/* For all four kinds: items must be finite (FOPO_ERR_NUMERIC names the row) and not empty; *ix is
+/* For all kinds: items must be finite (FOPO_ERR_NUMERIC names the row) and not empty; *ix is
  * NULL on failure. */
 int fopo_index_exact(fopo_index **ix, fopo_matrix items);
 
@@ -44,8 +45,13 @@ int fopo_index_hnsw(fopo_index **ix, fopo_matrix items, const fopo_hnsw_options 
 int fopo_index_hybrid(fopo_index **ix, fopo_matrix items, double share,
                       const fopo_hnsw_options *options);
 
-/* Set options of a search, not of the structure: the breadth of hnsw and hybrid (>= 1; more than
- * the number of items means all), the budget of norm (0: none). FOPO_ERR_ARGUMENT for other kinds.
+/* C: clusters; 0: 4 sqrt(P). ef: items that a search scores at least; 0: 4 k. */
+int fopo_index_clusters(fopo_index **ix, fopo_matrix items, size_t C, size_t ef);
+size_t fopo_index_clusters_of(size_t P); /* C of P items */
+
+/* Set options of a search, not of the structure: the breadth of hnsw, hybrid and clusters (>= 1;
+ * more than the number of items means all), the budget of norm (0: none). FOPO_ERR_ARGUMENT for
+ * other kinds.
  */
 int fopo_index_set_ef(fopo_index *ix, size_t ef);
 int fopo_index_set_budget(fopo_index *ix, size_t budget);
@@ -69,7 +75,7 @@ int fopo_index_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index
 /* The same (set 0), or the same items in ascending order of id without scores, for which exact and
  * norm compute fewer dots (set 1: scores [Q.rows, k] is scratch), among the `limit` items of
  * largest norm alone, whatever the budget is; 0: by the budget. Only a norm index can be limited:
- * others search as always. */
+ * others search as always. A set of clusters is k items of those that fit best. */
 int fopo_index_search_within(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix,
                              fopo_matrix Q, size_t k, size_t limit, int set);
 
@@ -93,6 +99,7 @@ typedef struct {
   /* Options, 0 if the kind has no such option. */
   size_t M, ef_construction, ef, budget;
   size_t prefix; /* items of largest norm that a hybrid searches exactly */
+  size_t clusters;
 } fopo_index_facts;
 
 fopo_index_facts fopo_index_about(const fopo_index *ix);

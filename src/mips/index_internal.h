@@ -37,7 +37,7 @@ typedef struct {
   void (*order)(uint32_t *order, float *norms, const fopo_index *ix); /* as fopo_index_order */
 } fopo_index_kind;
 
-#define FOPO_INDEX_KINDS(X) X(exact) X(norm) X(hnsw) X(hybrid)
+#define FOPO_INDEX_KINDS(X) X(exact) X(norm) X(hnsw) X(hybrid) X(clusters)
 
 #define FOPO_INDEX_KIND_DECLARE(name) extern const fopo_index_kind fopo_index_kind_##name;
 FOPO_INDEX_KINDS(FOPO_INDEX_KIND_DECLARE)

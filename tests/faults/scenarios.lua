@@ -171,7 +171,7 @@ saves("policy with names", ".npz", linear,
       function(pi, path) pi:save(path, {data = small().d}) end,
       function(path) return fopo.policy.load(path):recommend({items = {3, 14}}, 3) end)
 
-for _, kind in ipairs{"exact", "norm", "hnsw", "hybrid"} do
+for _, kind in ipairs{"exact", "norm", "hnsw", "hybrid", "clusters"} do
   local options = kind == "hnsw" and {M = 4, ef_construction = 10}
     or kind == "hybrid" and {head = 0.2, M = 4, ef_construction = 10} or nil
   local function make(items)

@@ -320,7 +320,7 @@ static const char *const text_log_dsjson[] = {
   "local items = fopo.embed.svd(s.train, {dim = 3})\n"
 
 static const char lua_index[] =
-    WORLD "for _, kind in ipairs{'exact', 'norm', 'hnsw', 'hybrid'} do\n"
+    WORLD "for _, kind in ipairs{'exact', 'norm', 'hnsw', 'hybrid', 'clusters'} do\n"
           "  local graph = kind == 'hnsw' or kind == 'hybrid'\n"
           "  local ix = graph and fopo.index[kind](items, {M = 2, ef_construction = 4})\n"
           "    or fopo.index[kind](items)\n"

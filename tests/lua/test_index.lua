@@ -32,6 +32,81 @@ local function unit_norm(P, seed)
   return m
 end
 
+TestClusters = {}
+
+-- An index that looks at all items is exact; with few of them it is nearly, at a small share of
+-- the rows, on items that a norm index has to score all. Threads change nothing.
+function TestClusters:test_search()
+  local units = unit_norm(3000, 5)
+  local queries = unit_norm(50, 6)
+  local before, ix = fopo.threads(), index.clusters(units)
+  lu.assertEquals({ix.kind, ix:about().clusters, ix.ef}, {"clusters", 219, nil})
+  lu.assertStrContains(ix:describe(), "219 clusters, ef 4 k")
+  local r = ix:recall(queries, 20)
+  lu.assertTrue(r.recall > 0.9 and r.scored < 0.06, r.recall .. " " .. r.scored)
+  local ids, scores, short = ix:search(queries, 20)
+  fopo.threads(before == 1 and 2 or 1)
+  local other = index.clusters(units):search(queries, 20)
+  fopo.threads(before)
+  lu.assertEquals(other:totable(), ids:totable())
+  lu.assertEquals(short, 0)
+  for i = 1, 50 do
+    local q = array.from{queries:rows_of{i}:totable()[1]}
+    local found = units:rows_of{ids:get(i, 1)}
+    lu.assertAlmostEquals(scores:get(i, 1), q:matmul(found, false, true):get(1, 1), 1e-5)
+  end
+  ix.ef = 3000
+  local exact_ids, exact_scores = index.exact(units):search(queries, 20)
+  ids, scores = ix:search(queries, 20)
+  lu.assertEquals({ids:totable(), scores:totable()}, {exact_ids:totable(), exact_scores:totable()})
+  local all, wanted = ix:search(queries, 3000), index.exact(units):search(queries, 3000)
+  lu.assertEquals(all:totable(), wanted:totable())
+end
+
+function TestClusters:test_file_and_update()
+  local units, path = unit_norm(500, 5), os.tmpname() .. ".npz"
+  local ix = index.clusters(units, {clusters = 1000, ef = 60})
+  lu.assertEquals(ix:about().clusters, 500) -- one an item
+  ix = index.clusters(units, {clusters = 30, ef = 60})
+  ix:save(path)
+  local again = index.load(path, units)
+  lu.assertEquals({again.kind, again.ef, again:about().clusters}, {"clusters", 60, 30})
+  lu.assertEquals(again:search(units, 5):totable(), ix:search(units, 5):totable())
+  ix:update()
+  lu.assertEquals(again:search(units, 5):totable(), ix:search(units, 5):totable())
+  os.remove(path)
+end
+
+-- A gradient's candidates are items of the best clusters, unscored: any set is valid, so the
+-- estimate agrees with the exact gradient within its error.
+function TestClusters:test_gradient()
+  local units = unit_norm(3000, 5)
+  local of = fopo.policy.linear{items = units, theta = "identity", temperature = 0.1}
+  local rows = fopo.reward.custom(function(ids)
+    local r = {}
+    for i = 1, ids.rows do
+      r[i] = {}
+      for j = 1, ids.cols do r[i][j] = ids:get(i, j) % 7 == 0 and 1 or 0 end
+    end
+    return array.from(r)
+  end)
+  local g = fopo.gradient.head_tail{index = index.clusters(units), k = 200, tail = 200}
+  local X = unit_norm(8, 9)
+  local exact = fopo.gradient.exact():compute(of, X, {1, 2, 3, 4, 5, 6, 7, 8}, rows)
+  local sum, n = array.zeros(exact.rows, exact.cols), 60
+  for seed = 1, n do
+    local G = g:compute(of, X, {1, 2, 3, 4, 5, 6, 7, 8}, rows, {seed = seed})
+    for i = 1, sum.rows do
+      for j = 1, sum.cols do sum:set(i, j, sum:get(i, j) + G:get(i, j) / n) end
+    end
+  end
+  local off = 0
+  for i = 1, sum.rows do
+    for j = 1, sum.cols do off = off + (sum:get(i, j) - exact:get(i, j)) ^ 2 end
+  end
+  lu.assertTrue(math.sqrt(off) < 0.15 * exact:norm(), math.sqrt(off) / exact:norm())
+end
+
 TestHybrid = {}
 
 function TestHybrid:test_it_is_nearly_exact_and_says_what_it_is()
