@@ -87,9 +87,16 @@ size_t fopo_mass_limit(const fopo_mass *m, size_t P, size_t k) {
   return head < P ? (size_t)head : 0;
 }
 
+int fopo_mass_clusters(const fopo_mass *m, const fopo_proposal *q, const fopo_binding *data) {
+  return m->head >= data->P && data->P > FOPO_MASS_SHARED && q->index == NULL &&
+         data->device->ops->topk == NULL && data->parts->shard == NULL && !data->learns_items;
+}
+
 /* Searches without a limit stop where the last full probe did, about. */
-uint64_t fopo_mass_rows(const fopo_mass *m, size_t P, uint64_t draws, uint64_t searches) {
-  uint64_t each = m->head < P ? m->head : m->full_cost / CONTEXTS;
+uint64_t fopo_mass_rows(const fopo_mass *m, const fopo_proposal *q, const fopo_binding *data,
+                        uint64_t draws, uint64_t searches) {
+  uint64_t each = m->head < data->P ? m->head : m->full_cost / CONTEXTS;
+  if (fopo_mass_clusters(m, q, data)) each = fopo_index_clusters_of(data->P);
   return draws + searches * each;
 }
 
@@ -100,9 +107,10 @@ static fopo_index *ordered(const fopo_mass_index *a, const fopo_proposal *q) {
   return fopo_proposal_is_automatic(q) ? a->index : q->index;
 }
 
-fopo_index *fopo_mass_searched(const fopo_mass_index *a, const fopo_mass *m, size_t P,
-                               const fopo_proposal *q) {
-  int all = m->head >= P && q->index != NULL;
+fopo_index *fopo_mass_searched(const fopo_mass_index *a, const fopo_mass *m, const fopo_proposal *q,
+                               const fopo_binding *data) {
+  int all = m->head >= data->P && q->index != NULL;
+  if (fopo_mass_clusters(m, q, data)) return a->clusters;
   return all ? q->index : ordered(a, q);
 }
 
@@ -120,6 +128,7 @@ void fopo_mass_unbind(fopo_mass_index *a, fopo_device *d) {
   list(all, a, &(fopo_binding){0});
   fopo_give_back(d, all, a->room, FOPO_MASS_ARRAYS);
   fopo_index_free(a->index);
+  fopo_index_free(a->clusters);
   fopo_mass_probe_free(a->memory);
   *a = (fopo_mass_index){0};
 }
@@ -185,6 +194,9 @@ int fopo_mass_find(fopo_mass_index *a, fopo_mass *m, fopo_norm_order *o, const f
   if (a->index == NULL && fopo_proposal_is_automatic(q)) {
     status = fopo_index_norm(&a->index, data->items, FOPO_BUDGET_AUTO);
   }
-  if (status != FOPO_OK || kind == FOPO_MASS_NONE) return status;
-  return probe(a, m, o, data, q, kind, theta, rows, n < CONTEXTS ? n : CONTEXTS);
+  if (status == FOPO_OK && kind != FOPO_MASS_NONE) {
+    status = probe(a, m, o, data, q, kind, theta, rows, n < CONTEXTS ? n : CONTEXTS);
+  }
+  if (status != FOPO_OK || a->clusters != NULL || !fopo_mass_clusters(m, q, data)) return status;
+  return fopo_index_clusters(&a->clusters, data->items, 0, 0);
 }

@@ -89,11 +89,14 @@ int fopo_mass_serves(const fopo_proposal *q);
 /* What follows from H: the items that the contexts of a batch share as their head beside a tail of
  * `tail` draws (0: the estimator cannot share one), with fewer than `tail` items left all of these
  * being the tail; 0: none, because H is too large. How many norms searches of k items look at; 0:
- * as many as the index allows. The rows that a step with candidates computes: `draws` of all its
- * contexts, and `searches`. */
+ * as many as the index allows. Whether candidates are searched in clusters (mips/index_clusters.c):
+ * where norms cannot tell, as among items of unit norm, and the device does not search by itself.
+ * The rows that a step with candidates computes: `draws` of all its contexts, and `searches`. */
 size_t fopo_mass_shared(const fopo_mass *m, const fopo_proposal *q, size_t P, size_t tail);
 size_t fopo_mass_limit(const fopo_mass *m, size_t P, size_t k);
-uint64_t fopo_mass_rows(const fopo_mass *m, size_t P, uint64_t draws, uint64_t searches);
+int fopo_mass_clusters(const fopo_mass *m, const fopo_proposal *q, const fopo_binding *data);
+uint64_t fopo_mass_rows(const fopo_mass *m, const fopo_proposal *q, const fopo_binding *data,
+                        uint64_t draws, uint64_t searches);
 
 /* ---- mass_probe.c: the measurement ---- */
 
@@ -128,7 +131,8 @@ enum { FOPO_MASS_ARRAYS = 5 };
 
 /* To be read; changed by the functions below alone. {0} is empty. */
 typedef struct {
-  fopo_index *index; /* over the bound items; NULL: not made yet; owned */
+  fopo_index *index;    /* over the bound items; NULL: not made yet; owned */
+  fopo_index *clusters; /* the same, of their clusters */
 
   /* Contexts of a probe: on the device, and their queries on the host; owned. */
   uint32_t *rows;    /* [FOPO_MASS_CONTEXTS] */
@@ -146,8 +150,8 @@ int fopo_mass_find(fopo_mass_index *a, fopo_mass *m, fopo_norm_order *o, const f
                    const fopo_proposal *q, const float *theta, const uint32_t *rows, size_t n);
 
 /* The index in which batches of that state are searched. */
-fopo_index *fopo_mass_searched(const fopo_mass_index *a, const fopo_mass *m, size_t P,
-                               const fopo_proposal *q);
+fopo_index *fopo_mass_searched(const fopo_mass_index *a, const fopo_mass *m, const fopo_proposal *q,
+                               const fopo_binding *data);
 
 /* Gives back the index, and what lies on the device and on the host. */
 void fopo_mass_unbind(fopo_mass_index *a, fopo_device *d);

@@ -95,7 +95,7 @@ static int plan_candidates(fopo_planner *p, fopo_plan *plan, const float *theta,
       plan->n = 0;
       return FOPO_OK;
     }
-    plan->q.index = fopo_mass_searched(&p->automatic, &plan->mass, data->P, q);
+    plan->q.index = fopo_mass_searched(&p->automatic, &plan->mass, q, data);
     plan->limit = fopo_mass_limit(&plan->mass, data->P, q->k);
   }
   return choose_search(p, plan);
@@ -158,9 +158,9 @@ void fopo_planner_commit(fopo_planner *p, const uint32_t *rows, size_t B, size_t
     size_t n = plan->n < B ? plan->n : B;
     if (p->fresh) *norms = plan->mass;
     p->fresh = 0;
-    norms->rows += plan->H > 0
-                       ? (uint64_t)B * (plan->H + p->request.tail)
-                       : fopo_mass_rows(norms, p->data->P, B * S, fopo_plan_searches(p, rows, n));
+    norms->rows += plan->H > 0 ? (uint64_t)B * (plan->H + p->request.tail)
+                               : fopo_mass_rows(norms, p->request.proposal, p->data, B * S,
+                                                fopo_plan_searches(p, rows, n));
   }
   if (plan->H == 0) {
     fopo_candidate_cache_commit(p->cache, p->request.proposal, rows, B, mass, n_with_candidates);
@@ -189,7 +189,8 @@ void fopo_planner_rollback(fopo_planner *p, const uint32_t *rows, size_t B, size
     fopo_candidate_cache_rollback(p->cache, q, rows, B);
     uint64_t n = fopo_candidate_cache_n_with_candidates(p->cache, q, B);
     uint64_t searches = fopo_proposal_keeps(q) ? 0 : n;
-    if (n > 0 && fopo_mass_serves(q)) norms->rows -= fopo_mass_rows(norms, P, B * S, searches);
+    if (n > 0 && fopo_mass_serves(q))
+      norms->rows -= fopo_mass_rows(norms, q, p->data, B * S, searches);
   }
   adapt(p);
 }
