@@ -1,6 +1,7 @@
 -- fopo.explain: how a run stands, in sentences made of its history and its notes.
 local define = require "fopo.base.define"
 local native = require "fopo.native"
+local norms = require "fopo.run.norms"
 local page = require "fopo.view.page"
 local proportion = require "fopo.base.proportion"
 local term = require "fopo.term"
@@ -91,8 +92,11 @@ local function samples(t)
   local _, size = ends_of(t.history, "head")
   if not last then return nil end
   if size and t.gradient.tail then
-    return ("The effective sample size is %.3g, of %s items in the head and %s draws from the "
-            .. "tail."):format(last.value, text.count(size.value), text.count(t.gradient.tail))
+    local shared = norms.shared(t, size.value)
+    local k = native.gradient_common(t.gradient, "k")
+    return ("The effective sample size is %.3g, of %s %s and %s draws from the tail."):format(
+      last.value, text.count(shared or k), shared and "items in the head"
+      or "candidates of each context", text.count(t.gradient.tail))
   end
   if not S or S <= 1 then
     return ("The effective sample size is %.3g."):format(last.value)
@@ -105,8 +109,13 @@ local function head(t)
   local _, size = ends_of(t.history, "head")
   local _, share = ends_of(t.history, "held")
   if not size or not share then return nil end
-  return ("The head chosen by mass has %s items, which hold %.3g %% of what the policy's own best "
-          .. "candidates hold."):format(text.count(size.value), 100 * share.value)
+  if size.value == t.policy.n_items and not norms.shared(t, size.value) then
+    local _, mass = ends_of(t.history, "head_mass")
+    return mass and ("No number of large norms holds the mass, so candidates are found among all "
+                     .. "items; they hold %.3g %% of the policy."):format(100 * mass.value)
+  end
+  return ("The head chosen by mass has %s items, which hold %.3g %% of the policy."):format(
+    text.count(size.value), 100 * share.value)
 end
 
 local function speed(t)
@@ -122,6 +131,8 @@ local function advice(t)
   if t.notes and #t.notes > 0 then
     return "Noted at the end: " .. table.concat(t.notes, ". ") .. "."
   end
+  local flat = norms.uniform(t)
+  if flat then return "Next: " .. flat .. "." end
   local first = before_of(t, "valid_expected", "expected")
   local _, last = ends_of(t.history, "valid_expected")
   if first and last and last.value > first.value then

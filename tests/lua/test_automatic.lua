@@ -156,9 +156,10 @@ function TestRuns:test_log_and_notes()
                               {step = 40, head = 2048.0, held = 0.9971})
   lu.assertStrContains(said, "2,048 of the largest norms are used, 512 at step 10; they hold 0.997")
   lu.assertStrContains(said, "the head of all contexts")
-  lu.assertNil(norms.sentence(t, {step = 10, head = 512.0}, {step = 40, head = 512.0}))
+  lu.assertNil(norms.sentence(t, {step = 10, head = 512.0, held = 1},
+                              {step = 40, head = 512.0, held = 1}))
   local function says(what, P, gradient, head)
-    local like = {policy = {n_items = P}, gradient = gradient}
+    local like = {policy = {n_items = P}, gradient = gradient, device = "CPU"}
     lu.assertStrContains(norms.sentence(like, {step = 10, head = 512.0, held = 1},
                                         {step = 40, head = head, held = 1}), what)
   end
@@ -169,9 +170,9 @@ function TestRuns:test_log_and_notes()
     says("5,960 are the head of all contexts, the others the tail", 6000, g, 6000.0)
   end
   says("cannot share", 90000, makers[1](), 12288.0)
-  says("all items are searched", 90000, makers[1](), 90000.0)
+  says("found in clusters of the items", 90000, makers[1](), 90000.0)
   says("candidates are found by the index", 90000, last, 90000.0)
-  says("all items are searched", 6000, makers[2](), 6000.0)
+  says("candidates are found among all items", 6000, makers[2](), 6000.0)
 end
 
 -- ------------------------------------------------------------------------------------------------

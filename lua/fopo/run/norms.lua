@@ -1,14 +1,21 @@
 -- How many of the largest norms a run uses where that follows from the policy's mass
--- (src/plan/mass.h), in words.
+-- (src/plan/mass.h), in words; and a softmax that is nearly uniform.
+local cache = require "fopo.base.cache"
+local define = require "fopo.base.define"
 local native = require "fopo.native"
 local text = require "fopo.base.text"
 
 local norms = {}
 
+local LITTLE = 0.1  -- share of the policy below which a head holds little
+local UNIFORM = 0.3 -- share of the items, in effect, from which a softmax is nearly uniform
+local SHARED = 8192 -- FOPO_MASS_SHARED
+local CONTEXTS = 16 -- that tell how many items there are in effect
+
 -- ", 2,048 norms hold 0.998"; "" if their number does not follow from the mass.
 function norms.state(head, held)
   if not text.finite(head) or not text.finite(held) then return "" end
-  return (", %s norms hold %.3f"):format(text.count(head), held)
+  return (", %s norms hold %.3g"):format(text.count(head), held)
 end
 
 -- The last value of a column of a history, or nil.
@@ -16,34 +23,114 @@ local function last_of(list) return list and list[#list] end
 
 function norms.of_history(h) return norms.state(last_of(h.head), last_of(h.held)) end
 
--- What is made of H norms; nil: there is nothing to add. As fopo_mass_shared and
--- fopo_automatic_index of src/learn have it.
-local function use_of(head, P, g)
-  local by_mass = g.head == "auto" and math.type(g.tail) ~= nil
-  local why = "because fewer norms do not hold the mass"
-  if by_mass and math.min(head, P - g.tail) <= 8192 then
-    if head < P then return "they are the head of all contexts" end
+-- The items of a head that all contexts share beside a tail, if H norms are used so; nil: they are
+-- searched for candidates. As fopo_mass_shared of src/plan.
+function norms.shared(t, head)
+  local g, P = t.gradient, t.policy.n_items
+  if g.head ~= "auto" or not math.type(g.tail) then return nil end
+  local H = math.min(head, P - g.tail)
+  return H <= SHARED and H or nil
+end
+
+-- How candidates are found among all items: as fopo_mass_searched of src/plan.
+local function found_among_all(t, q)
+  local P = t.policy.n_items
+  if q.index then return "by the index" end
+  local by_clusters = P > SHARED and not t.device:find("cuda", 1, true)
+                      and not t.policy.train_items
+  return by_clusters and "in clusters of the items (fopo.index.clusters)" or "among all items"
+end
+
+-- What is made of H norms; nil: there is nothing to add.
+local function use_of(t, head)
+  local g, P, shared = t.gradient, t.policy.n_items, norms.shared(t, head)
+  local why = "because fewer norms do not hold the mass: the items' norms are too equal, or small "
+              .. "where the policy looks"
+  if shared and head < P then return "they are the head of all contexts" end
+  if shared then
     return ("all items are used, %s: %s are the head of all contexts, the others the tail"):format(
-      why, text.count(P - g.tail))
+      why, text.count(shared))
   end
   if head == P then
-    local q = native.gradient_common(g, "proposal")
-    return (by_mass and q.index and "candidates are found by the index, "
-            or "all items are searched, ") .. why
+    return ("candidates are found %s, %s"):format(
+      found_among_all(t, native.gradient_common(g, "proposal")), why)
   end
-  return by_mass and "candidates are found among them, because all contexts cannot share so many"
-         or nil
+  return g.head == "auto" and "candidates are found among them, because all contexts cannot share "
+                              .. "so many" or nil
 end
+
+-- Whether the norms of a record, {step, head, held} or nil, hold little of the policy.
+function norms.hold_little(record) return record ~= nil and record.held < LITTLE end
 
 -- What a run should say at its end. first, last: {step, head, held} of two records; t: the trainer.
 function norms.sentence(t, first, last)
-  if not last or first.head == last.head then return nil end
-  local k = native.gradient_common(t.gradient, "k")
-  local head, before = math.tointeger(last.head), math.tointeger(first.head)
-  local what = use_of(head, t.policy.n_items, t.gradient)
-  return ("%s of the largest norms are used, %s at step %s; they hold %.3f of the mass of each "
-          .. "context's own top %s%s"):format(text.count(head), text.count(before),
-    text.count(first.step), last.held, text.count(k), what and "; " .. what or "")
+  if not last then return nil end
+  local P, little = t.policy.n_items, norms.hold_little(last)
+  local head = math.tointeger(last.head)
+  local usual = head < P or norms.shared(t, head)
+  if first.head == last.head and usual and not little then return nil end
+  local what = use_of(t, head)
+  local since = first.head ~= last.head
+    and (", %s at step %s"):format(text.count(math.tointeger(first.head)), text.count(first.step))
+    or ""
+  local hold = head < P and ("; they hold %.3g of the policy's mass%s"):format(last.held,
+    little and ", as little as each context's own best candidates do: it is spread over many items"
+    or "") or ""
+  return ("%s of the largest norms are used%s%s%s"):format(text.count(head), since, hold,
+                                                            what and "; " .. what or "")
+end
+
+-- ---- a softmax that is nearly uniform ----
+
+-- The median norm of some rows of an array.
+local function typical_norm(a)
+  local list, n = {}, math.min(a.rows, 1000)
+  for i = 1, n do list[i] = a:rows_of{(i - 1) * a.rows // n + 1}:norm() end
+  table.sort(list)
+  return list[(n + 1) // 2]
+end
+
+-- Why a linear policy is uniform: {causes}, {remedies}. The temperature that these embeddings and
+-- contexts need is that of 1 % of the items at theta = identity; theta is small beside it.
+local function causes(pi, some)
+  local from, remedies = {}, {}
+  if pi.kind ~= "linear" or pi.context_dim ~= pi.dim then return from, {"a lower temperature"} end
+  local theta, items = pi:theta(), pi:items()
+  local x = native.contexts(some, items, pi.contexts, pi:item_weights())
+  local fitting = native.policy_temperature(x, items, math.max(1.5, 0.01 * pi.n_items))
+  local size = theta:norm() / math.sqrt(pi.dim)
+  if pi.temperature > 2 * fitting then
+    from[1] = ("the temperature, %.3g: these embeddings, of norms about %.2g, need about %.2g "
+                 .. "at theta = identity"):format(pi.temperature, typical_norm(items), fitting)
+    remedies[1] = "temperature = \"auto\""
+  end
+  if size < 0.5 then
+    from[#from + 1] = ("theta, whose numbers are small: they are worth %.2g of the identity")
+                          :format(size)
+    remedies[#remedies + 1] = "theta = \"identity\""
+  end
+  if #remedies == 0 then remedies[1] = "a lower temperature" end
+  return from, remedies
+end
+
+-- A sentence if the policy of t chooses among nearly all items, or nil. What it learns from are
+-- sessions.
+function norms.uniform(t)
+  local pi, data = t.policy, t.valid or t.data
+  if pi.scores_lists or define.kind(data) ~= "sessions" or data.shared or t.valid_contexts then
+    return nil
+  end
+  local some = data:gather(CONTEXTS)
+  local x = cache.contexts(some, pi)
+  if x.cols ~= pi.context_dim then return nil end
+  local n = native.evaluate_expected(pi, x, some, CONTEXTS, pi.seen ~= "keep", nil).effective
+  if not n or n <= UNIFORM * pi.n_items then return nil end
+  local from, remedies = causes(pi, some)
+  return ("the softmax is nearly uniform: in effect it chooses among %s of %s items, so the "
+          .. "expected reward is that of chance and hardly learns%s; make the policy with %s")
+    :format(text.count(math.floor(n + 0.5)), text.count(pi.n_items),
+            #from > 0 and "; that comes from " .. table.concat(from, ", and from ") or "",
+            table.concat(remedies, " and "))
 end
 
 return norms

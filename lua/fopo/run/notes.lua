@@ -159,6 +159,7 @@ function notes:sentences(step, best)
   list[#list + 1] = one_item(best and best.worth or self.last)
   list[#list + 1] = apart(self)
   list[#list + 1] = norms.sentence(self.t, self.first_norms, self.norms)
+  if norms.hold_little(self.norms) then list[#list + 1] = norms.uniform(self.t) end
   return list
 end
 
