@@ -107,14 +107,15 @@ static void remove_left_over(const char *target) {
   closedir(entries);
 }
 
-/* Opens a new file TARGET.tmp.PID.N and locks it. -1: none could be opened; errno says why. Another
- * process may take the file for left over between the two calls: then it has no name any more. File
- * systems without locks are good enough: no process can take the lock there, so none removes it. */
-static int open_locked(fopo_replacement *r) {
+/* Opens a new file TARGET.tmp.PID.N of that mode, less the umask, and locks it. -1: none could be
+ * opened; errno says why. Another process may take the file for left over between the two calls:
+ * then it has no name any more. File systems without locks are good enough: no process can take the
+ * lock there, so none removes it. */
+static int open_locked(fopo_replacement *r, mode_t mode) {
   for (int n = 0; n < 1000; n++) {
     struct stat made;
     snprintf(r->temporary, sizeof r->temporary, "%s.tmp.%ld.%d", r->target, (long)getpid(), n);
-    r->fd = open(r->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    r->fd = open(r->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (r->fd < 0 && errno != EEXIST) return -1;
     if (r->fd < 0) continue; /* another thread's, or another host's on a shared disk */
     while (flock(r->fd, LOCK_EX) != 0 && errno == EINTR) continue;
@@ -139,6 +140,8 @@ int fopo_replace_within(const char *folder) {
   confined = 1;
   return FOPO_OK;
 }
+
+int fopo_replace_confined(void) { return confined; }
 
 /* The real path of the nearest folder above path that exists. 0: it cannot be told, or folders that
  * do not exist are left by ".." again. */
@@ -184,8 +187,9 @@ int fopo_replace_begin(fopo_replacement *r, const char *path) {
     return fopo_fail(FOPO_ERR_FILE, "cannot write %s: it is not a regular file", path);
   }
   remove_left_over(r->target);
-  if (open_locked(r) != 0) return refuse(path, errno);
-  if (exists && fchmod(r->fd, old.st_mode & 0777) != 0 && errno != EPERM) {
+  mode_t mode = exists ? old.st_mode & 0777 : 0666;
+  if (open_locked(r, mode) != 0) return refuse(path, errno);
+  if (exists && fchmod(r->fd, mode) != 0 && errno != EPERM) { /* as behind a border */
     error = errno;
     abandon(r);
     return refuse(path, error);

@@ -19,6 +19,9 @@ typedef struct {
  * threads are started. */
 int fopo_replace_within(const char *folder);
 
+/* 1 if that has been called. */
+int fopo_replace_confined(void);
+
 /* FOPO_OK, or the sentence of why nothing may be written there: the file or folder need not exist,
  * nor the last ones of the folders above it. */
 int fopo_replace_allowed(const char *path);
