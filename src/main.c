@@ -17,7 +17,6 @@
 #include "comm/watch.h"
 #include "core/memory.h"
 #include "core/progress.h"
-#include "core/replace.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "device/device.h"
@@ -28,6 +27,7 @@
 #include "term/interrupt.h"
 #include "term/progress.h"
 #include "term/prompt.h"
+#include "term/safe.h"
 
 enum { DONE = 0, FAILED = 1, MISUSED = 2, INTERRUPTED = 130 };
 enum { SAFE_SECONDS = 600 }; /* of --safe, unless --max-seconds says another number */
@@ -44,8 +44,9 @@ static const char usage[] =
     "  --no-init    start the prompt without ~/.config/fopo/init.lua\n"
     "  --checkpoint FILE  runs keep their state there, every 10 minutes and when a signal ends "
     "them\n"
-    "  --safe       a guard against mistakes: no io, os.execute, debug; files below this folder "
-    "alone\n"
+    "  --safe       a script that nobody has read: files of this folder, no program, no network\n"
+    "  --read PATH  with --safe: it reads this file or folder too (may be repeated)\n"
+    "  --without-border   with --safe: go on where the kernel cannot hold a script\n"
     "  --max-seconds N    the script ends after so long; 0: never; with --safe 600\n"
     "  --max-memory SIZE  the most for Lua and fopo's objects: 500M, 2G; with --safe half of what "
     "is "
@@ -64,14 +65,16 @@ typedef struct {
   char **argv;
   const char **codes; /* [n_codes] of -e; owned by main */
   int n_codes;
-  int script;      /* its index in argv, "-" included; 0: none */
-  int prompt;      /* -i */
-  int version;     /* -v */
-  int init;        /* 0 with --no-init */
-  int safe;        /* --safe */
-  double seconds;  /* of --max-seconds; 0: no limit */
-  uint64_t memory; /* bytes of --max-memory; 0: no limit */
-  int status;      /* out: the exit code */
+  const char **reads; /* [border.n_reads] of --read; owned by main */
+  int script;         /* its index in argv, "-" included; 0: none */
+  int prompt;         /* -i */
+  int version;        /* -v */
+  int init;           /* 0 with --no-init */
+  int safe;           /* --safe */
+  fopo_safe border;   /* what it allows; the paths of --read are owned by main */
+  double seconds;     /* of --max-seconds; 0: no limit */
+  uint64_t memory;    /* bytes of --max-memory; 0: no limit */
+  int status;         /* out: the exit code */
 } job;
 
 /* ---- changes to the standard libraries ---- */
@@ -140,12 +143,12 @@ static void open_libraries(lua_State *L) {
 
 /* Begins what --safe, --max-seconds and --max-memory say. */
 static void set_limits(lua_State *L, const job *j) {
-  if (j->safe) {
-    fopo_lua_safe(L);
-    if (fopo_replace_within(".") != FOPO_OK) luaL_error(L, "%s", fopo_error_sentence());
-  }
+  if (j->safe) fopo_lua_safe(L);
   if (j->memory > 0) fopo_lua_limit(L, j->memory);
   if (j->seconds > 0) fopo_endings_limit(j->seconds);
+  if (j->safe && fopo_safe_close(&j->border, j->memory) != FOPO_OK) {
+    luaL_error(L, "%s", fopo_error_sentence());
+  }
 }
 
 /* arg[0] is the script, arg[1] ... its arguments, arg[-1] ... the command line before it. */
@@ -258,12 +261,18 @@ static int print_nothing(lua_State *L) {
   return 0;
 }
 
+static int has_nothing(const job *j) {
+  return j->script == 0 && j->n_codes == 0 && !j->version && !j->prompt;
+}
+
+static int has_prompt(const job *j) {
+  return j->prompt || (has_nothing(j) && isatty(STDIN_FILENO));
+}
+
 /* The whole program, inside the one protected call. */
 static int run(lua_State *L) {
   job *j = lua_touserdata(L, 1);
-  int nothing = j->script == 0 && j->n_codes == 0 && !j->version && !j->prompt;
-  int silent = fopo_comm_own_rank() > 0;
-  int prompt = j->prompt || (nothing && isatty(STDIN_FILENO));
+  int silent = fopo_comm_own_rank() > 0, prompt = has_prompt(j);
   lua_settop(L, 0);
   open_libraries(L);
   set_arg(L, j);
@@ -284,7 +293,7 @@ static int run(lua_State *L) {
   if (j->status == DONE && j->script > 0) {
     const char *name = j->argv[j->script];
     j->status = run_script(L, j, strcmp(name, "-") == 0 ? NULL : name);
-  } else if (nothing && !prompt) {
+  } else if (has_nothing(j) && !prompt) {
     j->status = run_script(L, j, NULL);
   }
   if (prompt) {
@@ -345,6 +354,11 @@ static int read_options(job *j) {
       fopo_lua_json(1);
     } else if (strcmp(option, "--safe") == 0) {
       j->safe = 1;
+    } else if (strcmp(option, "--without-border") == 0) {
+      j->border.without_border = 1;
+    } else if (strcmp(option, "--read") == 0) {
+      if (++i == j->argc) return misuse("--read needs the file or folder that is read", "");
+      j->reads[j->border.n_reads++] = j->argv[i];
     } else if (strcmp(option, "--max-seconds") == 0) {
       if (++i == j->argc || !read_seconds(&j->seconds, j->argv[i])) {
         return misuse("--max-seconds needs a number of seconds", "");
@@ -363,6 +377,10 @@ static int read_options(job *j) {
     }
   }
   if (i < j->argc) j->script = i;
+  if (!j->safe && j->border.n_reads > 0) return misuse("--read belongs to --safe", "");
+  if (!j->safe && j->border.without_border) {
+    return misuse("--without-border belongs to --safe", "");
+  }
   if (j->safe && !seconds_given) j->seconds = SAFE_SECONDS;
   if (j->safe && !memory_given) j->memory = fopo_memory_available() / 2;
   return -1;
@@ -405,10 +423,41 @@ static void wait_politely(char **argv) {
 /* The name that ps and top show; after wait_politely it would be "exe". */
 static void keep_name(void) { prctl(PR_SET_NAME, "fopo"); }
 
+/* Before all else, as libraries start threads. 1: the exit status is *status. */
+static int begin(job *j, int *status) {
+  j->codes = fopo_alloc((size_t)j->argc, sizeof *j->codes);
+  j->reads = fopo_alloc((size_t)j->argc, sizeof *j->reads);
+  if (j->codes == NULL || j->reads == NULL) {
+    fputs("fopo: there is not enough memory to start\n", stderr);
+    *status = FAILED;
+    return 1;
+  }
+  *status = read_options(j);
+  if (*status >= 0) return 1;
+  if (!j->safe) return 0;
+  if (fopo_comm_started() > 1) {
+    fputs("fopo: --safe holds one process, and several were started; leave --safe or mpirun out\n",
+          stderr);
+    *status = MISUSED;
+    return 1;
+  }
+  j->border.reads = j->reads;
+  j->border.script =
+      j->script > 0 && strcmp(j->argv[j->script], "-") != 0 ? j->argv[j->script] : NULL;
+  j->border.seconds = has_prompt(j) ? 0 : j->seconds; /* which the prompt lifts */
+  return fopo_safe_enter(&j->border, status);
+}
+
 int main(int argc, char **argv) {
-  job j = {.init = 1};
+  job j = {.init = 1, .argc = argc, .argv = argv};
+  int status;
   wait_politely(argv);
   keep_name();
+  if (begin(&j, &status)) {
+    fopo_free(j.codes);
+    fopo_free(j.reads);
+    return status;
+  }
   fopo_endings_install();
   setlocale(LC_CTYPE, ""); /* never LC_NUMERIC: "1.5" is to stay one and a half */
   if (fopo_threads_check() != FOPO_OK) {
@@ -426,16 +475,12 @@ int main(int argc, char **argv) {
   }
   share_threads();
   fopo_threads_start();
-  j.argc = argc;
-  j.argv = argv;
-  j.codes = fopo_alloc((size_t)argc, sizeof *j.codes);
   lua_State *L = luaL_newstate();
-  if (j.codes == NULL || L == NULL) {
+  if (L == NULL) {
     fputs("fopo: there is not enough memory to start\n", stderr);
     return FAILED;
   }
-  int status = read_options(&j);
-  if (status < 0 && needs_script(&j)) status = refuse_prompt();
+  status = needs_script(&j) ? refuse_prompt() : -1;
   if (status < 0) {
     lua_warning(L, "@on", 0); /* errors in finalisers are said */
     fopo_progress_bar(fopo_comm_own_rank() == 0);
@@ -445,5 +490,6 @@ int main(int argc, char **argv) {
     status = j.status;
   }
   fopo_free(j.codes);
+  fopo_free(j.reads);
   finish(L, status);
 }

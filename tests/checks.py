@@ -1,8 +1,11 @@
 """What the tests in Python share: the program, a folder that is removed at the end, a check that
-says what it saw, what failed so far, and published data sets, in the folder of FOPO_TEST_DATA."""
+says what it saw, what failed so far, published data sets, in the folder of FOPO_TEST_DATA, and
+whether this kernel can hold the border of --safe."""
 import atexit
+import ctypes
 import os
 import shutil
+import struct
 import sys
 import tempfile
 
@@ -25,6 +28,21 @@ def real_file(name):
         return path
     print("absent:", name)
     return None
+
+
+LANDLOCK = ctypes.CDLL(None).syscall(444, None, 0, 1) > 0  # its version
+
+
+def without_landlock():
+    """For preexec_fn: the kernel that the program sees has no Landlock (a filter of seccomp)."""
+    load, equal, leave = 0x20, 0x15, 0x06
+    code = [(load, 0, 0, 0), (equal, 0, 1, 444), (leave, 0, 0, 0x00050000 | 38),  # ENOSYS
+            (leave, 0, 0, 0x7fff0000)]
+    rows = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *row) for row in code))
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code),
+                                                      ctypes.addressof(rows)))
+    libc = ctypes.CDLL(None)
+    assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program) == 0
 
 
 def finish():

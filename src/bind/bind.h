@@ -44,10 +44,9 @@ int fopo_lua_open(lua_State *L);
  * are as they shall stay there. */
 void fopo_lua_seal(lua_State *L);
 
-/* fopo --safe: scripts lose what reaches beyond fopo in io, os, package and debug. To be called
- * after fopo_lua_seal. */
+/* fopo --safe: scripts lose what reaches beyond fopo in io, os, package and debug, and the two
+ * modules. To be called after fopo_lua_seal. */
 void fopo_lua_safe(lua_State *L);
-int fopo_lua_is_safe(void);
 
 /* fopo --max-memory: the most bytes that Lua and fopo's objects may have together. */
 void fopo_lua_limit(lua_State *L, uint64_t bytes);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "bind/bind.h"
-#include "term/picture.h"
+#include "term/drawer.h"
 
 const double *bind_series_numbers(lua_State *L, const char *name, int series, size_t *n) {
   char what[80];
@@ -93,7 +93,7 @@ static int draw_picture(lua_State *L) {
   for (size_t i = 0; i < n; i++) read_series(L, &series[i], (int)i + 1);
   p->series = series;
   p->n_series = n;
-  if (fopo_picture_draw(&output, p) != FOPO_OK) {
+  if (fopo_drawer_draw(&output, p) != FOPO_OK) {
     lua_pushnil(L);
     lua_pushstring(L, fopo_error_sentence());
     return 2;

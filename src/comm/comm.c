@@ -109,6 +109,11 @@ static int gather_hosts(void) {
   return status;
 }
 
+int fopo_comm_started(void) {
+  const char *starter;
+  return count_started(&starter);
+}
+
 int fopo_comm_open(int *argc, char ***argv) {
   const char *starter, *named = getenv("FOPO_MPI");
   int started = count_started(&starter);

@@ -17,6 +17,9 @@
 
 enum { FOPO_COMM_RANKS = 1024 }; /* at most: lists of ranks lie on the stack */
 
+/* How many processes the starter (mpirun, srun) says that it has started; asks nobody. */
+int fopo_comm_started(void);
+
 /* FOPO_ERR_UNAVAILABLE if this is one of several processes and MPI cannot be opened. */
 int fopo_comm_open(int *argc, char ***argv);
 void fopo_comm_close(void);

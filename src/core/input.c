@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/replace.h"
 #include "core/status.h"
 
 /* O_NONBLOCK: opening a pipe must not block, since it is refused anyway; regular files ignore it.
@@ -13,7 +14,12 @@
 int fopo_open_regular(int *fd, uint64_t *size, const char *path) {
   struct stat file;
   *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (*fd < 0) return fopo_fail(FOPO_ERR_FILE, "cannot open %s: %s", path, strerror(errno));
+  if (*fd < 0) {
+    int border = errno == EACCES && fopo_replace_confined();
+    return fopo_fail(FOPO_ERR_FILE, "cannot open %s: %s%s", path, strerror(errno),
+                     border ? "; --safe reads below the current folder, and what --read PATH names"
+                            : "");
+  }
   int failed = fstat(*fd, &file) != 0, why = errno;
   if (!failed && S_ISREG(file.st_mode)) {
     *size = (uint64_t)file.st_size;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,8 +19,7 @@
 
 enum { INPUT, OUTPUT, ERRORS, FILES };
 
-/* Finds the program in an absolute folder of PATH. 1 if there is one. */
-static int find(char *path, size_t size, const char *name) {
+int fopo_program_find(char *path, size_t size, const char *name) {
   const char *folders = getenv("PATH");
   for (const char *at = folders ? folders : ""; *at != 0;) {
     size_t n = strcspn(at, ":");
@@ -41,6 +41,7 @@ static int unnamed_file(void) {
   }
   int fd = mkostemp(path, O_CLOEXEC);
   if (fd >= 0) unlink(path);
+  if (fd < 0 && errno == EACCES) fd = memfd_create("fopo", MFD_CLOEXEC); /* behind a border */
   return fd;
 }
 
@@ -89,7 +90,7 @@ int fopo_program_run(fopo_output *output, const char *name, char *const argv[], 
   char path[4096];
   int files[FILES], error = 0;
   memset(output, 0, sizeof *output);
-  if (!find(path, sizeof path, name)) {
+  if (!fopo_program_find(path, sizeof path, name)) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE, "%s is in no absolute folder of PATH", name);
   }
   for (int i = 0; i < FILES; i++) {

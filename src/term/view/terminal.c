@@ -24,6 +24,7 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "term/endings.h"
+#include "term/parent.h"
 #include "term/theme.h"
 
 static struct {
@@ -215,6 +216,7 @@ int fopo_terminal_open(int colour) {
   if (!once && atexit(restore_quickly) == 0) once = 1;
   view.restore_length = 0;
   prepare("rmkx"), prepare("sgr0"), prepare("cnorm"), prepare("rmcup");
+  fopo_parent_restores(view.restore, view.restore_length);
   view.open = 1;
   cbreak();
   noecho();
@@ -233,6 +235,7 @@ void fopo_terminal_close(void) {
   if (view.screen == NULL) return;
   if (view.open) endwin();
   view.open = 0;
+  fopo_parent_restores(NULL, 0);
   tcsetattr(view.tty, TCSADRAIN, &view.before);
   delscreen(view.screen);
   view.screen = NULL;

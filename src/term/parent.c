@@ -1,0 +1,139 @@
+#include "term/parent.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/status.h"
+
+/* Sent to the parent they are meant for the child. Those of the keyboard reach both. */
+static const int meant_for_child[] = {SIGTERM, SIGHUP,    SIGINT,  SIGQUIT, SIGUSR1,
+                                      SIGUSR2, SIGXCPU,   SIGALRM, SIGPROF, SIGPOLL,
+                                      SIGPWR,  SIGVTALRM, SIGTSTP};
+enum { MEANT = sizeof meant_for_child / sizeof *meant_for_child };
+
+/* Both processes have this page. */
+typedef struct {
+  volatile size_t n;
+  char bytes[256];
+} terminal;
+
+static terminal *shared;      /* NULL: no parent */
+static struct termios before; /* the terminal's modes */
+static int has_terminal;      /* 1: descriptor 0 is one */
+
+int fopo_parent_fork(pid_t *child) {
+  sigset_t waits, former;
+  shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) shared = NULL;
+  has_terminal = tcgetattr(STDIN_FILENO, &before) == 0;
+  sigemptyset(&waits);
+  sigaddset(&waits, SIGCHLD);
+  for (int i = 0; i < MEANT; i++) sigaddset(&waits, meant_for_child[i]);
+  sigprocmask(SIG_BLOCK, &waits, &former);
+  signal(SIGCHLD, SIG_DFL); /* ignored, it would not be sent */
+  pid_t parent = getpid();
+  *child = fork();
+  if (*child < 0) {
+    sigprocmask(SIG_SETMASK, &former, NULL);
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "no process can be started: %s", strerror(errno));
+  }
+  if (*child > 0) return FOPO_OK;
+  sigprocmask(SIG_SETMASK, &former, NULL);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) raise(SIGKILL); /* it has ended already */
+  return FOPO_OK;
+}
+
+/* What the kernel sends (the keyboard, si_code > 0) has reached the child too, but for the end of
+ * the terminal, which the leader of a session alone is told. */
+static void hand_on(pid_t child, const siginfo_t *info) {
+  if (info->si_code <= 0 || info->si_signo == SIGHUP) kill(child, info->si_signo);
+}
+
+/* Waits for a signal, at most until `end` on the clock of core/clock.h (0: for ever). Its number;
+ * 0: that time has come. */
+static int next_signal(siginfo_t *info, double end) {
+  sigset_t waits;
+  sigemptyset(&waits);
+  sigaddset(&waits, SIGCHLD);
+  for (int i = 0; i < MEANT; i++) sigaddset(&waits, meant_for_child[i]);
+  for (;;) {
+    double left = end > 0 ? end - fopo_clock() : 3600;
+    if (left <= 0) return 0;
+    struct timespec most = {.tv_sec = (time_t)left};
+    most.tv_nsec = (long)((left - (double)most.tv_sec) * 1e9);
+    int number = sigtimedwait(&waits, info, &most);
+    if (number > 0) return number;
+  }
+}
+
+/* Only after an end by a signal: else the child has given the terminal back. */
+static void restore(void) {
+  static const char paste_off[] = "\033[?2004l"; /* no marks around pastes, as readline asks for */
+  sigset_t out;
+  sigemptyset(&out);
+  sigaddset(&out, SIGTTOU); /* the terminal may be another job's by now */
+  sigprocmask(SIG_BLOCK, &out, NULL);
+  size_t n = shared != NULL && shared->n <= sizeof shared->bytes ? shared->n : 0;
+  if (n > 0 && write(STDOUT_FILENO, shared->bytes, n) < 0) n = 0;
+  if (!has_terminal) return;
+  struct termios now;
+  int changed = tcgetattr(STDIN_FILENO, &now) == 0 && now.c_lflag != before.c_lflag;
+  if (changed && write(STDIN_FILENO, paste_off, sizeof paste_off - 1) < 0) n = 0;
+  tcsetattr(STDIN_FILENO, TCSANOW, &before);
+}
+
+int fopo_parent_wait(pid_t child, double seconds) {
+  double end = seconds > 0 ? fopo_clock() + seconds : 0;
+  int status = 0;
+  siginfo_t info;
+  for (;;) {
+    int number = next_signal(&info, end);
+    if (number == 0) {
+      fputs("fopo: the script did not stop when its time was over\n", stderr);
+      kill(child, SIGKILL);
+      end = 0;
+    } else if (number != SIGCHLD) {
+      hand_on(child, &info);
+    }
+    pid_t gone = waitpid(child, &status, WNOHANG | WUNTRACED);
+    if (gone == child && WIFSTOPPED(status)) {
+      raise(SIGSTOP); /* after Ctrl-Z the shell comes back when the child has left the terminal */
+    } else if (gone == child || (gone < 0 && errno != EINTR)) {
+      break;
+    }
+  }
+  if (WIFSIGNALED(status)) restore();
+  return status;
+}
+
+int fopo_parent_end(int status) {
+  if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
+  struct rlimit none = {0, 0};
+  sigset_t this;
+  setrlimit(RLIMIT_CORE, &none); /* the child's core, if any, is the one to look at */
+  sigemptyset(&this);
+  sigaddset(&this, WTERMSIG(status));
+  signal(WTERMSIG(status), SIG_DFL);
+  raise(WTERMSIG(status));
+  sigprocmask(SIG_UNBLOCK, &this, NULL);
+  return 128 + WTERMSIG(status);
+}
+
+void fopo_parent_restores(const char *bytes, size_t n) {
+  if (shared == NULL) return;
+  shared->n = 0;
+  if (n == 0 || n > sizeof shared->bytes) return;
+  memcpy(shared->bytes, bytes, n);
+  shared->n = n;
+}
