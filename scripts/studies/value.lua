@@ -13,6 +13,9 @@
 --
 --   popular, item_knn, ease, slim   baselines; "x value": ranked by scores times prices
 --   linear, neighbours              policies, trained for hits and for value
+--   START learnt                    neighbours of these weights with scores times a power of the
+--                                   price, c2 = 1 at the start: there they rank as "START x value".
+--                                   c2 and the other scalars are learnt for value
 --   priced                          neighbours with t log price added to each candidate's score; t
 --                                   is learnt, from 1, 4 and 16 on: the best on valid
 --
@@ -21,6 +24,7 @@
 --
 -- Options (defaults): sigma=1 price_seed=1 epochs=20
 --   lr=0.1 (of neighbours; linear has its defaults) start=slim (of neighbours)
+--   starts=cosine,ease,slim (that are learnt; a baseline of each is beside them)
 --   l2=auto (of ease and slim, or a number) dim=100 min_items=10
 --   seeds=1,2,3 scale=0.15 worlds= (none)
 -- All rows are kept in runs/value.csv (quick: runs/value_quick.csv).
@@ -31,8 +35,10 @@ local study = require "common"
 
 local o = study.options(
   {sigma = 1, price_seed = 1, epochs = 20, lr = 0.1, start = "slim", l2 = "auto", dim = 100,
-   min_items = 10, seeds = {1, 2, 3}, scale = 0.15, worlds = {}},
-  {epochs = 1, dim = 8, start = "cosine", seeds = {1}, scale = 0.02, worlds = {"narrow"}})
+   starts = {"cosine", "ease", "slim"}, min_items = 10, seeds = {1, 2, 3}, scale = 0.15,
+   worlds = {}},
+  {epochs = 1, dim = 8, start = "cosine", starts = {"cosine"},
+   seeds = {1}, scale = 0.02, worlds = {"narrow"}})
 
 -- ---- prices ----
 
@@ -107,6 +113,12 @@ local function each_method(split, logs, rewards, judge)
     priced:set_theta(priced_start)
     try("priced by " .. name, neighbours, split, reward, priced, {1, 4, 16})
   end
+  for _, from in ipairs(o.starts) do
+    try(from .. " learnt", function()
+      local pi = fopo.policy.neighbours{data = split.train, start = from, value = rewards.value}
+      return neighbours(split, rewards.value, pi)
+    end)
+  end
 end
 
 -- ---- one split ----
@@ -151,14 +163,18 @@ end
 
 local names = {"popular", "popular x value", "item_knn", "item_knn x value", "ease",
                "ease x value", "slim", "slim x value", "linear by hits", "linear by value",
-               "neighbours by hits", "neighbours by value", "priced by hits", "priced by value"}
+               "neighbours by hits", "neighbours by value", "priced by hits", "priced by value",
+               "cosine learnt", "ease learnt", "slim learnt"}
 local compared = {
   {"linear by value", "linear by hits"}, {"neighbours by value", "neighbours by hits"},
   {"priced by value", "priced by hits"}, {"priced by value", "popular x value"},
   {"priced by value", "item_knn x value"}, {"priced by value", "ease x value"},
   {"priced by value", "slim x value"}, {"linear by value", "item_knn x value"},
   {"linear by value", "ease x value"}, {"linear by value", "slim x value"},
-  {"item_knn x value", "item_knn"}, {"ease x value", "ease"}, {"slim x value", "slim"}}
+  {"cosine learnt", "item_knn x value"}, {"cosine learnt", "ease x value"},
+  {"ease learnt", "ease x value"}, {"slim learnt", "ease x value"},
+  {"slim learnt", "slim x value"}, {"item_knn x value", "item_knn"}, {"ease x value", "ease"},
+  {"slim x value", "slim"}}
 
 local worlds = {}
 for _, name in ipairs(o.worlds) do
