@@ -5,12 +5,14 @@ local proportion = require "fopo.base.proportion"
 local text = require "fopo.base.text"
 local validation = require "fopo.run.validation"
 
--- {name, history, contexts} of the i-th run that was given: a folder of logs or a trainer.
+-- {name, history, contexts} of the i-th run that was given: a folder of logs or a trainer. contexts:
+-- those that the validation is a share of; nil where it is none, as the mean of values.
 local function run_of(given, i)
   if type(given) == "string" then
     local run = log.read(given)
+    local by_value = tostring(run.config.reward):find("by value", 1, true) ~= nil
     return {name = given:match("([^/]+)/*$"), history = run.history,
-            contexts = run.config.valid_contexts}
+            contexts = not by_value and run.config.valid_contexts or nil}
   end
   local t = define.kind(given) == "trainer" and given or
     type(given) == "table" and rawget(given, "trainer") or nil
@@ -19,7 +21,8 @@ local function run_of(given, i)
                 define.a(given))
   end
   local name = rawget(given, "name") or t.gradient:describe():gsub("^gradient ", "")
-  return {name = name, history = t.history, contexts = validation.contexts(t)}
+  return {name = name, history = t.history,
+          contexts = not t.reward.valued and validation.contexts(t) or nil}
 end
 
 -- The last value of a column that is not NaN, and its place.
@@ -70,8 +73,8 @@ return define.fn{
   name = "fopo.compare", returns = "list",
   args = {{"runs", "table", nil, "folders of logs, trainers, or {name =, trainer =}"}},
   text = [[Prints one line for each run: its steps and seconds, the training reward of its last
-record, its best validation with Wilson's 95 % interval (not on a log, whose value is no share of
-its events) and the step of it, the last validation through the index, and the difference from the
+record, its best validation with Wilson's 95 % interval (not on a log, nor by value, where it is
+no share) and the step of it, the last validation through the index, and the difference from the
 first run with Newcombe's 95 % interval. A star says that the interval excludes 0. It treats the two
 samples as independent, so it is wider than necessary if both runs were validated on the same
 sessions. The reward is that of the run's validation, with the items of X left out unless its

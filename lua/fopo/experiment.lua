@@ -24,6 +24,8 @@ experiment.race = define.fn{
     {"items", "array", nil, "[P, L] embeddings", required = true},
     {"methods", "table", nil, "list of {name, gradient}", required = true},
     {"steps", "integer", nil, "steps of each run", required = true, min = 1},
+    {"reward", "reward", nil, "of hits, that is raised and judged by, fopo.reward.hits(s.train, "
+     .. "{value = ..}); each hit is worth 1 if left out"},
     {"index", "index", nil, "also evaluate through it"},
     seen.option("of fopo.evaluate, and of validation"),
     {"batch", "integer", 32, "contexts a step", min = 1},
@@ -60,11 +62,13 @@ print(fopo.report.runs(runs))]],
                                 seed = o.seed}
     end
     local function evaluate(who, index)
-      return fopo.evaluate(who, o.split.test, {index = index, exclude = o.exclude})
+      return fopo.evaluate(who, o.split.test, {index = index, exclude = o.exclude,
+                                                reward = o.reward})
     end
-    local start, popular = policy(), fopo.baseline.popular{data = o.split.train}
+    local start, value = policy(), o.reward and o.reward.valued and o.reward or nil
+    local popular = fopo.baseline.popular{data = o.split.train, value = value}
     local runs = {{name = "start", policy = start, evaluation = evaluate(start, o.index)},
-                  {name = "popular", baseline = popular, evaluation = evaluate(popular)}}
+                  {name = value and "popular by value" or "popular", baseline = popular, evaluation = evaluate(popular)}}
     if o.theta == "random" then
       local identity = policy("identity")
       runs[3] = {name = "identity", policy = identity, evaluation = evaluate(identity, o.index)}
@@ -72,8 +76,9 @@ print(fopo.report.runs(runs))]],
     for _, method in ipairs(o.methods) do
       local pi = policy()
       local t = fopo.trainer{policy = pi, data = o.split.train, gradient = method[2],
-                             optim = fopo.optim.adam{lr = o.lr}, batch = o.batch, seed = o.seed,
-                             device = o.device, exclude = o.exclude, resplit = o.resplit}
+                             reward = o.reward, optim = fopo.optim.adam{lr = o.lr},
+                             batch = o.batch, seed = o.seed, device = o.device,
+                             exclude = o.exclude, resplit = o.resplit}
       t:run{steps = o.steps, view = false}
       local run = {name = method[1], policy = pi, trainer = t,
                    evaluation = evaluate(pi, o.index)}

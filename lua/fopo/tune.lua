@@ -33,7 +33,8 @@ local function as_text(found)
   end
   local more = #found.trials > 10 and ("\nand %d more in .trials"):format(#found.trials - 10) or ""
   return ("tuned by the %s on validation: %d trials%s\n%s%s"):format(
-    found.by == "expected" and "expected reward" or "reward", #found.trials,
+    (found.by == "expected" and "expected " or "") .. (found.valued and "value" or "reward"),
+    #found.trials,
     found.interrupted and ", interrupted" or "", text.table(rows), more)
 end
 
@@ -75,6 +76,7 @@ local function result_of(search, o)
   local best = search.best
   return sealed.new(meta, {
     trials = search:ranking(), by = o.by, interrupted = search.interrupted,
+    valued = o.reward ~= nil and o.reward.valued,
     best = {options = best.options, steps = best.steps, policy = best.policy,
             trainer = best.trainer, valid = best.valid, items = best.items,
             valid_expected = best.valid_expected},
@@ -86,6 +88,8 @@ local tune = define.fn{
   options = {
     {"data", "sessions", nil, "training sessions, as s.train", required = true},
     {"valid", "sessions", nil, "sessions that decide; s.valid where data is s.train"},
+    {"reward", "reward", nil, "of hits, that is raised and decides: by its values, if it has some; "
+     .. "each hit is worth 1 if left out"},
     {"over", "table", nil, "what is searched: name = {low, high}, a range of numbers, drawn "
      .. "uniformly in the logarithm; or name = {v1, v2, ...}, a list of values (of two numbers: "
      .. "{values = {a, b}}); if left out lr, effective, contexts and, if items are, scale"},

@@ -224,6 +224,42 @@ function TestValues:test_validation()
   lu.assertAlmostEquals(t.held.valid, fopo.evaluate(pi, s.valid, {reward = reward}).reward, 1e-12)
 end
 
+-- What searches and races raise, decide by and show are values, as fopo.evaluate measures them.
+function TestValues:test_searches()
+  local s, items = world(5)
+  local reward = fopo.reward.hits(s.train, {value = made(s.train.n_items)})
+  local function value_of(who, sessions)
+    return fopo.evaluate(who, sessions, {reward = reward, expected = false}).reward
+  end
+  local found = fopo.tune{data = s.train, reward = reward, items = items, steps = 8, trials = 2,
+                          over = {lr = {values = {1e-3, 1e-1}}}, view = false}
+  lu.assertAlmostEquals(found.best.valid, value_of(found.best.policy, s.valid), 1e-9)
+  lu.assertTrue(found.best.valid >= found.trials[2].valid)
+  lu.assertStrContains(tostring(found), "tuned by the value")
+  local tuned = fopo.tune.baseline{kind = "item_knn", data = s.train, reward = reward, trials = 2,
+                                   view = false}
+  lu.assertTrue(tuned.best.evaluation.valued)
+  local held, rest = require("fopo.native").sessions_hold(s.train, 0, tuned.held, 1)
+  local again = fopo.baseline.item_knn{data = rest, value = reward,
+    neighbours = tuned.best.options.neighbours, similarity = tuned.best.options.similarity,
+    shrink = tuned.best.options.shrink}
+  lu.assertAlmostEquals(tuned.best.reward, value_of(again, held), 1e-9)
+  lu.assertStrContains(tuned.baseline:describe(), "by value")
+  lu.assertStrContains(tostring(tuned), "value")
+  local runs = fopo.experiment.race{split = s, items = items, steps = 4, reward = reward,
+                                    methods = {{"exact", fopo.gradient.exact{}}}}
+  lu.assertEquals(runs[2].name, "popular by value")
+  for _, run in ipairs(runs) do
+    local who = run.policy or run.baseline
+    lu.assertAlmostEquals(run.evaluation.reward, value_of(who, s.test), 1e-9)
+  end
+  lu.assertStrContains(fopo.report.runs(runs), "value")
+  -- a mean of values has no interval of a share
+  local list = fopo.compare{runs[3], runs[3].trainer}
+  lu.assertNil(list[1].low)
+  lu.assertAlmostEquals(list[1].best, math.max(table.unpack(runs[3].trainer.history.valid)), 1e-12)
+end
+
 function TestValues:test_judges_refuse()
   local s, items = world(8)
   local pi, other = fopo.policy.linear{items = items}, world(9)

@@ -52,7 +52,8 @@ end
 
 local function as_text(found)
   local best = found.trials[1]
-  local list = {{"NDCG@" .. best.evaluation.k[1], "reward", "against the best", "time", "options"}}
+  local what = best.evaluation.valued and "value" or "reward"
+  local list = {{"NDCG@" .. best.evaluation.k[1], what, "against the best", "time", "options"}}
   for i = 1, math.min(10, #found.trials) do
     list[#list + 1] = line_of(found, found.trials[i], best)
   end
@@ -105,7 +106,7 @@ local function defaults(o)
 end
 
 local function learn(o, c, data)
-  local options = {data = data, value = nil}
+  local options = {data = data, value = o.reward}
   for _, given in ipairs{o.fixed, c} do
     for name, value in pairs(given) do options[name] = value end
   end
@@ -121,7 +122,8 @@ local function try(o, c, held, rest)
     t.failed = tostring(b):gsub("^[^:]*:%d+: ", "")
   else
     t.evaluation = require "fopo.evaluate"(b, held, {k = math.min(20, held.n_items),
-                                                     exclude = "seen", expected = false})
+                                                     exclude = "seen", expected = false,
+                                                     reward = o.reward})
     t.ndcg, t.reward = t.evaluation.ndcg[t.evaluation.k[1]], t.evaluation.reward
   end
   t.seconds = native.clock() - start
@@ -187,6 +189,8 @@ return define.fn{
   options = {
     {"kind", "string", nil, "the baseline", one_of = names, required = true},
     {"data", "sessions", nil, "training sessions, as s.train", required = true},
+    {"reward", "reward", nil, "of hits: scores are multiplied by its values, and it is decided by "
+     .. "them, if it has some; each hit is worth 1 if left out"},
     {"fixed", "table", {}, "options that are not searched, by name, as {dim = 64}"},
     {"trials", "integer", 12, "options that are tried", min = 1},
     {"seed", "integer", 1, "of the options and of who is held out"},
@@ -211,6 +215,7 @@ print(found)
 assert(found.baseline.shrink == found.best.options.shrink and #found.trials == 4)]],
   call = function(o)
     check(o)
+    if o.reward and not o.reward.valued then o.reward = nil end
     local n = o.data.n
     local held = math.min(2000, math.max(n // 10, math.min(100, (n + 3) // 4)))
     local out, rest = native.sessions_hold(o.data, 0, held, o.seed)

@@ -92,6 +92,7 @@ local function begin(self, run)
   local c, o = settings_of(self, run.options, run.steps), self.o
   run.policy, run.items = self:policy_of(c)
   run.trainer = require("fopo.trainer"){policy = run.policy, data = o.data, valid = o.valid or true,
+    reward = o.reward,
     gradient = self:gradient_of(c, run.items), optim = self:optim_of(c), seed = o.seed,
     batch = math.min(o.batch, o.data.n)}
   local how = {steps = run.steps, view = false, best_by = o.by}
