@@ -107,7 +107,7 @@ def slim(M, m, l2):
         cosine[a] = 0
         S = np.argsort(-cosine, kind="stable")[:m]
         S = S[cosine[S] > 0]
-        W[S, a] = np.linalg.solve(M[:, S].T @ M[:, S] + l2 * np.eye(len(S)), M[:, S].T @ M[:, a])
+        W[S, a] = np.linalg.solve(C[np.ix_(S, S)] + l2 * np.eye(len(S)), C[S, a])
     return W
 
 
