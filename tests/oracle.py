@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads that wait take the time of other tests
+
 try:
     import numpy as np
 except ImportError:

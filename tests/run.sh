@@ -2,9 +2,9 @@
 # Runs every test: check_layers.sh, check_style.sh, the C programs in the build folder,
 # tests/lua/test_*.lua with the built fopo, tests/test_*.py and tests/test_*.sh. One line each; the
 # output is shown if it failed. A program that leaves with status 77, or prints lines beginning with
-# "skip", is skipped by name; lines "absent: NAME", of published data, are counted. Two run at a
-# time (TESTS_AT_ONCE=n: n), in their order and shown in it; those named in `alone` then run one by
-# one.
+# "skip", is skipped by name; lines "absent: NAME", of published data, are counted. Three run at a
+# time (TESTS_AT_ONCE=n: n), so that two cores are busy while a test waits for a terminal, in their
+# order and shown in it; those named in `alone` then run one by one.
 # usage: run.sh BUILD_FOLDER [name ...]
 set -u
 cd "$(dirname "$0")/.."
@@ -23,7 +23,7 @@ fi
 
 # What asserts a ratio of times, or how soon a key is answered.
 alone='test_read test_interrupt.py'
-at_once=${TESTS_AT_ONCE:-2}
+at_once=${TESTS_AT_ONCE:-3}
 talks=$(mktemp -d)
 names=()
 shown=0 passed=0 failed=0 skipped=0 absent=0
