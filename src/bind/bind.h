@@ -231,6 +231,11 @@ static inline int bind_return_nil(lua_State *L) {
   return 1;
 }
 
+/* The `get` of a field whose value is an expression of the object `o`: a count, number, string or
+ * boolean. */
+#define BIND_FIELD(function, kind, value)                                                          \
+  static int function(lua_State *L, bind_object *o) { return bind_return_##kind(L, value); }
+
 /* Pushes a 0-based id as Lua's 1-based one; nil for FOPO_NO_ITEM. */
 void bind_push_id(lua_State *L, uint32_t id);
 

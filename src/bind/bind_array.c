@@ -603,17 +603,9 @@ static int field_part(lua_State *L, bind_object *o) {
   return 1;
 }
 
-static int field_cols(lua_State *L, bind_object *o) {
-  return bind_return_count(L, ((bind_array *)o)->cols);
-}
-
-static int field_kind(lua_State *L, bind_object *o) {
-  return bind_return_string(L, ((bind_array *)o)->ids ? "ids" : "float");
-}
-
-static int field_bytes(lua_State *L, bind_object *o) {
-  return bind_return_count(L, bind_array_bytes((bind_array *)o));
-}
+BIND_FIELD(field_cols, count, ((bind_array *)o)->cols)
+BIND_FIELD(field_kind, string, ((bind_array *)o)->ids ? "ids" : "float")
+BIND_FIELD(field_bytes, count, bind_array_bytes((bind_array *)o))
 
 const luaL_Reg bind_array_functions[] = {
     {"array_zeros", array_zeros}, {"array_randn", array_randn}, {"array_from", array_from},

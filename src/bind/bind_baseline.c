@@ -110,22 +110,11 @@ static const fopo_baseline *baseline_of(const bind_object *o) {
   return ((const bind_baseline *)o)->baseline;
 }
 
-static int field_kind(lua_State *L, bind_object *o) {
-  return bind_return_string(L, fopo_baseline_get(baseline_of(o))->kind->name);
-}
-
-static int field_valued(lua_State *L, bind_object *o) {
-  return bind_return_boolean(L, fopo_baseline_get(baseline_of(o))->value != NULL);
-}
-
-static int field_n_items(lua_State *L, bind_object *o) {
-  return bind_return_count(L, fopo_baseline_items(baseline_of(o)));
-}
-
-static int field_seconds(lua_State *L, bind_object *o) {
-  return bind_return_number(L, ((const bind_baseline *)o)->search.seconds +
-                                   fopo_baseline_seconds(baseline_of(o)));
-}
+BIND_FIELD(field_kind, string, fopo_baseline_get(baseline_of(o))->kind->name)
+BIND_FIELD(field_valued, boolean, fopo_baseline_get(baseline_of(o))->value != NULL)
+BIND_FIELD(field_n_items, count, fopo_baseline_items(baseline_of(o)))
+BIND_FIELD(field_seconds, number,
+           ((const bind_baseline *)o)->search.seconds + fopo_baseline_seconds(baseline_of(o)))
 
 /* What the option that was "auto" follows from: {option =, held =, users =, items =, {value =, ndcg
  * =}, ...}; nil if there was none. */

@@ -239,54 +239,20 @@ static const fopo_dataset *dataset_of(const bind_object *o) {
   return ((const bind_dataset *)o)->dataset;
 }
 
-static int dataset_n_users(lua_State *L, bind_object *o) {
-  return bind_return_count(L, fopo_dataset_users(dataset_of(o)));
-}
+BIND_FIELD(dataset_n_users, count, fopo_dataset_users(dataset_of(o)))
 
 /* Of a dataset that is shared out, the users of this rank; else all. */
-static int dataset_here(lua_State *L, bind_object *o) {
-  return bind_return_count(L, dataset_of(o)->matrix.rows);
-}
-
-static int dataset_shared(lua_State *L, bind_object *o) {
-  return bind_return_boolean(L, dataset_of(o)->all_users > 0);
-}
-
-static int dataset_n_items(lua_State *L, bind_object *o) {
-  return bind_return_count(L, dataset_of(o)->matrix.cols);
-}
-
-static int dataset_nnz(lua_State *L, bind_object *o) {
-  return bind_return_count(L, fopo_dataset_nnz(dataset_of(o)));
-}
-
-static int dataset_rows_read(lua_State *L, bind_object *o) {
-  return bind_return_count(L, dataset_of(o)->rows_read);
-}
-
-static int dataset_repeats(lua_State *L, bind_object *o) {
-  return bind_return_count(L, dataset_of(o)->repeats);
-}
-
-static int dataset_skipped(lua_State *L, bind_object *o) {
-  return bind_return_count(L, dataset_of(o)->skipped);
-}
-
-static int dataset_items_seen(lua_State *L, bind_object *o) {
-  return bind_return_count(L, dataset_of(o)->items_seen);
-}
-
-static int dataset_users_seen(lua_State *L, bind_object *o) {
-  return bind_return_count(L, dataset_of(o)->users_seen);
-}
-
-static int dataset_format(lua_State *L, bind_object *o) {
-  return bind_return_string(L, dataset_of(o)->format);
-}
-
-static int dataset_has_times(lua_State *L, bind_object *o) {
-  return bind_return_boolean(L, dataset_of(o)->times.first != NULL);
-}
+BIND_FIELD(dataset_here, count, dataset_of(o)->matrix.rows)
+BIND_FIELD(dataset_shared, boolean, dataset_of(o)->all_users > 0)
+BIND_FIELD(dataset_n_items, count, dataset_of(o)->matrix.cols)
+BIND_FIELD(dataset_nnz, count, fopo_dataset_nnz(dataset_of(o)))
+BIND_FIELD(dataset_rows_read, count, dataset_of(o)->rows_read)
+BIND_FIELD(dataset_repeats, count, dataset_of(o)->repeats)
+BIND_FIELD(dataset_skipped, count, dataset_of(o)->skipped)
+BIND_FIELD(dataset_items_seen, count, dataset_of(o)->items_seen)
+BIND_FIELD(dataset_users_seen, count, dataset_of(o)->users_seen)
+BIND_FIELD(dataset_format, string, dataset_of(o)->format)
+BIND_FIELD(dataset_has_times, boolean, dataset_of(o)->times.first != NULL)
 
 /* Why the dataset has no times, if it seemed to have them; else nil. */
 static int dataset_no_times(lua_State *L, bind_object *o) {
@@ -306,9 +272,7 @@ static int dataset_first_time(lua_State *L, bind_object *o) { return return_peri
 
 static int dataset_last_time(lua_State *L, bind_object *o) { return return_period(L, o, 1); }
 
-static int dataset_has_values(lua_State *L, bind_object *o) {
-  return bind_return_boolean(L, dataset_of(o)->matrix.values != NULL);
-}
+BIND_FIELD(dataset_has_values, boolean, dataset_of(o)->matrix.values != NULL)
 
 static const luaL_Reg dataset_methods[] = {{"save", dataset_save},
                                            {"user_name", user_name},

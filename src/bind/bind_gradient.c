@@ -397,21 +397,14 @@ static int field_samples(lua_State *L, bind_object *o) {
   return draws ? bind_return_count(L, g->samples) : bind_return_nil(L);
 }
 
-static int field_kind(lua_State *L, bind_object *o) {
-  return bind_return_string(L, fopo_gradient_get(gradient_of(o))->estimator->name);
-}
+BIND_FIELD(field_kind, string, fopo_gradient_get(gradient_of(o))->estimator->name)
 
 static const fopo_objective *objective_of(bind_object *o) {
   return &fopo_objective_rows[fopo_gradient_get(gradient_of(o))->objective];
 }
 
-static int field_objective(lua_State *L, bind_object *o) {
-  return bind_return_string(L, objective_of(o)->name);
-}
-
-static int field_objective_title(lua_State *L, bind_object *o) {
-  return bind_return_string(L, objective_of(o)->title);
-}
+BIND_FIELD(field_objective, string, objective_of(o)->name)
+BIND_FIELD(field_objective_title, string, objective_of(o)->title)
 
 static int field_biased(lua_State *L, bind_object *o) {
   unsigned needs = fopo_gradient_get(gradient_of(o))->estimator->needs;
@@ -440,9 +433,7 @@ static int field_refresh(lua_State *L, bind_object *o) {
   return 1;
 }
 
-static int field_kept_bytes(lua_State *L, bind_object *o) {
-  return bind_return_count(L, fopo_gradient_kept_bytes(gradient_of(o)));
-}
+BIND_FIELD(field_kept_bytes, count, fopo_gradient_kept_bytes(gradient_of(o)))
 
 /* The norms in use where they follow from the mass, by what g:compute has made. */
 static int field_norms(lua_State *L, bind_object *o) {

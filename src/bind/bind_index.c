@@ -247,15 +247,9 @@ static int option_or_nil(lua_State *L, size_t value) {
   return value > 0 ? bind_return_count(L, value) : bind_return_nil(L);
 }
 
-static int field_kind(lua_State *L, bind_object *o) {
-  return bind_return_string(L, facts_of(o).kind);
-}
-
-static int field_n_items(lua_State *L, bind_object *o) {
-  return bind_return_count(L, facts_of(o).n_items);
-}
-
-static int field_dim(lua_State *L, bind_object *o) { return bind_return_count(L, facts_of(o).dim); }
+BIND_FIELD(field_kind, string, facts_of(o).kind)
+BIND_FIELD(field_n_items, count, facts_of(o).n_items)
+BIND_FIELD(field_dim, count, facts_of(o).dim)
 
 static int field_ef(lua_State *L, bind_object *o) { return option_or_nil(L, facts_of(o).ef); }
 

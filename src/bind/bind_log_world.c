@@ -114,19 +114,10 @@ static const fopo_log_world_options *options_of(const bind_object *o) {
   return &((const bind_log_world *)o)->world->options;
 }
 
-static int world_actions(lua_State *L, bind_object *o) {
-  return bind_return_count(L, options_of(o)->actions);
-}
-
-static int world_dim(lua_State *L, bind_object *o) {
-  return bind_return_count(L, options_of(o)->dim);
-}
-
-static int world_epsilon(lua_State *L, bind_object *o) {
-  return bind_return_number(L, options_of(o)->epsilon);
-}
-
-static int world_k(lua_State *L, bind_object *o) { return bind_return_count(L, options_of(o)->k); }
+BIND_FIELD(world_actions, count, options_of(o)->actions)
+BIND_FIELD(world_dim, count, options_of(o)->dim)
+BIND_FIELD(world_epsilon, number, options_of(o)->epsilon)
+BIND_FIELD(world_k, count, options_of(o)->k)
 
 const luaL_Reg bind_log_world_functions[] = {{"logs_synthetic", logs_synthetic}, {NULL, NULL}};
 

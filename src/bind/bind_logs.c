@@ -229,23 +229,11 @@ static int field_least_propensity(lua_State *L, bind_object *o) {
   return bind_return_number(L, least);
 }
 
-static int field_n(lua_State *L, bind_object *o) { return bind_return_count(L, logs_of(o)->n); }
-
-static int field_n_actions(lua_State *L, bind_object *o) {
-  return bind_return_count(L, logs_of(o)->n_actions);
-}
-
-static int field_dim(lua_State *L, bind_object *o) {
-  return bind_return_count(L, logs_of(o)->contexts.cols);
-}
-
-static int field_skipped(lua_State *L, bind_object *o) {
-  return bind_return_count(L, logs_of(o)->skipped);
-}
-
-static int field_format(lua_State *L, bind_object *o) {
-  return bind_return_string(L, logs_of(o)->format);
-}
+BIND_FIELD(field_n, count, logs_of(o)->n)
+BIND_FIELD(field_n_actions, count, logs_of(o)->n_actions)
+BIND_FIELD(field_dim, count, logs_of(o)->contexts.cols)
+BIND_FIELD(field_skipped, count, logs_of(o)->skipped)
+BIND_FIELD(field_format, string, logs_of(o)->format)
 
 const luaL_Reg bind_logs_functions[] = {{"logs_read", logs_read},
                                         {"logs_formats", logs_formats},

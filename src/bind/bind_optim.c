@@ -77,17 +77,9 @@ static const fopo_device *device_of(const bind_object *o) {
   return ((const bind_device *)o)->device;
 }
 
-static int device_kind(lua_State *L, bind_object *o) {
-  return bind_return_string(L, device_of(o)->ops->kind);
-}
-
-static int device_name(lua_State *L, bind_object *o) {
-  return bind_return_string(L, device_of(o)->name);
-}
-
-static int device_note(lua_State *L, bind_object *o) {
-  return bind_return_string(L, device_of(o)->note);
-}
+BIND_FIELD(device_kind, string, device_of(o)->ops->kind)
+BIND_FIELD(device_name, string, device_of(o)->name)
+BIND_FIELD(device_note, string, device_of(o)->note)
 
 /* ---- optimisers ---- */
 
@@ -295,9 +287,7 @@ static int set_number(lua_State *L, bind_object *o) {
   return 1;
 }
 
-static int field_decoupled(lua_State *L, bind_object *o) {
-  return bind_return_boolean(L, ((bind_optim *)o)->optim.options.decoupled);
-}
+BIND_FIELD(field_decoupled, boolean, ((bind_optim *)o)->optim.options.decoupled)
 
 static int set_decoupled(lua_State *L, bind_object *o) {
   ((bind_optim *)o)->optim.options.decoupled = bind_boolean(L, 3, "decoupled");
@@ -328,17 +318,9 @@ static int field_lr_of(lua_State *L, bind_object *o) {
 }
 
 /* o.rate: the learning rate of the last update. */
-static int field_rate(lua_State *L, bind_object *o) {
-  return bind_return_number(L, fopo_optim_rate(&((bind_optim *)o)->optim));
-}
-
-static int field_t(lua_State *L, bind_object *o) {
-  return bind_return_count(L, ((bind_optim *)o)->optim.t);
-}
-
-static int field_kind(lua_State *L, bind_object *o) {
-  return bind_return_string(L, ((bind_optim *)o)->optim.options.kind->name);
-}
+BIND_FIELD(field_rate, number, fopo_optim_rate(&((bind_optim *)o)->optim))
+BIND_FIELD(field_t, count, ((bind_optim *)o)->optim.t)
+BIND_FIELD(field_kind, string, ((bind_optim *)o)->optim.options.kind->name)
 
 const luaL_Reg bind_device_functions[] = {{"device", device},
                                           {"device_default", device_default},

@@ -403,9 +403,7 @@ static int field_option(lua_State *L, bind_object *o) {
   return 0;
 }
 
-static int field_kind(lua_State *L, bind_object *o) {
-  return bind_return_string(L, policy_of(o)->kind->name);
-}
+BIND_FIELD(field_kind, string, policy_of(o)->kind->name)
 
 /* The shape of the parameters in words; nil: theta [D, L]. */
 static int field_shape(lua_State *L, bind_object *o) {
@@ -416,46 +414,21 @@ static int field_shape(lua_State *L, bind_object *o) {
   return bind_return_string(L, text);
 }
 
-static int field_scores_lists(lua_State *L, bind_object *o) {
-  return bind_return_boolean(L, policy_of(o)->kind->score_list != NULL);
-}
-
-static int field_difference_step(lua_State *L, bind_object *o) {
-  return bind_return_number(L, policy_of(o)->kind->difference_step);
-}
-
-static int field_n_items(lua_State *L, bind_object *o) {
-  return bind_return_count(L, fopo_policy_n_items(policy_of(o)));
-}
-
-static int field_dim(lua_State *L, bind_object *o) {
-  return bind_return_count(L, policy_of(o)->items.cols);
-}
-
-static int field_context_dim(lua_State *L, bind_object *o) {
-  return bind_return_count(L, fopo_policy_context_dim(policy_of(o)));
-}
-
-static int field_n_params(lua_State *L, bind_object *o) {
-  return bind_return_count(L, policy_of(o)->theta.rows * policy_of(o)->theta.cols);
-}
-
-static int field_temperature(lua_State *L, bind_object *o) {
-  return bind_return_number(L, (double)policy_of(o)->temperature);
-}
-
-static int field_contexts(lua_State *L, bind_object *o) {
-  return bind_return_string(L, ((bind_policy *)o)->encoding.encoder->name);
-}
+BIND_FIELD(field_scores_lists, boolean, policy_of(o)->kind->score_list != NULL)
+BIND_FIELD(field_difference_step, number, policy_of(o)->kind->difference_step)
+BIND_FIELD(field_n_items, count, fopo_policy_n_items(policy_of(o)))
+BIND_FIELD(field_dim, count, policy_of(o)->items.cols)
+BIND_FIELD(field_context_dim, count, fopo_policy_context_dim(policy_of(o)))
+BIND_FIELD(field_n_params, count, (policy_of(o)->theta.rows) * policy_of(o)->theta.cols)
+BIND_FIELD(field_temperature, number, (double)policy_of(o)->temperature)
+BIND_FIELD(field_contexts, string, ((bind_policy *)o)->encoding.encoder->name)
 
 static int field_seen(lua_State *L, bind_object *o) {
   fopo_seen seen = policy_of(o)->masks_seen ? FOPO_SEEN_MASK : FOPO_SEEN_KEEP;
   return bind_return_string(L, fopo_seen_names[seen]);
 }
 
-static int field_train_items(lua_State *L, bind_object *o) {
-  return bind_return_boolean(L, policy_of(o)->learns[FOPO_BLOCK_ITEMS]);
-}
+BIND_FIELD(field_train_items, boolean, policy_of(o)->learns[FOPO_BLOCK_ITEMS])
 
 /* pi.learn and pi.fixed: the names of the blocks that are learnt; of the parameters that are not.
  */
@@ -479,13 +452,8 @@ static int field_learn(lua_State *L, bind_object *o) { return push_names(L, poli
 
 static int field_fixed(lua_State *L, bind_object *o) { return push_names(L, policy_of(o), 0); }
 
-static int field_rows(lua_State *L, bind_object *o) {
-  return bind_return_string(L, fopo_float_names[policy_of(o)->rows.type]);
-}
-
-static int field_version(lua_State *L, bind_object *o) {
-  return bind_return_count(L, policy_of(o)->version);
-}
+BIND_FIELD(field_rows, string, fopo_float_names[policy_of(o)->rows.type])
+BIND_FIELD(field_version, count, policy_of(o)->version)
 
 /* native.policies(): the kinds, as the declarations of fopo.policy need them. */
 static int policies(lua_State *L) {

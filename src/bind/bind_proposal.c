@@ -153,13 +153,8 @@ static int field_k(lua_State *L, bind_object *o) {
   return is_mixture(o) ? bind_return_count(L, proposal_of(o)->k) : bind_return_nil(L);
 }
 
-static int field_epsilon(lua_State *L, bind_object *o) {
-  return bind_return_number(L, proposal_of(o)->epsilon);
-}
-
-static int field_draws(lua_State *L, bind_object *o) {
-  return bind_return_string(L, is_mixture(o) ? draws[proposal_of(o)->stratified] : NULL);
-}
+BIND_FIELD(field_epsilon, number, proposal_of(o)->epsilon)
+BIND_FIELD(field_draws, string, is_mixture(o) ? draws[proposal_of(o)->stratified] : NULL)
 
 static int field_floor(lua_State *L, bind_object *o) {
   return proposal_of(o)->adaptive ? bind_return_number(L, proposal_of(o)->floor)

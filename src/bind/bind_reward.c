@@ -251,17 +251,13 @@ static int translates(const fopo_reward *r) {
   return (r->kind->needs & FOPO_REWARD_TRANSLATES) != 0;
 }
 
-static int field_kind(lua_State *L, bind_object *o) {
-  return bind_return_string(L, reward_of(o)->kind->title);
-}
+BIND_FIELD(field_kind, string, reward_of(o)->kind->title)
 
 static int field_n(lua_State *L, bind_object *o) {
   return reward_of(o)->contexts ? bind_return_count(L, reward_of(o)->contexts) : bind_return_nil(L);
 }
 
-static int field_valued(lua_State *L, bind_object *o) {
-  return bind_return_boolean(L, reward_of(o)->value != NULL);
-}
+BIND_FIELD(field_valued, boolean, reward_of(o)->value != NULL)
 
 static int field_translate(lua_State *L, bind_object *o) {
   return translates(reward_of(o)) ? bind_return_number(L, (double)reward_of(o)->credit.shift)

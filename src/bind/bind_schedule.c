@@ -27,13 +27,8 @@ static const fopo_schedule *schedule_of(const bind_object *o) {
   return &((const bind_schedule *)o)->schedule;
 }
 
-static int field_kind(lua_State *L, bind_object *o) {
-  return bind_return_string(L, kinds[schedule_of(o)->kind]);
-}
-
-static int field_warmup(lua_State *L, bind_object *o) {
-  return bind_return_count(L, schedule_of(o)->warmup);
-}
+BIND_FIELD(field_kind, string, kinds[schedule_of(o)->kind])
+BIND_FIELD(field_warmup, count, schedule_of(o)->warmup)
 
 /* Those of one kind alone. */
 static int field_steps(lua_State *L, bind_object *o) {

@@ -109,30 +109,14 @@ static int sessions_hits(lua_State *L) {
   return 1;
 }
 
-static int sessions_n(lua_State *L, bind_object *o) {
-  return bind_return_count(L, fopo_sessions_count(&((bind_sessions *)o)->sessions));
-}
+BIND_FIELD(sessions_n, count, fopo_sessions_count(&((bind_sessions *)o)->sessions))
 
 /* Of sessions that are shared out, those of this rank; else all. */
-static int sessions_here(lua_State *L, bind_object *o) {
-  return bind_return_count(L, ((bind_sessions *)o)->sessions.X.rows);
-}
-
-static int sessions_shared(lua_State *L, bind_object *o) {
-  return bind_return_boolean(L, ((bind_sessions *)o)->sessions.all > 0);
-}
-
-static int sessions_at_random(lua_State *L, bind_object *o) {
-  return bind_return_boolean(L, ((bind_sessions *)o)->sessions.at_random);
-}
-
-static int sessions_keeps_seen(lua_State *L, bind_object *o) {
-  return bind_return_boolean(L, ((bind_sessions *)o)->sessions.keeps_seen);
-}
-
-static int sessions_n_items(lua_State *L, bind_object *o) {
-  return bind_return_count(L, ((bind_sessions *)o)->sessions.X.cols);
-}
+BIND_FIELD(sessions_here, count, ((bind_sessions *)o)->sessions.X.rows)
+BIND_FIELD(sessions_shared, boolean, ((bind_sessions *)o)->sessions.all > 0)
+BIND_FIELD(sessions_at_random, boolean, ((bind_sessions *)o)->sessions.at_random)
+BIND_FIELD(sessions_keeps_seen, boolean, ((bind_sessions *)o)->sessions.keeps_seen)
+BIND_FIELD(sessions_n_items, count, ((bind_sessions *)o)->sessions.X.cols)
 
 /* native.embed_svd(sessions, {dim, scale, power, by_degree, seed, power_iterations, oversample,
  * shard}): items [P, L], dealt out if `shard`, and a table of the L singular values. power, if
@@ -261,15 +245,9 @@ static const fopo_shared *shared_of(const bind_object *o) {
   return &((const bind_shared *)o)->shared;
 }
 
-static int shared_n(lua_State *L, bind_object *o) { return bind_return_count(L, shared_of(o)->N); }
-
-static int shared_here(lua_State *L, bind_object *o) {
-  return bind_return_count(L, shared_of(o)->x.rows);
-}
-
-static int shared_n_items(lua_State *L, bind_object *o) {
-  return bind_return_count(L, shared_of(o)->Y.cols);
-}
+BIND_FIELD(shared_n, count, shared_of(o)->N)
+BIND_FIELD(shared_here, count, shared_of(o)->x.rows)
+BIND_FIELD(shared_n_items, count, shared_of(o)->Y.cols)
 
 static const bind_field shared_fields[] = {{"n", shared_n, NULL},
                                            {"here", shared_here, NULL},

@@ -374,13 +374,8 @@ static const fopo_device *device_of(const bind_object *o) {
   return ((const bind_device *)o->keeps[BIND_DEVICE])->device;
 }
 
-static int field_step(lua_State *L, bind_object *o) {
-  return bind_return_count(L, fopo_trainer_step(((bind_trainer *)o)->trainer));
-}
-
-static int field_steps_per_epoch(lua_State *L, bind_object *o) {
-  return bind_return_count(L, fopo_trainer_steps_per_epoch(((bind_trainer *)o)->trainer));
-}
+BIND_FIELD(field_step, count, fopo_trainer_step(((bind_trainer *)o)->trainer))
+BIND_FIELD(field_steps_per_epoch, count, fopo_trainer_steps_per_epoch(((bind_trainer *)o)->trainer))
 
 /* How many of the largest norms are in use, and the share of the mass that they hold; nil unless
  * they follow from the mass. */
@@ -407,13 +402,8 @@ static int field_unfinished(lua_State *L, bind_object *o) {
   return 1;
 }
 
-static int field_device_name(lua_State *L, bind_object *o) {
-  return bind_return_string(L, device_of(o)->name);
-}
-
-static int field_device_note(lua_State *L, bind_object *o) {
-  return bind_return_string(L, device_of(o)->note);
-}
+BIND_FIELD(field_device_name, string, device_of(o)->name)
+BIND_FIELD(field_device_note, string, device_of(o)->note)
 
 /* native.trainer_batch(n, batch, seed, step): the contexts of a step, as ids. */
 static int trainer_batch(lua_State *L) {

@@ -85,17 +85,9 @@ static int world_cluster(lua_State *L) {
 
 static const fopo_world *world_of(const bind_object *o) { return ((const bind_world *)o)->world; }
 
-static int world_users(lua_State *L, bind_object *o) {
-  return bind_return_count(L, world_of(o)->users);
-}
-
-static int world_items(lua_State *L, bind_object *o) {
-  return bind_return_count(L, world_of(o)->items);
-}
-
-static int world_clusters(lua_State *L, bind_object *o) {
-  return bind_return_count(L, world_of(o)->clusters);
-}
+BIND_FIELD(world_users, count, world_of(o)->users)
+BIND_FIELD(world_items, count, world_of(o)->items)
+BIND_FIELD(world_clusters, count, world_of(o)->clusters)
 
 const luaL_Reg bind_world_functions[] = {{"data_synthetic", data_synthetic},
                                          {"data_twins", data_twins},
