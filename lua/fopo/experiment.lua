@@ -68,7 +68,8 @@ print(fopo.report.runs(runs))]],
     local start, value = policy(), o.reward and o.reward.valued and o.reward or nil
     local popular = fopo.baseline.popular{data = o.split.train, value = value}
     local runs = {{name = "start", policy = start, evaluation = evaluate(start, o.index)},
-                  {name = value and "popular by value" or "popular", baseline = popular, evaluation = evaluate(popular)}}
+                  {name = value and "popular by value" or "popular", baseline = popular,
+                   evaluation = evaluate(popular)}}
     if o.theta == "random" then
       local identity = policy("identity")
       runs[3] = {name = "identity", policy = identity, evaluation = evaluate(identity, o.index)}
