@@ -48,16 +48,34 @@ static void *resident(fopo_device *d, const void *host, size_t bytes) {
   return d->ops->share(d, &block, host, bytes) == FOPO_OK ? block : NULL;
 }
 
-static int copy_hits(fopo_csr *to, fopo_device *d, const fopo_csr *Y) {
-  *to = (fopo_csr){.rows = Y->rows, .cols = Y->cols};
-  to->indptr = resident(d, Y->indptr, (Y->rows + 1) * sizeof *Y->indptr);
+/* Lists of items, a row a context, on the device: *to. Of a part of the catalogue those that it
+ * holds, *own. */
+static int copy_lists(fopo_csr *to, fopo_csr *own, const fopo_binding *b, const fopo_csr *lists) {
+  fopo_device *d = b->device;
+  int dealt = b->parts->part != NULL;
+  if (lists->indptr == NULL) return FOPO_OK;
+  int status = dealt ? fopo_shard_csr(own, b->parts->shard, lists) : FOPO_OK;
+  if (status != FOPO_OK) return status;
+  if (dealt) lists = own;
+  *to = (fopo_csr){.rows = lists->rows, .cols = lists->cols};
+  to->indptr = resident(d, lists->indptr, (lists->rows + 1) * sizeof *lists->indptr);
   if (to->indptr == NULL) return FOPO_ERR_MEMORY;
-  to->ids = resident(d, Y->ids, fopo_csr_nnz(Y) * sizeof *Y->ids);
+  to->ids = resident(d, lists->ids, fopo_csr_nnz(lists) * sizeof *lists->ids);
   return to->ids == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
 }
 
-static int copy_credit(fopo_credit *to, fopo_device *d, const fopo_credit *c,
-                       const uint32_t *action, size_t N) {
+/* The logged actions are rows of the part, if the catalogue is dealt out. */
+static int copy_credit(fopo_binding *b, const fopo_credit *c) {
+  fopo_device *d = b->device;
+  fopo_credit *to = &b->credited.credit;
+  const uint32_t *action = c->action;
+  size_t N = b->N;
+  if (b->parts->part != NULL) {
+    b->own_actions = fopo_alloc(N, sizeof *b->own_actions);
+    if (b->own_actions == NULL) return FOPO_ERR_MEMORY;
+    for (size_t n = 0; n < N; n++) b->own_actions[n] = fopo_part_row(b->parts->part, action[n]);
+    action = b->own_actions;
+  }
   *to = (fopo_credit){.action = resident(d, action, N * sizeof *action)};
   if (to->action == NULL) return FOPO_ERR_MEMORY;
   to->weight = resident(d, c->weight, N * sizeof *c->weight);
@@ -91,45 +109,15 @@ static int copy_value(fopo_binding *b) {
   return b->credited.value == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
 }
 
-/* The hits and the logged actions that the part of the catalogue holds. */
-static int find_own(fopo_binding *b) {
-  const fopo_shard *s = b->parts->shard;
-  const fopo_reward_arrays *host = &b->rewarded;
-  size_t N = b->N;
-  if (host->Y.indptr != NULL) return fopo_shard_csr(&b->own_hits, s, &host->Y);
-  if (host->credit.action == NULL) return FOPO_OK;
-  b->own_actions = fopo_alloc(N, sizeof *b->own_actions);
-  if (b->own_actions == NULL) return FOPO_ERR_MEMORY;
-  for (size_t n = 0; n < N; n++) {
-    b->own_actions[n] = fopo_part_row(&s->part, host->credit.action[n]);
-  }
-  return FOPO_OK;
-}
-
-/* What is masked. */
-static int copy_lists(fopo_binding *b) {
-  if (b->X.indptr == NULL) return FOPO_OK;
-  if (b->parts->part == NULL) return copy_hits(&b->device_X, b->device, &b->X);
-  int status = fopo_shard_csr(&b->own_X, b->parts->shard, &b->X);
-  return status == FOPO_OK ? copy_hits(&b->device_X, b->device, &b->own_X) : status;
-}
-
 static int copy_reward(fopo_binding *b) {
   const fopo_reward_arrays *host = &b->rewarded;
   fopo_reward_arrays *to = &b->credited;
-  int dealt = b->parts->part != NULL;
-  const fopo_csr *Y = dealt ? &b->own_hits : &host->Y;
-  size_t N = b->N;
   int status = copy_value(b);
   if (status != FOPO_OK || b->parts->shared != NULL) return status; /* hits come with a batch */
-  if (dealt) status = find_own(b);
-  const uint32_t *action = dealt ? b->own_actions : host->credit.action;
-  if (status == FOPO_OK && host->Y.indptr != NULL) status = copy_hits(&to->Y, b->device, Y);
-  if (status == FOPO_OK && host->credit.action != NULL) {
-    status = copy_credit(&to->credit, b->device, &host->credit, action, N);
-  }
+  status = copy_lists(&to->Y, &b->own_hits, b, &host->Y);
+  if (status == FOPO_OK && host->credit.action != NULL) status = copy_credit(b, &host->credit);
   if (status == FOPO_OK && host->model.users != NULL) {
-    status = copy_model(&to->model, b->device, &host->model, N, b->P);
+    status = copy_model(&to->model, b->device, &host->model, b->N, b->P);
   }
   return status;
 }
@@ -153,7 +141,7 @@ static int copy_data(fopo_binding *b) {
   }
   b->theta = fopo_renew_on_device(b->device, NULL, b->n_theta, sizeof *b->theta);
   if (b->theta == NULL) return FOPO_ERR_MEMORY;
-  int status = copy_lists(b);
+  int status = copy_lists(&b->device_X, &b->own_X, b, &b->X);
   return status == FOPO_OK ? copy_reward(b) : status;
 }
 
@@ -161,9 +149,8 @@ static int copy_data(fopo_binding *b) {
 static int recopy_parts(fopo_binding *b) {
   fopo_binding old = *b;
   b->own_hits = b->own_X = b->device_X = b->credited.Y = (fopo_csr){0};
-  int status = copy_lists(b), hits = b->rewarded.Y.indptr != NULL;
-  if (status == FOPO_OK && hits) status = find_own(b);
-  if (status == FOPO_OK && hits) status = copy_hits(&b->credited.Y, b->device, &b->own_hits);
+  int status = copy_lists(&b->device_X, &b->own_X, b, &b->X);
+  if (status == FOPO_OK) status = copy_lists(&b->credited.Y, &b->own_hits, b, &b->rewarded.Y);
   fopo_binding *gone = status == FOPO_OK ? &old : b;
   void *const blocks[] = {gone->credited.Y.indptr, gone->credited.Y.ids, gone->device_X.indptr,
                           gone->device_X.ids};

@@ -35,10 +35,11 @@ int fopo_proposal_check(const fopo_proposal *q, size_t P, size_t dim) {
 
 int fopo_proposal_check_for(const fopo_proposal *q, const fopo_policy *pi) {
   fopo_proposal plain = *q;
-  if (pi->shard == NULL) return fopo_proposal_check(q, pi->items.rows, pi->items.cols);
+  int asked = q->kind == FOPO_PROPOSAL_MIXTURE && (fopo_proposal_uses_index(q) || q->adaptive);
+  size_t P = pi->shard != NULL ? pi->shard->part.P : pi->items.rows;
   plain.index = NULL;
-  int status = fopo_proposal_check(&plain, pi->shard->part.P, pi->items.cols);
-  if (status != FOPO_OK || q->index == NULL) return status;
+  int status = fopo_proposal_check(&plain, P, pi->items.cols);
+  if (status != FOPO_OK || q->index == NULL || !asked) return status;
   return fopo_policy_check_index(q->index, pi->items.rows, pi->items.cols);
 }
 
