@@ -22,26 +22,22 @@ void fopo_head_unbind(fopo_head *head, const fopo_binding *data) {
 
 void fopo_head_forget(fopo_head *head) { head->items = (fopo_shared_head){0}; }
 
-/* order and place [P] to the device. */
-static int put_order(fopo_head *head, fopo_device *d, const uint32_t *order, size_t P) {
-  for (size_t i = 0; i < P; i++) head->host_place[order[i]] = (uint32_t)i;
-  int status = d->ops->put(d, head->order, order, P * sizeof *order);
-  if (status == FOPO_OK) status = d->ops->put(d, head->place, head->host_place, P * sizeof *order);
-  if (status == FOPO_OK) head->items.order = head->order, head->items.place = head->place;
-  return status;
-}
-
-/* Packs the H items of largest norm, of which a part of the catalogue has its share `own`. */
-static int pack(fopo_head *head, const fopo_binding *data, fopo_norm_order *norms, size_t own) {
+/* Packs the first `own` items of the order, which this part of the catalogue has of the head. Order
+ * and place [P] go to the device, unless they are there. */
+static int pack(fopo_head *head, const fopo_binding *data, const uint32_t *order, size_t own) {
   fopo_device *d = data->device;
+  size_t P = data->items.rows;
   fopo_buffer all[FOPO_HEAD_ARRAYS];
   list(all, head, data, own);
   int status = fopo_reserve(d, all, head->room, FOPO_HEAD_ARRAYS);
   if (status == FOPO_OK && head->items.order == NULL) {
-    status = put_order(head, d, norms->ids, data->items.rows);
+    for (size_t i = 0; i < P; i++) head->host_place[order[i]] = (uint32_t)i;
+    status = d->ops->put(d, head->order, order, P * sizeof *order);
+    if (status == FOPO_OK)
+      status = d->ops->put(d, head->place, head->host_place, P * sizeof *order);
   }
   if (status != FOPO_OK) return status;
-  head->items.H = own;
+  head->items = (fopo_shared_head){own, head->order, head->place, head->items.rows};
   head->items.rows.x = head->rows;
   return d->ops->pack_head(d, &head->items, &data->beta, data->L, head->products);
 }
@@ -59,7 +55,7 @@ int fopo_head_set(fopo_head *head, const fopo_binding *data, fopo_norm_order *no
   head->all = H;
   head->products = products;
   if (status == FOPO_OK) {
-    status = pack(head, data, norms, part != NULL ? fopo_part_places(part, H) : H);
+    status = pack(head, data, norms->ids, part != NULL ? fopo_part_places(part, H) : H);
   }
   if (status != FOPO_OK) head->items.H = 0;
   return status;

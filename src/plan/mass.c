@@ -1,9 +1,5 @@
 #include "plan/mass.h"
 
-#include <float.h>
-#include <math.h>
-
-#include "core/norm.h"
 #include "device/arrays.h"
 
 enum { CONTEXTS = FOPO_MASS_CONTEXTS };
@@ -134,10 +130,10 @@ void fopo_mass_unbind(fopo_mass_index *a, fopo_device *d) {
 }
 
 static int reserve(fopo_mass_index *a, const fopo_binding *data, size_t k) {
-  int status = fopo_mass_probe_reserve(&a->memory, data->L, k);
   fopo_buffer all[FOPO_MASS_ARRAYS];
   list(all, a, data);
-  return status == FOPO_OK ? fopo_reserve(data->device, all, a->room, FOPO_MASS_ARRAYS) : status;
+  int status = fopo_reserve(data->device, all, a->room, FOPO_MASS_ARRAYS);
+  return status == FOPO_OK ? fopo_mass_probe_reserve(&a->memory, data->L, k) : status;
 }
 
 /* host_Q [n, L] = the queries of the contexts rows [n]. */
@@ -156,19 +152,6 @@ static int find_queries(fopo_mass_index *a, const fopo_binding *data, const floa
   return status == FOPO_OK ? d->ops->get(d, a->host_Q, a->Q, n * data->L * sizeof *a->Q) : status;
 }
 
-/* True if all scores are finite. If theta has overflowed they are not, which the batch itself will
- * say. */
-static int can_score(const fopo_mass_index *a, const fopo_norm_order *o, const fopo_binding *data,
-                     size_t n) {
-  const fopo_shard *s = data->parts->shard;
-  double most = (double)(s != NULL ? s->top_norm : o->norms[0]);
-  for (size_t b = 0; b < n; b++) {
-    double norm = fopo_norm(a->host_Q + b * data->L, data->L);
-    if (!(norm * fmax(1.0, most) < (double)FLT_MAX / 4.0)) return 0;
-  }
-  return 1;
-}
-
 static int probe(fopo_mass_index *a, fopo_mass *m, fopo_norm_order *o, const fopo_binding *data,
                  const fopo_proposal *q, fopo_mass_kind kind, const float *theta,
                  const uint32_t *rows, size_t n) {
@@ -178,12 +161,12 @@ static int probe(fopo_mass_index *a, fopo_mass *m, fopo_norm_order *o, const fop
   if (status == FOPO_OK) status = find_queries(a, data, theta, rows, n);
   if (status != FOPO_OK) return status;
   fopo_sparse_scores sparse = fopo_binding_sparse_host(data, rows, 0);
-  if (!can_score(a, o, data, n)) return FOPO_OK;
   fopo_mass_order order = {data->items, o->ids, o->norms, data->parts->shard, &sparse};
   fopo_matrix Q = {a->host_Q, n, data->L, data->L};
   status = fopo_mass_measure(&found, a->memory, &order, Q, q->k, FOPO_MASS_KEEP, m->head,
                              fopo_mass_horizon(m, kind, n, data->P));
-  if (status == FOPO_OK) fopo_mass_take(m, kind, &found);
+  /* If theta has overflowed nothing is found, which the batch itself will say. */
+  if (status == FOPO_OK && found.rows > 0) fopo_mass_take(m, kind, &found);
   return status;
 }
 

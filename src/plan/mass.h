@@ -118,10 +118,10 @@ int fopo_mass_probe_reserve(fopo_mass_probe **p, size_t L, size_t k);
 void fopo_mass_probe_free(fopo_mass_probe *p); /* accepts NULL */
 
 /* Measures n <= FOPO_MASS_CONTEXTS queries Q [n, L] of top k <= P against the first `horizon` norms
- * and decides for `keep`; head: the H in use, 0: none. FOPO_ERR_INTERRUPTED after Ctrl-C. Scores
- * must be finite; a context whose items are all masked is not counted. Of parts of a catalogue all
- * is scored up to the horizon, for whether a top K is settled is known when the parts have been
- * joined. */
+ * and decides for `keep`; head: the H in use, 0: none. FOPO_ERR_INTERRUPTED after Ctrl-C. Nothing
+ * is found, rows = 0, if a score may not be finite; a context whose items are all masked is not
+ * counted. Of parts of a catalogue all is scored up to the horizon, for whether a top K is settled
+ * is known when the parts have been joined. */
 int fopo_mass_measure(fopo_mass_found *found, fopo_mass_probe *p, const fopo_mass_order *order,
                       fopo_matrix Q, size_t k, double keep, uint64_t head, uint64_t horizon);
 

@@ -12,6 +12,7 @@
  *
  * A block is scored tile by tile and then summed context by context, each by one thread in a fixed
  * order: the same bits for any number of threads. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -361,7 +362,9 @@ static void decide(fopo_mass_found *found, const probe *p, double keep, uint64_t
 
 /* ---- one probe ---- */
 
-static void begin(probe *p, const fopo_mass_order *order, fopo_matrix Q, size_t k) {
+/* 0 if a score may not be finite. */
+static int begin(probe *p, const fopo_mass_order *order, fopo_matrix Q, size_t k) {
+  double most = (double)(order->shard != NULL ? order->shard->top_norm : order->norms[0]);
   p->order = order;
   p->P = order->shard == NULL ? order->items.rows : order->shard->part.P;
   p->n = Q.rows;
@@ -373,7 +376,9 @@ static void begin(probe *p, const fopo_mass_order *order, fopo_matrix Q, size_t 
     *c = (context){.norm = fopo_norm(q, p->L), .keys = c->keys};
     c->floor = c->top = -INFINITY;
     for (size_t l = 0; l < p->L; l++) p->panel[l * CONTEXTS + b] = q[l];
+    if (!(c->norm * fmax(1.0, most) < (double)FLT_MAX / 4.0)) return 0;
   }
+  return 1;
 }
 
 /* ---- the parts of a catalogue ---- */
@@ -454,7 +459,8 @@ static int join_parts(probe *p, uint64_t horizon, int status) {
 
 int fopo_mass_measure(fopo_mass_found *found, fopo_mass_probe *p, const fopo_mass_order *order,
                       fopo_matrix Q, size_t k, double keep, uint64_t head, uint64_t horizon) {
-  begin(p, order, Q, k);
+  *found = (fopo_mass_found){0};
+  if (!begin(p, order, Q, k)) return FOPO_OK;
   uint64_t P = p->P, scored = 0, least = head < P ? head : 0;
   if (order->shard != NULL) least = horizon;
   int status = begin_sparse(p);

@@ -44,11 +44,20 @@ static void drop(fopo_norm_order *o, fopo_device *d) {
   *o = (fopo_norm_order){.version = o->version, .ids = o->ids, .norms = o->norms};
 }
 
-/* The copy of the items in their order, from the items on the device: in bfloat16, or packed. */
-static int copy_items(fopo_norm_order *o, const fopo_binding *data) {
+/* Order, norms, and a copy of the items in that order, from the items on the device: in bfloat16,
+ * or packed. */
+static int upload(fopo_norm_order *o, const fopo_binding *data) {
   fopo_device *d = data->device;
   size_t P = data->P, rows = P / PACKED_SHARE > PACKED_LEAST ? P / PACKED_SHARE : PACKED_LEAST;
-  int status = d->ops->round_items(d, &o->half, data->device_items, o->device_ids);
+  drop(o, d);
+  o->device_ids = fopo_renew_on_device(d, NULL, P, sizeof *o->ids);
+  o->device_norms = fopo_renew_on_device(d, NULL, P, sizeof *o->norms);
+  int status = o->device_ids && o->device_norms ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK) status = d->ops->put(d, o->device_ids, o->ids, P * sizeof *o->ids);
+  if (status == FOPO_OK) status = d->ops->put(d, o->device_norms, o->norms, P * sizeof *o->norms);
+  if (status == FOPO_OK) {
+    status = d->ops->round_items(d, &o->half, data->device_items, o->device_ids);
+  }
   if (status != FOPO_OK || o->half.x != NULL) return status;
   o->packed_rows = rows < P ? rows : P;
   o->packed = fopo_renew_on_device(d, NULL, o->packed_rows * data->L, sizeof *o->packed);
@@ -57,30 +66,14 @@ static int copy_items(fopo_norm_order *o, const fopo_binding *data) {
   return d->ops->gather_rows(d, packed, data->device_items, o->device_ids);
 }
 
-/* Order, norms and the copy of the items. */
-static int upload(fopo_norm_order *o, const fopo_binding *data) {
-  fopo_device *d = data->device;
-  size_t P = data->P;
-  o->device_ids = fopo_renew_on_device(d, NULL, P, sizeof *o->ids);
-  o->device_norms = fopo_renew_on_device(d, NULL, P, sizeof *o->norms);
-  int status = o->device_ids && o->device_norms ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) status = d->ops->put(d, o->device_ids, o->ids, P * sizeof *o->ids);
-  if (status == FOPO_OK) status = d->ops->put(d, o->device_norms, o->norms, P * sizeof *o->norms);
-  return status == FOPO_OK ? copy_items(o, data) : status;
-}
-
 int fopo_norm_order_share(fopo_catalogue *c, fopo_norm_order *o, const fopo_binding *data,
                           const fopo_index *ix) {
   int status = fopo_norm_order_take(o, ix, data->P);
   if (status == FOPO_OK && o->on_device != o->version) {
-    drop(o, data->device);
     status = upload(o, data);
-    o->on_device = o->version;
+    if (status == FOPO_OK) o->on_device = o->version;
   }
-  if (status != FOPO_OK) {
-    drop(o, data->device);
-    return status;
-  }
+  if (status != FOPO_OK) return status;
   c->order = o->device_ids;
   c->norms = o->device_norms;
   c->packed = o->packed;

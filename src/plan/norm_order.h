@@ -11,6 +11,8 @@
 #include "mips/index.h"
 #include "plan/binding.h"
 
+enum { FOPO_NORM_ARRAYS = 5 };
+
 /* To be read; changed by the functions below alone. {0}: not known. */
 typedef struct {
   uint64_t version; /* of the index that it was taken from; 0: none */
@@ -23,6 +25,7 @@ typedef struct {
   float *device_norms, *packed; /* [P], [packed_rows, L] */
   size_t packed_rows;
   fopo_rows half; /* [P, ld] */
+  size_t room[FOPO_NORM_ARRAYS];
 } fopo_norm_order;
 
 /* The order of an index over P items that has one; costs nothing if it is that already. P is the

@@ -73,12 +73,12 @@ static int plan_candidates(fopo_planner *p, fopo_plan *plan, const float *theta,
                            const uint32_t *rows, size_t n_rows) {
   fopo_proposal *q = p->request.proposal;
   const fopo_binding *data = p->data;
+  adapt(p);
+  plan->q = *q;
   int status = fopo_proposal_keeps(q)
                    ? fopo_candidate_cache_reserve(p->cache, data->device, data->N, q->k)
                    : FOPO_OK;
   if (status != FOPO_OK) return status;
-  adapt(p);
-  plan->q = *q;
   plan->n = fopo_candidate_cache_n_with_candidates(p->cache, q, plan->B);
   if (plan->n > 0) {
     if (!fopo_proposal_uses_index(q)) plan->q.refresh = 1; /* a probe keeps no candidates */
