@@ -155,7 +155,7 @@ static int advance(lua_State *L) {
   fopo_slice slice;
   int status, lua = LUA_OK;
   t->busy = 1;
-  while ((status = fopo_trainer_run(t->trainer, n, &slice)) == FOPO_DRAWN) {
+  while ((status = fopo_trainer_advance(t->trainer, n, &slice)) == FOPO_DRAWN) {
     lua = bind_reward_call(L, 4, fopo_trainer_drawn(t->trainer));
     if (lua != LUA_OK) break;
   }

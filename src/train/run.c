@@ -189,7 +189,7 @@ uint64_t fopo_run_steps(const fopo_run *r, double seconds, uint64_t most) {
 /* A slice that waited for rewards goes on with the steps that it was begun with. */
 static int make_slice(fopo_run_event *e, fopo_run *r, double seconds, uint64_t most) {
   if (fopo_trainer_drawn(r->t) == NULL) r->slice = fopo_run_steps(r, seconds, most);
-  int status = fopo_trainer_run(r->t, (size_t)r->slice, &e->slice);
+  int status = fopo_trainer_advance(r->t, (size_t)r->slice, &e->slice);
   if (status == FOPO_DRAWN) {
     e->kind = FOPO_RUN_DRAWN;
     return FOPO_OK;

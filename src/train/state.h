@@ -67,8 +67,10 @@ struct fopo_trainer {
   uint32_t *device_order; /* [2, N] of an even epoch, then of an odd one; NULL: not there */
   uint64_t placed[2];     /* which epochs; UINT64_MAX: none */
 
-  int running; /* 1: a slice is open */
-  int waiting; /* 1: the caller must fill the rewards of `drawn` */
+  int running;            /* 1: a slice is open */
+  int prepared;           /* the status of the last prepare; FOPO_DUE: there was none */
+  uint64_t prepared_step; /* the step that it was for; UINT64_MAX: none */
+  int waiting;            /* 1: the caller must fill the rewards of `drawn` */
   fopo_drawn drawn;
   double started;     /* clock at the slice's start */
   uint64_t first;     /* step at the slice's start */
@@ -88,6 +90,9 @@ int fopo_trainer_check_batch(size_t batch, size_t N);
 /* The batch of t->step. */
 void fopo_trainer_choose_rows(fopo_trainer *t);
 
+/* Whether t->step begins another epoch than X and Y were drawn for. */
+int fopo_trainer_resplit_is_due(const fopo_trainer *t);
+
 /* Draws X and Y anew if t->step begins another epoch than they were drawn for, and expires what was
  * made of the former ones. Waits for queued steps before, which may take steps back. */
 int fopo_trainer_resplit(fopo_trainer *t);
@@ -104,7 +109,8 @@ int fopo_queue_begin(fopo_trainer *t);
 
 /* ---- trainer_parameters.c ---- */
 
-int fopo_trainer_check_theta(const fopo_trainer *t);
+/* Refuses a theta that is not finite, and looks how far it reaches. */
+int fopo_trainer_check_theta(fopo_trainer *t);
 
 /* The optimiser's state of all blocks that learn, before a slice. */
 int fopo_trainer_prepare_optim(fopo_trainer *t);

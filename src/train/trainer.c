@@ -122,6 +122,7 @@ int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
   x->order = fopo_alloc(options->contexts.n, sizeof *x->order);
   status = x->order != NULL ? prepare_data(x) : FOPO_ERR_MEMORY;
   x->stride = 1;
+  x->prepared = FOPO_DUE;
   x->reach[FOPO_BLOCK_ITEMS].bound = INFINITY; /* looked at when the first step is made */
   x->reach[FOPO_BLOCK_WEIGHTS].bound = INFINITY;
   if (status == FOPO_OK) status = allocate_on_device(x);
@@ -194,7 +195,6 @@ static int begin_slice(fopo_trainer *t) {
   if (status != FOPO_OK) return status;
   fopo_gradient_open(o->gradient, &t->cache);
   t->slice = (fopo_stretch){0};
-  t->reach[FOPO_BLOCK_THETA].bound = fopo_reach_of(o->policy->theta.x, t->n_theta);
   t->first = t->step;
   t->started = fopo_clock();
   t->running = 1;
@@ -205,6 +205,7 @@ static int begin_slice(fopo_trainer *t) {
 static int close_slice(fopo_trainer *t) {
   if (!t->running) return FOPO_OK;
   t->running = 0;
+  t->prepared = FOPO_DUE;
   t->record.seconds += t->slice.seconds;
   for (int i = 0; i < FOPO_PHASES; i++) t->record.phases[i] += t->slice.phases[i];
   fopo_gradient_close(t->o.gradient);
@@ -258,24 +259,6 @@ static int add_step(fopo_trainer *t, const fopo_gradient_stats *stats) {
   return FOPO_OK;
 }
 
-/* The rows of the next step, and what is due before it: X and Y that are drawn anew, the refresh of
- * an index over items that are learnt, and another plan. Queued steps that were not whole are taken
- * back: then t->step is less than before, and there is nothing more to prepare. */
-static int prepare(fopo_trainer *t) {
-  uint64_t step = t->step;
-  fopo_trainer_choose_rows(t);
-  int status = fopo_trainer_resplit(t);
-  if (status == FOPO_OK && t->step == step && t->way != NULL) status = t->way->prepare(t);
-  if (status != FOPO_OK || t->step != step) return status;
-  if (t->o.index_refresh > 0 && step > 0 && step % t->o.index_refresh == 0) {
-    double start = fopo_clock();
-    status = fopo_trainer_refresh(t);
-    t->slice.phases[FOPO_PHASE_SEARCH] += fopo_clock() - start;
-  }
-  if (status != FOPO_OK || !fopo_gradient_plan_is_due(t->o.gradient, t->B)) return status;
-  return fopo_gradient_plan(t->o.gradient, t->theta, t->rows, t->B, t->o.batch);
-}
-
 /* One step, of rows that were chosen and by a plan that was made: draw, reward, combine, update. */
 static int make_step(fopo_trainer *t) {
   fopo_gradient_stats stats = {0};
@@ -289,12 +272,30 @@ static int make_step(fopo_trainer *t) {
   return t->way != NULL ? t->way->add(t, &stats) : add_step(t, &stats);
 }
 
-/* Steps until the slice has n. */
+/* Whether X and Y are to be drawn anew before the next step, an index over items that are learnt is
+ * to be refreshed, or another plan is to be made. */
+static int is_due(const fopo_trainer *t) {
+  const fopo_trainer_options *o = &t->o;
+  int refresh = o->index_refresh > 0 && t->step > 0 && t->step % o->index_refresh == 0;
+  return refresh || fopo_trainer_resplit_is_due(t) || fopo_gradient_plan_is_due(o->gradient, t->B);
+}
+
+/* The rows of the next step. FOPO_DUE: something is to be prepared before it. Queued steps that
+ * were not whole may be taken back: then t->step is less than before. */
+static int take_rows(fopo_trainer *t) {
+  uint64_t step = t->step;
+  fopo_trainer_choose_rows(t);
+  int status = t->way != NULL ? t->way->prepare(t) : FOPO_OK;
+  if (status != FOPO_OK || t->step != step || t->prepared_step == step) return status;
+  return is_due(t) ? FOPO_DUE : FOPO_OK;
+}
+
+/* Steps until the slice has n, or something is due. */
 static int make_steps(fopo_trainer *t, size_t n) {
-  int status = FOPO_OK;
+  int status = t->prepared;
   while (status == FOPO_OK && t->step - t->first < n) {
     uint64_t step = t->step;
-    if (!t->waiting) status = prepare(t);
+    if (!t->waiting) status = take_rows(t);
     if (status == FOPO_OK && t->step == step) status = make_step(t);
   }
   return status;
@@ -306,6 +307,7 @@ static int queue_steps(fopo_trainer *t, size_t n) {
   int status, earlier;
   do {
     status = make_steps(t, n);
+    if (status == FOPO_DUE) return status;
     earlier = t->way->wait(t);
   } while (status == FOPO_OK && earlier == FOPO_OK && t->step - t->first < n);
   t->way->end(t, status == FOPO_OK && earlier == FOPO_OK);
@@ -320,17 +322,54 @@ static int end_steps(int status) {
 }
 
 int fopo_trainer_run(fopo_trainer *t, size_t n, fopo_slice *slice) {
-  int status = t->running ? FOPO_OK : begin_slice(t);
-  if (status != FOPO_OK) {
+  int status = t->prepared;
+  if (!t->running) {
+    t->prepared = FOPO_DUE;
     *slice = (fopo_slice){.step = t->step};
     return status;
   }
   status = t->way != NULL ? queue_steps(t, n) : make_steps(t, n);
-  if (status != FOPO_DRAWN) status = end_steps(status);
+  if (status <= FOPO_OK) status = end_steps(status);
   report(slice, t);
-  if (status == FOPO_DRAWN) return status;
+  if (status > FOPO_OK) return status; /* the slice goes on */
   int closed = close_slice(t);
   return status != FOPO_OK ? status : closed;
+}
+
+/* -- before steps ------------------------------------------------------------------------------ */
+
+/* What is due before the next step. X and Y that are drawn anew wait for queued steps, of which
+ * some may be taken back: then nothing more is made. */
+static int make_due(fopo_trainer *t) {
+  const fopo_trainer_options *o = &t->o;
+  uint64_t step = t->step;
+  fopo_trainer_choose_rows(t);
+  int status = fopo_trainer_resplit(t);
+  if (status != FOPO_OK || t->step != step) return status;
+  if (o->index_refresh > 0 && step > 0 && step % o->index_refresh == 0) {
+    double start = fopo_clock();
+    status = fopo_trainer_refresh(t);
+    t->slice.phases[FOPO_PHASE_SEARCH] += fopo_clock() - start;
+  }
+  t->prepared_step = step;
+  if (status != FOPO_OK) return status;
+  return fopo_gradient_plan(o->gradient, t->theta, t->rows, t->B, o->batch);
+}
+
+void fopo_trainer_prepare(fopo_trainer *t) {
+  if (t->waiting) return;
+  t->prepared = t->running ? FOPO_OK : begin_slice(t);
+  t->prepared_step = UINT64_MAX;
+  if (t->prepared == FOPO_OK) t->prepared = make_due(t);
+}
+
+int fopo_trainer_advance(fopo_trainer *t, size_t n, fopo_slice *slice) {
+  int status;
+  do {
+    fopo_trainer_prepare(t);
+    status = fopo_trainer_run(t, n, slice);
+  } while (status == FOPO_DUE);
+  return status;
 }
 
 const fopo_drawn *fopo_trainer_drawn(const fopo_trainer *t) {

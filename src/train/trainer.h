@@ -1,5 +1,5 @@
-/* The training loop, in slices: run(n) makes at most n steps and returns early when it is
- * interrupted or the caller must fill rewards. It never calls Lua. A step allocates nothing. Step t
+/* The training loop, in slices: at most n steps, which end early when they are interrupted or the
+ * caller must fill rewards. It never calls Lua. A step allocates nothing. Step t
  * takes the contexts at places (t mod steps_per_epoch) * batch of the permutation of the epoch t /
  * steps_per_epoch, so it is a function of (seed, t) alone, interrupted and resumed or not.
  *
@@ -58,11 +58,23 @@ void fopo_trainer_free(fopo_trainer *t); /* accepts NULL; the gradient must be t
  * has done: before the next run if others have used one of them, or moved items that are learnt. */
 int fopo_trainer_bind(fopo_trainer *t);
 
-/* FOPO_OK: the n steps are made. FOPO_DRAWN: the caller must fill the rewards of
- * fopo_trainer_drawn(t) and call again with the same n: the slice goes on. A failure leaves the
- * state after the last whole step; a gradient that is not finite stops before the update
- * (FOPO_ERR_NUMERIC with step, learning rate and the rows). */
+enum { FOPO_DUE = 2 }; /* the status of a run that waits for fopo_trainer_prepare */
+
+/* A slice is prepared, then run. prepare opens it (theta goes to the device) and makes what is due
+ * before the next step: the X and Y of another epoch, the refresh of an index, the plan of batches
+ * (plan/plan.h) with all memory. run makes steps until the slice has n of them, which plan nothing
+ * and allocate nothing, and says how it went:
+ *
+ * FOPO_OK: the n steps are made. FOPO_DUE: something is due before the next one; prepare, and run
+ * again with the same n: the slice goes on. FOPO_DRAWN: the caller must fill the rewards of
+ * fopo_trainer_drawn(t) and run again with the same n. A failure, which may be that of prepare,
+ * ends the slice and leaves the state after the last whole step; a gradient that is not finite
+ * stops before the update (FOPO_ERR_NUMERIC with step, learning rate and the rows). */
+void fopo_trainer_prepare(fopo_trainer *t);
 int fopo_trainer_run(fopo_trainer *t, size_t n, fopo_slice *slice);
+
+/* prepare and run by turns: never FOPO_DUE. */
+int fopo_trainer_advance(fopo_trainer *t, size_t n, fopo_slice *slice);
 const fopo_drawn *fopo_trainer_drawn(const fopo_trainer *t);
 
 /* The record: all whole steps since the last fopo_trainer_end_record. It runs on from slice to

@@ -5,9 +5,11 @@
 #include "core/status.h"
 #include "train/state.h"
 
-int fopo_trainer_check_theta(const fopo_trainer *t) {
+int fopo_trainer_check_theta(fopo_trainer *t) {
   char where[160];
-  int status = fopo_matrix_finite(t->o.policy->theta, "theta");
+  double bound = fopo_reach_of(t->o.policy->theta.x, t->n_theta);
+  t->reach[FOPO_BLOCK_THETA].bound = bound;
+  int status = isinf(bound) ? fopo_matrix_finite(t->o.policy->theta, "theta") : FOPO_OK;
   if (status != FOPO_ERR_NUMERIC) return status;
   snprintf(where, sizeof where, "%s", fopo_error_sentence());
   return fopo_fail(
@@ -46,10 +48,10 @@ int fopo_trainer_move(fopo_trainer *t, fopo_optim_norm norm) {
 }
 
 static int fetch(fopo_trainer *t, fopo_block block) {
-  fopo_matrix to = fopo_policy_values(t->o.policy, block);
   if (!t->o.policy->learns[block]) return FOPO_OK;
-  return t->o.device->ops->get(t->o.device, to.x, values_of(t, block),
-                               to.rows * to.cols * sizeof *to.x);
+  const float *x = values_of(t, block);
+  fopo_matrix to = fopo_policy_values(t->o.policy, block);
+  return t->o.device->ops->get(t->o.device, to.x, x, to.rows * to.cols * sizeof *to.x);
 }
 
 int fopo_trainer_fetch(fopo_trainer *t) {

@@ -56,10 +56,14 @@ void fopo_trainer_choose_rows(fopo_trainer *t) {
   t->rows = t->order + first;
 }
 
+int fopo_trainer_resplit_is_due(const fopo_trainer *t) {
+  return t->resplit.from.sessions != NULL && t->resplit.epoch != t->shuffled;
+}
+
 int fopo_trainer_resplit(fopo_trainer *t) {
   fopo_resplit *r = &t->resplit;
   uint64_t step = t->step;
-  if (r->from.sessions == NULL || r->epoch == t->shuffled) return FOPO_OK;
+  if (!fopo_trainer_resplit_is_due(t)) return FOPO_OK;
   int status = t->way != NULL ? t->way->wait(t) : FOPO_OK;
   if (status != FOPO_OK || t->step != step) return status;
   double start = fopo_clock();

@@ -43,7 +43,7 @@ static inline void fill(setting *s) {
 static inline fopo_slice run(setting *s, size_t n) {
   fopo_slice slice;
   int status;
-  while ((status = fopo_trainer_run(s->t, n, &slice)) == FOPO_DRAWN) fill(s);
+  while ((status = fopo_trainer_advance(s->t, n, &slice)) == FOPO_DRAWN) fill(s);
   ok(status);
   assert_int_equal(slice.steps, n);
   assert_int_equal(slice.step, fopo_trainer_step(s->t));

@@ -226,7 +226,7 @@ TEST_WITH(test_probe_of_a_few, no_leak) {
   small_world_init(&s.w, P, N, L, 0.1, 2.0, 3);
   ok(fopo_index_exact(&s.ix, s.w.items));
   make_trainer(&s, o, &(fopo_optim_options){.kind = &fopo_optimiser_sgd, .lr = 1e-9}, 20, 1);
-  assert_int_equal(fopo_trainer_run(s.t, 1, &slice), FOPO_DRAWN);
+  assert_int_equal(fopo_trainer_advance(s.t, 1, &slice), FOPO_DRAWN);
   const fopo_drawn *d = fopo_trainer_drawn(s.t);
   assert_true(d->B == 20 && d->S == 120);
   for (size_t b = 0; b < d->B; b++) {
@@ -321,10 +321,10 @@ TEST_WITH(test_given_up, no_leak) {
     whole(wanted, i);
     set_up(&s, which(i), 0.2, 0.02, 1);
     for (int done = 0; done < STEPS; done += 7) {
-      assert_int_equal(fopo_trainer_run(s.t, 3, &slice), FOPO_DRAWN);
+      assert_int_equal(fopo_trainer_advance(s.t, 3, &slice), FOPO_DRAWN);
       fopo_trainer_abandon(s.t);
       fopo_interrupt_request();
-      assert_int_equal(fopo_trainer_run(s.t, 3, &slice), FOPO_ERR_INTERRUPTED);
+      assert_int_equal(fopo_trainer_advance(s.t, 3, &slice), FOPO_ERR_INTERRUPTED);
       fopo_interrupt_clear();
       run(&s, 7);
     }
@@ -434,7 +434,7 @@ TEST_WITH(test_allocates_nothing, no_leak) {
     set_up(&s, which(i), 0.2, 0.02, 0);
     run(&s, PER_EPOCH);
     fopo_memory_fail_after(0, 1);
-    int status = fopo_trainer_run(s.t, 3 * PER_EPOCH, &slice);
+    int status = fopo_trainer_advance(s.t, 3 * PER_EPOCH, &slice);
     fopo_memory_fail_after(-1, 0);
     ok(status);
   }

@@ -134,7 +134,7 @@ static size_t train_with(float *out, float *items, double *reward, const method 
   /* trained items reach an index on the host when a slice ends, so slices have one step */
   size_t slices = m->items && m->mixture ? steps : 2;
   for (size_t i = 0; i < slices; i++) {
-    ok(fopo_trainer_run(s.t, steps * (i + 1) / slices - steps * i / slices, &slice));
+    ok(fopo_trainer_advance(s.t, steps * (i + 1) / slices - steps * i / slices, &slice));
   }
   *reward = slice.mean.reward;
   size_t n = s.pi.theta.rows * s.pi.theta.cols;
@@ -222,7 +222,7 @@ TEST(test_resplit) {
         ok(begin(&s, &methods[k], on[i]));
         long before = emulation_replays != NULL ? emulation_replays() : 0;
         for (size_t at = 0; at < steps; at += i == 2 ? 4 : steps) {
-          ok(fopo_trainer_run(s.t, i < 2 ? steps : at + 4 < steps ? 4 : steps - at, &slice));
+          ok(fopo_trainer_advance(s.t, i < 2 ? steps : at + 4 < steps ? 4 : steps - at, &slice));
         }
         if (i == 1 && emulation_replays != NULL) replays = emulation_replays() - before;
         assert_true(s.t->resplit.epoch == (steps - 1) / 3);
@@ -263,12 +263,12 @@ static void train_budgets(float *out, fopo_device *device, fopo_float rows, size
   ok(fopo_policy_halve(&s.pi, rows));
   ok(fopo_trainer_bind(s.t));
   ok(fopo_index_set_budget(s.ix, 200));
-  ok(fopo_trainer_run(s.t, 2, &slice[0]));
+  ok(fopo_trainer_advance(s.t, 2, &slice[0]));
   ok(fopo_index_set_budget(s.ix, K / 2));
-  ok(fopo_trainer_run(s.t, 2, &slice[1]));
+  ok(fopo_trainer_advance(s.t, 2, &slice[1]));
   ok(fopo_index_refresh(s.ix));
   ok(fopo_index_set_budget(s.ix, 0));
-  ok(fopo_trainer_run(s.t, 2, &slice[2]));
+  ok(fopo_trainer_advance(s.t, 2, &slice[2]));
   *short_rows = slice[1].mean.short_rows;
   assert_true(slice[0].mean.short_rows == 0 && slice[2].mean.short_rows == 0);
   *queries = fopo_index_about(s.ix).queries;
@@ -302,7 +302,7 @@ static void train_head(float *out, fopo_device *device, fopo_float rows, fopo_pr
   ok(begin(&s, &m, device));
   ok(fopo_policy_halve(&s.pi, rows));
   ok(fopo_trainer_bind(s.t));
-  ok(fopo_trainer_run(s.t, 2, &slice));
+  ok(fopo_trainer_advance(s.t, 2, &slice));
   memcpy(out, s.pi.theta.x, L * L * sizeof *out);
   end(&s);
   small_world_done(&s.w);
@@ -366,7 +366,7 @@ static void train_graph(float *out, const method *m, fopo_device *d, int asynchr
   n_gets = n_draws = 0;
   small_world_init(&s.w, P, m->graph, L, 0.05, 0.1, 3);
   ok(begin(&s, m, &with_counts));
-  ok(fopo_trainer_run(s.t, 2, &slice));
+  ok(fopo_trainer_advance(s.t, 2, &slice));
   assert_int_equal(fopo_index_about(s.ix).queries, m->refresh > 1 ? m->graph : 2 * m->graph);
   memcpy(out, s.pi.theta.x, s.pi.theta.rows * s.pi.theta.cols * sizeof *out);
   end(&s);
@@ -405,12 +405,12 @@ TEST(test_cancelled) {
   fopo_slice slice;
   small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
   ok(begin(&s, &methods[7], gpu));
-  ok(fopo_trainer_run(s.t, 2, &slice));
+  ok(fopo_trainer_advance(s.t, 2, &slice));
   fopo_interrupt_request();
-  refused(fopo_trainer_run(s.t, 5, &slice), FOPO_ERR_INTERRUPTED, "interrupted");
+  refused(fopo_trainer_advance(s.t, 5, &slice), FOPO_ERR_INTERRUPTED, "interrupted");
   fopo_interrupt_clear();
   assert_int_equal(fopo_trainer_step(s.t), 2);
-  ok(fopo_trainer_run(s.t, 2, &slice));
+  ok(fopo_trainer_advance(s.t, 2, &slice));
   assert_int_equal(fopo_trainer_step(s.t), 4);
   end(&s);
   small_world_done(&s.w);
@@ -429,9 +429,9 @@ TEST(test_kept) {
     small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
     ok(begin(&s, kinds[k], gpu));
     size_t epoch = fopo_trainer_steps_per_epoch(s.t);
-    ok(fopo_trainer_run(s.t, epoch, &slice));
+    ok(fopo_trainer_advance(s.t, epoch, &slice));
     size_t before = emulation_sent();
-    ok(fopo_trainer_run(s.t, epoch, &slice));
+    ok(fopo_trainer_advance(s.t, epoch, &slice));
     size_t went = emulation_sent() - before, theta = L * L * sizeof(float);
     size_t numbers = 8 + 24; /* of the one step that is replayed */
     assert_int_equal(went, N * sizeof(uint32_t) + theta + sizeof(fopo_totals) + numbers);
@@ -479,7 +479,7 @@ TEST(test_moved) {
     open_setting(&resumes, &methods[2], on[1 - from]);
     open_setting(&gives, &methods[2], on[from]);
     open_setting(&takes, &methods[2], on[1 - from]);
-    ok(fopo_trainer_run(stays.t, 5, &slice));
+    ok(fopo_trainer_advance(stays.t, 5, &slice));
     ok(fopo_trainer_save(stays.t, path, NULL, 0));
     ok(fopo_trainer_resume(resumes.t, path, NULL));
     ok(fopo_trainer_resume(gives.t, path, NULL));
@@ -487,9 +487,9 @@ TEST(test_moved) {
     assert_int_equal(gives.t->cache.N, 0);
     assert_alike(&stays, &resumes);
     assert_alike(&stays, &takes);
-    ok(fopo_trainer_run(stays.t, 5, &slice));
-    ok(fopo_trainer_run(resumes.t, 5, &slice));
-    ok(fopo_trainer_run(takes.t, 5, &slice));
+    ok(fopo_trainer_advance(stays.t, 5, &slice));
+    ok(fopo_trainer_advance(resumes.t, 5, &slice));
+    ok(fopo_trainer_advance(takes.t, 5, &slice));
     assert_alike(&stays, &resumes);
     assert_alike(&stays, &takes);
     close_setting(&stays);
@@ -515,7 +515,7 @@ static fopo_statistics record_of(const method *m, size_t at_once) {
   setting s;
   fopo_slice slice;
   open_small(&s, m, gpu);
-  for (size_t made = 0; made < 6; made += at_once) ok(fopo_trainer_run(s.t, at_once, &slice));
+  for (size_t made = 0; made < 6; made += at_once) ok(fopo_trainer_advance(s.t, at_once, &slice));
   fopo_statistics sum = fopo_trainer_record(s.t)->sum;
   close_setting(&s);
   return sum;
@@ -543,18 +543,18 @@ TEST(test_recorded) {
     fopo_slice a, b;
     open_small(&one, kinds[k], gpu);
     open_small(&many, kinds[k], gpu);
-    for (int i = 0; i < 9; i++) ok(fopo_trainer_run(one.t, 1, &a));
+    for (int i = 0; i < 9; i++) ok(fopo_trainer_advance(one.t, 1, &a));
     many.t->stride = 64;
     setting plain;
     open_small(&plain, kinds[k], gpu);
     setenv("FOPO_RECORD", "0", 1);
-    ok(fopo_trainer_run(plain.t, 9, &b));
+    ok(fopo_trainer_advance(plain.t, 9, &b));
     unsetenv("FOPO_RECORD");
     assert_memory_equal(one.pi.theta.x, plain.pi.theta.x, SMALL * SMALL * sizeof(float));
     close_setting(&plain);
     long waits = emulation_waits != NULL ? emulation_waits() : 0;
     long replays = emulation_replays != NULL ? emulation_replays() : 0;
-    ok(fopo_trainer_run(many.t, 9, &b));
+    ok(fopo_trainer_advance(many.t, 9, &b));
     if (k == 0 && emulation_waits != NULL) assert_true(emulation_waits() - waits <= 3);
     if (emulation_replays != NULL) assert_true(emulation_replays() - replays >= (k == 0 ? 5 : 2));
     assert_memory_equal(one.pi.theta.x, many.pi.theta.x, SMALL * SMALL * sizeof(float));
@@ -587,9 +587,9 @@ TEST(test_launches) {
     s.t->stride = 1024;
     size_t epoch = fopo_trainer_steps_per_epoch(s.t);
     assert_int_equal(epoch, STEPS);
-    ok(fopo_trainer_run(s.t, 2 * epoch, &slice)); /* sets are kept from then on for an epoch */
+    ok(fopo_trainer_advance(s.t, 2 * epoch, &slice)); /* sets are kept from then on for an epoch */
     long launches = emulation_launches(), copies = emulation_copies();
-    ok(fopo_trainer_run(s.t, epoch, &slice));
+    ok(fopo_trainer_advance(s.t, epoch, &slice));
     assert_int_equal(emulation_launches() - launches, STEPS * kinds[k].launches);
     /* theta, the totals and the order to the card, and the numbers of what is replayed; the totals
      * and theta back */
@@ -627,10 +627,10 @@ TEST(test_recorded_schedule) {
       o->schedule = (fopo_schedule){.kind = FOPO_SCHEDULE_COSINE, .warmup = 3, .steps = 10};
       if (i == 3) o->schedule = (fopo_schedule){0};
     }
-    for (int i = 0; i < STEPS; i++) ok(fopo_trainer_run(s[0].t, 1, &slice));
+    for (int i = 0; i < STEPS; i++) ok(fopo_trainer_advance(s[0].t, 1, &slice));
     s[1].t->stride = 64;
     long replays = emulation_replays != NULL ? emulation_replays() : 0;
-    for (int i = 1; i < 4; i++) ok(fopo_trainer_run(s[i].t, STEPS, &slice));
+    for (int i = 1; i < 4; i++) ok(fopo_trainer_advance(s[i].t, STEPS, &slice));
     if (emulation_replays != NULL) assert_true(emulation_replays() - replays >= STEPS - 4);
     assert_memory_equal(s[0].pi.theta.x, s[1].pi.theta.x, NUMBERS * sizeof(float));
     double apart = most_apart(s[1].pi.theta.x, s[2].pi.theta.x, NUMBERS);
@@ -657,9 +657,9 @@ TEST(test_record_anew) {
       o.proposal.refresh = 1000;
       ok(fopo_gradient_set(s[i]->g, &o));
     }
-    for (int i = 0; i < 6; i++) ok(fopo_trainer_run(one.t, 1, &slice));
+    for (int i = 0; i < 6; i++) ok(fopo_trainer_advance(one.t, 1, &slice));
     long replays = emulation_replays != NULL ? emulation_replays() : 0;
-    ok(fopo_trainer_run(many.t, 6, &slice));
+    ok(fopo_trainer_advance(many.t, 6, &slice));
     if (emulation_replays != NULL && turn > 0) assert_true(emulation_replays() - replays >= 2);
     assert_memory_equal(one.pi.theta.x, many.pi.theta.x, SMALL * SMALL * sizeof(float));
   }
@@ -675,18 +675,18 @@ TEST(test_record_faults) {
   setting whole;
   if (emulation_fail_at == NULL) return;
   open_small(&whole, &methods[0], gpu);
-  ok(fopo_trainer_run(whole.t, ALL, &slice));
+  ok(fopo_trainer_advance(whole.t, ALL, &slice));
   long went_on = 0, left = 0;
   for (long n = 0;; n++) {
     setting s;
     float before[SMALL * SMALL];
     open_small(&s, &methods[0], gpu);
-    ok(fopo_trainer_run(s.t, FIRST, &slice));
+    ok(fopo_trainer_advance(s.t, FIRST, &slice));
     memcpy(before, s.pi.theta.x, sizeof before);
     long calls = emulation_calls();
     s.t->stride = 64;
     emulation_fail_at(n, 2, 0);
-    int status = fopo_trainer_run(s.t, ALL - FIRST, &slice);
+    int status = fopo_trainer_advance(s.t, ALL - FIRST, &slice);
     int reached = emulation_calls() - calls > n;
     emulation_fail_at(-1, 0, 0);
     if (status != FOPO_OK) {
@@ -695,7 +695,7 @@ TEST(test_record_faults) {
     /* except theta, if copying it back failed at the end of the slice */
     if (memcmp(before, s.pi.theta.x, sizeof before) != 0) {
       size_t rest = ALL - fopo_trainer_step(s.t);
-      if (rest > 0) ok(fopo_trainer_run(s.t, rest, &slice));
+      if (rest > 0) ok(fopo_trainer_advance(s.t, rest, &slice));
       assert_memory_equal(s.pi.theta.x, whole.pi.theta.x, sizeof before);
       assert_int_equal(s.optim.t, ALL);
       went_on += reached && status == FOPO_OK;
@@ -724,11 +724,11 @@ TEST(test_broken) {
       open_setting(&broken[i], kinds[k], on[i]);
       setting *s = &broken[i];
       const fopo_binding *data = fopo_gradient_binding(s->g);
-      ok(fopo_trainer_run(s->t, EPOCH, &slice));
+      ok(fopo_trainer_advance(s->t, EPOCH, &slice));
       ok(on[i]->ops->put(on[i], data->device_contexts.x + BAD * data->contexts.ld, nothing,
                          sizeof nothing));
       s->t->stride = 64;
-      refused(fopo_trainer_run(s->t, 9, &slice), FOPO_ERR_NUMERIC, "is not finite");
+      refused(fopo_trainer_advance(s->t, 9, &slice), FOPO_ERR_NUMERIC, "is not finite");
       assert_int_equal(slice.steps + EPOCH, slice.step);
       assert_int_equal(slice.step, fopo_trainer_step(s->t));
       snprintf(said[i], sizeof said[i], "%s", fopo_error_sentence());
@@ -738,7 +738,7 @@ TEST(test_broken) {
     assert_true(steps >= EPOCH && steps < 2 * EPOCH);
     assert_int_equal(broken[0].optim.t, steps);
     open_setting(&whole, kinds[k], gpu);
-    ok(fopo_trainer_run(whole.t, steps, &slice));
+    ok(fopo_trainer_advance(whole.t, steps, &slice));
     assert_memory_equal(whole.pi.theta.x, broken[0].pi.theta.x, whole.t->n_theta * sizeof(float));
     if (kinds[k]->refresh > 1) assert_alike(&whole, &broken[0]);
     close_setting(&whole);
@@ -757,10 +757,10 @@ TEST(test_interrupted_run) {
   open_small(&whole, &methods[0], gpu);
   cut.t->stride = 64;
   fopo_interrupt_by(after_five, &polls);
-  refused(fopo_trainer_run(cut.t, 40, &slice), FOPO_ERR_INTERRUPTED, "interrupted");
+  refused(fopo_trainer_advance(cut.t, 40, &slice), FOPO_ERR_INTERRUPTED, "interrupted");
   fopo_interrupt_by(NULL, NULL);
   assert_true(slice.steps >= 4 && slice.steps < 40);
-  ok(fopo_trainer_run(whole.t, slice.steps, &slice));
+  ok(fopo_trainer_advance(whole.t, slice.steps, &slice));
   assert_memory_equal(whole.pi.theta.x, cut.pi.theta.x, SMALL * SMALL * sizeof(float));
   close_setting(&cut);
   close_setting(&whole);
@@ -779,8 +779,8 @@ TEST(test_adaptive) {
     o.proposal.floor = 0.1;
     o.samples = 20;
     ok(fopo_gradient_set(s[i].g, &o));
-    ok(fopo_trainer_run(s[i].t, 52, &slice));
-    ok(fopo_trainer_run(s[i].t, 2, &slice));
+    ok(fopo_trainer_advance(s[i].t, 52, &slice));
+    ok(fopo_trainer_advance(s[i].t, 2, &slice));
   }
   assert_int_equal(s[0].t->cache.batches, s[1].t->cache.batches);
   assert_true(fabs(s[0].t->cache.mass - s[1].t->cache.mass) < 1e-4);
@@ -822,7 +822,7 @@ TEST(test_memory) {
     for (int again = 0; again < 2; again++) {
       if (again) emulation_memory(whole - before + taken);
       open_setting(&s, some[k], gpu);
-      ok(fopo_trainer_run(s.t, 1, &slice));
+      ok(fopo_trainer_advance(s.t, 1, &slice));
       taken = before - (again ? before : free_on_card());
       close_setting(&s);
       emulation_memory(whole);
@@ -909,7 +909,7 @@ static int run_with_faults(void) {
   int status = fopo_device_open(&d, "cuda");
   int opened = status == FOPO_OK;
   if (status == FOPO_OK) status = begin(&s, m, d);
-  if (status == FOPO_OK) status = fopo_trainer_run(s.t, m == methods ? 4 : 2, &slice);
+  if (status == FOPO_OK) status = fopo_trainer_advance(s.t, m == methods ? 4 : 2, &slice);
   if (status != FOPO_OK && strlen(fopo_error_sentence()) < 20) return WRONG;
   if (status == FOPO_OK || opened) {
     for (size_t i = 0; i < s.pi.theta.rows * s.pi.theta.cols; i++) { /* the host's theta is whole */
@@ -929,7 +929,7 @@ static int run_with_faults(void) {
   fopo_device *next = NULL;
   if (fopo_device_open(&next, "cpu") != FOPO_OK) return WRONG;
   if (begin(&again, m, next) != FOPO_OK) return WRONG;
-  if (fopo_trainer_run(again.t, 1, &slice) != FOPO_OK) return WRONG;
+  if (fopo_trainer_advance(again.t, 1, &slice) != FOPO_OK) return WRONG;
   end(&again);
   fopo_device_close(next);
   status = fopo_device_open(&next, "cuda");

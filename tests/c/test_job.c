@@ -79,7 +79,7 @@ static fopo_run_plan steps(uint64_t n) { return (fopo_run_plan){.steps = n, .sec
 
 static void foreground(setting *s, size_t n) {
   fopo_slice slice;
-  ok(fopo_trainer_run(s->t, n, &slice));
+  ok(fopo_trainer_advance(s->t, n, &slice));
   assert_int_equal(slice.steps, n);
 }
 

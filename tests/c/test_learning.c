@@ -80,7 +80,7 @@ static double learn(scene *s, const char *name, fopo_gradient_options o, size_t 
                                                   .batch = BATCH,
                                                   .seed = 2}));
   for (int i = 0; i < 4; i++) {
-    ok(fopo_trainer_run(t, steps / 4, &slice));
+    ok(fopo_trainer_advance(t, steps / 4, &slice));
     quarter[i] = test_reward(s, &pi);
   }
   print_message("%-10s %.3f %.3f %.3f %.3f  (ess %.0f, %.2f s)\n", name, quarter[0], quarter[1],

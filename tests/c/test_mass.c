@@ -544,10 +544,10 @@ TEST_WITH(test_given_up, no_leak) {
     set_up(&s, i, 1);
     for (int done = 0; done < STEPS; done += 50) {
       int left = STEPS - done;
-      assert_int_equal(fopo_trainer_run(s.t, 3, &slice), FOPO_DRAWN);
+      assert_int_equal(fopo_trainer_advance(s.t, 3, &slice), FOPO_DRAWN);
       fopo_trainer_abandon(s.t);
       fopo_interrupt_request();
-      assert_int_equal(fopo_trainer_run(s.t, 3, &slice), FOPO_ERR_INTERRUPTED);
+      assert_int_equal(fopo_trainer_advance(s.t, 3, &slice), FOPO_ERR_INTERRUPTED);
       fopo_interrupt_clear();
       ok(fopo_gradient_bind(s.g, s.w.device, &s.w.pi, fopo_contexts_of(s.w.contexts), &s.w.reward));
       ok(compute_gradient(s.g, (fopo_matrix){0}, &stats, s.w.rows, 5, (fopo_draw_key){1, 1}));
@@ -589,7 +589,7 @@ TEST_WITH(test_allocates_nothing, no_leak) {
     run(&s, i == 1 ? STEPS : PER_EPOCH); /* a shared head that grows takes some */
     uint64_t probed = fopo_trainer_norms(s.t)->near + fopo_trainer_norms(s.t)->full;
     fopo_memory_fail_after(0, 1);
-    int status = fopo_trainer_run(s.t, STEPS, &slice);
+    int status = fopo_trainer_advance(s.t, STEPS, &slice);
     fopo_memory_fail_after(-1, 0);
     ok(status);
     if (i < 2) assert_true(fopo_trainer_norms(s.t)->near + fopo_trainer_norms(s.t)->full > probed);

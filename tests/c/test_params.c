@@ -469,7 +469,7 @@ TEST(test_index_served) {
   FREED(fopo_trainer_free) fopo_trainer *t = trainer_of(&w, g, &o, 4);
   uint64_t version = fopo_index_about(ix).version;
   for (int step = 1; step <= 14; step++) {
-    ok(fopo_trainer_run(t, 1, &slice));
+    ok(fopo_trainer_advance(t, 1, &slice));
     int renewed = fopo_index_about(ix).version != version;
     assert_int_equal(renewed, step == 5 || step == 9 || step == 13);
     version = fopo_index_about(ix).version;
@@ -502,7 +502,7 @@ static outcome run_with_items(int which, int threads, size_t stop) {
   ok(fopo_gradient_new(&g, &all[which]));
   ok(fopo_optim_init(&o, &adam));
   fopo_trainer *t = trainer_of(&w, g, &o, refresh);
-  ok(fopo_trainer_run(t, stop > 0 ? stop : 7, &slice));
+  ok(fopo_trainer_advance(t, stop > 0 ? stop : 7, &slice));
   ok(fopo_trainer_save(t, path, NULL, 0));
   if (stop > 0) {
     /* a new start: other items and theta, a fresh optimiser; the file brings all back */
@@ -514,7 +514,7 @@ static outcome run_with_items(int which, int threads, size_t stop) {
     t = trainer_of(&w, g, &o, refresh);
     ok(fopo_trainer_resume(t, path, NULL));
   }
-  ok(fopo_trainer_run(t, 12 - (stop > 0 ? stop : 7), &slice));
+  ok(fopo_trainer_advance(t, 12 - (stop > 0 ? stop : 7), &slice));
   assert_true(slice.step == 12);
   memcpy(out.theta, w.pi.theta.x, sizeof out.theta);
   memcpy(out.items, w.items.x, sizeof out.items);
@@ -563,7 +563,7 @@ TEST(test_items_refused) {
   options.index_refresh = 0;
   ok(fopo_trainer_new(&t, &options));
   fopo_slice slice;
-  ok(fopo_trainer_run(t, 3, &slice)); /* sgd moves items too */
+  ok(fopo_trainer_advance(t, 3, &slice)); /* sgd moves items too */
   assert_memory_not_equal(copy, w.items.x, 60 * sizeof *copy);
 }
 

@@ -29,12 +29,12 @@ static void set_up(setting *s, size_t batch, int custom, const fopo_reward *rewa
 /* The draws of a context, by its row, in one step of all contexts. */
 static void draws_of_step(uint32_t ids[N][30], setting *s) {
   fopo_slice slice;
-  assert_int_equal(fopo_trainer_run(s->t, 1, &slice), FOPO_DRAWN);
+  assert_int_equal(fopo_trainer_advance(s->t, 1, &slice), FOPO_DRAWN);
   const fopo_drawn *d = fopo_trainer_drawn(s->t);
   assert_true(d->B == N && d->S == 30);
   for (size_t b = 0; b < N; b++) memcpy(ids[d->rows[b]], d->ids + b * 30, sizeof *ids);
   fill(s);
-  ok(fopo_trainer_run(s->t, 1, &slice));
+  ok(fopo_trainer_advance(s->t, 1, &slice));
 }
 
 /* How many of 30 draws are equal, place by place. */
@@ -70,11 +70,11 @@ TEST(orders_are_new) {
   fopo_slice slice;
   set_up(&s, 4, 1, NULL);
   for (size_t at = 0; at < EPOCHS * N;) {
-    assert_int_equal(fopo_trainer_run(s.t, 1, &slice), FOPO_DRAWN);
+    assert_int_equal(fopo_trainer_advance(s.t, 1, &slice), FOPO_DRAWN);
     const fopo_drawn *d = fopo_trainer_drawn(s.t);
     for (size_t b = 0; b < d->B; b++, at++) rows[at / N][at % N] = d->rows[b];
     fill(&s);
-    ok(fopo_trainer_run(s.t, 1, &slice));
+    ok(fopo_trainer_advance(s.t, 1, &slice));
   }
   for (int e = 0; e < EPOCHS; e++) {
     uint8_t seen[N] = {0};

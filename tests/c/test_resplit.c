@@ -171,7 +171,7 @@ static fopo_contexts contexts_of(const place *p) {
 
 static void steps(fopo_trainer *t, size_t n) {
   fopo_slice slice;
-  ok(fopo_trainer_run(t, n, &slice));
+  ok(fopo_trainer_advance(t, n, &slice));
   assert_int_equal(slice.steps, n);
 }
 
@@ -250,7 +250,7 @@ TEST_WITH(test_allocates_nothing, no_leak) {
   same_lists(&t->resplit.X, &p.s.X);
   fopo_memory_fail_after(0, 1);
   fopo_slice slice;
-  int status = fopo_trainer_run(t, 2 * fopo_trainer_steps_per_epoch(t), &slice);
+  int status = fopo_trainer_advance(t, 2 * fopo_trainer_steps_per_epoch(t), &slice);
   fopo_memory_fail_after(-1, 0);
   ok(status);
   assert_true(t->resplit.epoch == 2);

@@ -271,7 +271,7 @@ TEST_WITH(test_abandon, no_leak) {
   set_up(&s, &fopo_estimator_snis, adam(0.01), 1);
   run(&s, 4);
   keep(before, &s);
-  assert_int_equal(fopo_trainer_run(s.t, 16, &slice), FOPO_DRAWN);
+  assert_int_equal(fopo_trainer_advance(s.t, 16, &slice), FOPO_DRAWN);
   refused(fopo_trainer_resume(s.t, file_name(), NULL), FOPO_ERR_ARGUMENT, "waits");
   ok(fopo_trainer_save(s.t, file_name(), NULL, 0)); /* the state after step 4 */
   fopo_trainer_abandon(s.t);
@@ -279,19 +279,19 @@ TEST_WITH(test_abandon, no_leak) {
   same(before, &s);
 
   /* nobody filled the rewards */
-  assert_int_equal(fopo_trainer_run(s.t, 16, &slice), FOPO_DRAWN);
-  refused(fopo_trainer_run(s.t, 16, &slice), FOPO_ERR_NUMERIC, "is nan");
+  assert_int_equal(fopo_trainer_advance(s.t, 16, &slice), FOPO_DRAWN);
+  refused(fopo_trainer_advance(s.t, 16, &slice), FOPO_ERR_NUMERIC, "is nan");
   assert_int_equal(slice.steps, 0);
   same(before, &s);
   /* somebody filled all but the last: it is not that of an earlier step */
-  assert_int_equal(fopo_trainer_run(s.t, 16, &slice), FOPO_DRAWN);
+  assert_int_equal(fopo_trainer_advance(s.t, 16, &slice), FOPO_DRAWN);
   const fopo_drawn *drawn = fopo_trainer_drawn(s.t);
   size_t last = drawn->B * drawn->S - 1;
   float kept = drawn->reward[last];
   assert_true(drawn->B > 1);
   fill(&s);
   drawn->reward[last] = kept;
-  refused(fopo_trainer_run(s.t, 16, &slice), FOPO_ERR_NUMERIC, "is nan");
+  refused(fopo_trainer_advance(s.t, 16, &slice), FOPO_ERR_NUMERIC, "is nan");
   same(before, &s);
   run(&s, 3);
   ok(fopo_trainer_resume(s.t, file_name(), NULL));
@@ -309,11 +309,11 @@ TEST_WITH(test_interrupted, no_leak) {
   twenty(whole, &fopo_estimator_snis, adam(0.01));
   set_up(&s, &fopo_estimator_snis, adam(0.01), 1);
   for (int i = 0; i < 6; i++) {
-    assert_int_equal(fopo_trainer_run(s.t, 20, &slice), FOPO_DRAWN);
+    assert_int_equal(fopo_trainer_advance(s.t, 20, &slice), FOPO_DRAWN);
     fill(&s);
   }
   fopo_interrupt_request();
-  refused(fopo_trainer_run(s.t, 20, &slice), FOPO_ERR_INTERRUPTED, "interrupted");
+  refused(fopo_trainer_advance(s.t, 20, &slice), FOPO_ERR_INTERRUPTED, "interrupted");
   fopo_interrupt_clear();
   assert_int_equal(slice.steps, 6);
   assert_int_equal(fopo_trainer_step(s.t), 6);
@@ -329,10 +329,10 @@ TEST_WITH(test_not_finite, no_leak) {
   set_up(&s, &fopo_estimator_snis, adam(0.01), 1);
   run(&s, 2);
   keep(before, &s);
-  assert_int_equal(fopo_trainer_run(s.t, 1, &slice), FOPO_DRAWN);
+  assert_int_equal(fopo_trainer_advance(s.t, 1, &slice), FOPO_DRAWN);
   const fopo_drawn *d = fopo_trainer_drawn(s.t);
   for (size_t i = 0; i < d->B * d->S; i++) d->reward[i] = i % 2 ? 3e38f : -3e38f;
-  refused(fopo_trainer_run(s.t, 1, &slice), FOPO_ERR_NUMERIC, "step 3");
+  refused(fopo_trainer_advance(s.t, 1, &slice), FOPO_ERR_NUMERIC, "step 3");
   says("learning rate 0.01, contexts");
   assert_int_equal(fopo_trainer_step(s.t), 2);
   assert_int_equal(s.optim.t, 2);
@@ -340,7 +340,7 @@ TEST_WITH(test_not_finite, no_leak) {
   run(&s, 3);
 
   s.w.pi.theta.x[2] = NAN;
-  refused(fopo_trainer_run(s.t, 1, &slice), FOPO_ERR_NUMERIC, "theta");
+  refused(fopo_trainer_advance(s.t, 1, &slice), FOPO_ERR_NUMERIC, "theta");
   refused(fopo_trainer_save(s.t, file_name(), NULL, 0), FOPO_ERR_NUMERIC, "theta");
   assert_int_not_equal(access(file_name(), F_OK), 0);
 }
@@ -385,7 +385,7 @@ TEST_WITH(test_allocates_nothing, no_leak) {
   set_up(&s, &fopo_estimator_snis, adam(0.01), 0);
   run(&s, 1);
   fopo_memory_fail_after(0, 1);
-  int status = fopo_trainer_run(s.t, 19, &slice);
+  int status = fopo_trainer_advance(s.t, 19, &slice);
   fopo_memory_fail_after(-1, 0);
   ok(status);
 }
