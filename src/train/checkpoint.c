@@ -6,6 +6,8 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "core/status.h"
+
 const char fopo_checkpoint_format[] = "fopo trainer 1";
 
 const fopo_block_members fopo_checkpoint_blocks[FOPO_BLOCKS] = {
@@ -84,6 +86,12 @@ fopo_fixed fopo_checkpoint_fixed(fopo_trainer *t) {
       .value = {fopo_policy_n_items(t->o.policy), t->o.contexts.n, t->o.batch, t->o.seed,
                 fopo_reward_number(t->o.reward->kind), fingerprint(t)},
   };
+}
+
+int fopo_checkpoint_refresh(fopo_trainer *t) {
+  int learns = t->o.policy->learns[FOPO_BLOCK_ITEMS];
+  int own = learns && fopo_gradient_owns_order(t->o.gradient);
+  return t->o.index_refresh > 0 || own ? fopo_trainer_refresh(t) : FOPO_OK;
 }
 
 /* ---- names ---- */

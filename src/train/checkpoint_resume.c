@@ -314,7 +314,7 @@ int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive
     t->reach[FOPO_BLOCK_ITEMS].bound = t->reach[FOPO_BLOCK_WEIGHTS].bound = INFINITY;
     status = restore_cache(t, &file);
   }
-  if (status == FOPO_OK) status = fopo_trainer_refresh(t);
+  if (status == FOPO_OK) status = fopo_checkpoint_refresh(t);
   fopo_unfinished_done(&s.run);
   if (status == FOPO_OK && archive != NULL) {
     *archive = file;

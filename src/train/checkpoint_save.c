@@ -122,13 +122,6 @@ static int fresh_parameters(fopo_trainer *t) {
   return status;
 }
 
-/* A resumed run makes anew an order of items that are learnt, if the gradient makes it by itself.
- */
-static int is_refreshed(const fopo_trainer *t) {
-  int learns = t->o.policy->learns[FOPO_BLOCK_ITEMS];
-  return t->o.index_refresh > 0 || (learns && fopo_gradient_owns_order(t->o.gradient));
-}
-
 static int save(fopo_trainer *t, const char *path, const fopo_array *more, size_t n_more) {
   moments x;
   fopo_fixed f = fopo_checkpoint_fixed(t);
@@ -143,7 +136,7 @@ static int save(fopo_trainer *t, const char *path, const fopo_array *more, size_
     if (n_more > 0) memcpy(arrays + n, more, n_more * sizeof *more);
     status = fopo_npz_save(path, arrays, n + n_more, 0);
   }
-  if (status == FOPO_OK && is_refreshed(t)) status = fopo_trainer_refresh(t);
+  if (status == FOPO_OK) status = fopo_checkpoint_refresh(t);
   moments_done(&x);
   fopo_free(arrays);
   return status;
