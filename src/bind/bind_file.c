@@ -42,13 +42,15 @@ typedef struct {
   char path[FOPO_PATH_MOST]; /* `file` points to it */
   int open;
   uint64_t bytes; /* written so far */
+  double share;   /* of the whole; 0: not known */
 } replacement;
 
 /* Ends the file, which takes the old one's place if status is FOPO_OK and error 0. */
 static int end(replacement *r, int status, int error) {
   if (!r->open) return status;
   r->open = 0;
-  return fopo_replace_end(&r->file, status, error, r->bytes);
+  double whole = r->share > 0 ? (double)r->bytes / r->share : 0;
+  return fopo_replace_end(&r->file, status, error, (uint64_t)whole);
 }
 
 static void replacement_done(bind_object *o) { end((replacement *)o, FOPO_ERR_INTERRUPTED, 0); }
@@ -66,7 +68,8 @@ static int replacement_new(lua_State *L) {
   return 1;
 }
 
-/* r:write(text): after a failure the new file is gone. */
+/* r:write(text, share): after a failure the new file is gone. share: of the whole that is written
+ * then, if that is known, to say what the whole needs. */
 static int replacement_write(lua_State *L) {
   size_t n;
   replacement *r = bind_get(L, 1, &bind_replacement_type);
@@ -74,6 +77,7 @@ static int replacement_write(lua_State *L) {
   if (!r->open) return bind_refuse(L, "%s is finished; nothing more is written to it", r->path);
   int error = fopo_write_all(r->file.fd, text, n);
   r->bytes += n;
+  r->share = lua_isnumber(L, 3) ? lua_tonumber(L, 3) : 0;
   return push_outcome(L, error == 0 ? FOPO_OK : end(r, FOPO_OK, error));
 }
 

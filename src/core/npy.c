@@ -525,5 +525,5 @@ int fopo_npy_save(const char *path, const fopo_array *array) {
     done += part;
     if (error == 0) status = fopo_progress(what, (double)done, (double)bytes);
   }
-  return fopo_replace_end(&r, status, error, bytes);
+  return fopo_replace_end(&r, status, error, bytes + FOPO_NPY_HEADER_MOST);
 }

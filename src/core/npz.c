@@ -19,6 +19,7 @@
 #include <zip.h>
 #include <zlib.h>
 
+#include "core/foreign.h"
 #include "core/input.h"
 #include "core/memory.h"
 #include "core/npy.h"
@@ -275,6 +276,8 @@ static int load_member(fopo_array *array, zip_t *zip, size_t i, const char *path
   return status;
 }
 
+enum { TRUNCATED_ZIP = 35 }; /* ZIP_ER_TRUNCATED_ZIP of libzip 1.11, which 1.7 calls no zip */
+
 static int open_for_reading(zip_t **zip, uint64_t *length, const char *path) {
   struct stat file;
   if (stat(path, &file) != 0) {
@@ -287,11 +290,7 @@ static int open_for_reading(zip_t **zip, uint64_t *length, const char *path) {
   int code = 0;
   *zip = open_archive(path, ZIP_RDONLY | ZIP_CHECKCONS, &code);
   if (*zip != NULL) return FOPO_OK;
-  if (code == ZIP_ER_NOZIP && fopo_file_begins(path, "\x93NUMPY")) {
-    return fopo_fail(
-        FOPO_ERR_FORMAT,
-        "%s is one .npy array, which fopo.array.load reads, and an .npz is needed here", path);
-  }
+  if (code == ZIP_ER_NOZIP || code == TRUNCATED_ZIP) return fopo_foreign_refuse(path);
   zip_error_t error;
   zip_error_init_with_code(&error, code);
   int world = code == ZIP_ER_OPEN || code == ZIP_ER_READ || code == ZIP_ER_MEMORY;
@@ -510,6 +509,9 @@ out:
   return status;
 }
 
+/* Bytes of a member at most, without its data: zip's two heads of it and the array's own. */
+enum { A_MEMBER = FOPO_NPY_HEADER_MOST + 256 };
+
 int fopo_npz_save(const char *path, const fopo_array *arrays, size_t n, int compress) {
   int status = check_arrays(arrays, n, path);
   if (status != FOPO_OK) return status;
@@ -523,7 +525,7 @@ int fopo_npz_save(const char *path, const fopo_array *arrays, size_t n, int comp
   zip_error_init(&s.zip_error);
   status = write_archive(&s, path, arrays, n, compress);
   zip_error_fini(&s.zip_error);
-  return fopo_replace_end(&r, status, s.error, s.total);
+  return fopo_replace_end(&r, status, s.error, s.total + n * A_MEMBER);
 }
 
 /* ---- what the program's own files are told by ---- */

@@ -224,13 +224,16 @@ static int give_up(const fopo_replacement *r, int error, uint64_t bytes) {
   double free_bytes =
       full ? (double)disk.f_bavail * (double)disk.f_frsize + (double)written.st_size : 0;
   abandon(r);
-  if (full) {
-    double unit = bytes < 1000000 ? 1e3 : 1e6;
-    return fopo_fail(FOPO_ERR_FILE, "cannot write %s: it needs %.1f %s, %.1f %s are free", r->path,
-                     (double)bytes / unit, unit < 1e6 ? "kB" : "MB", free_bytes / unit,
-                     unit < 1e6 ? "kB" : "MB");
+  if (!full) return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", r->path, strerror(error));
+  int large = bytes >= 1000000 || (bytes == 0 && free_bytes >= 1e6);
+  double unit = large ? 1e6 : 1e3;
+  const char *name = large ? "MB" : "kB";
+  if (bytes == 0) {
+    return fopo_fail(FOPO_ERR_FILE, "cannot write %s: it needs more than the %.1f %s that are free",
+                     r->path, free_bytes / unit, name);
   }
-  return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", r->path, strerror(error));
+  return fopo_fail(FOPO_ERR_FILE, "cannot write %s: it needs %.1f %s, %.1f %s are free", r->path,
+                   (double)bytes / unit, name, free_bytes / unit, name);
 }
 
 int fopo_replace_end(fopo_replacement *r, int status, int error, uint64_t bytes) {

@@ -36,7 +36,8 @@ int fopo_write_all(int fd, const void *bytes, size_t n);
 
 /* Ends the replacement. If status is FOPO_OK and error 0: flushes to disk, renames and flushes the
  * folder. Else removes the temporary file and returns status, or, because of errno `error` of a
- * failed write, fails with a sentence, for a full disk with the bytes needed and free. */
+ * failed write, fails with a sentence, for a full disk with the bytes that the whole file needs (0:
+ * they are not known) and those that are free. */
 int fopo_replace_end(fopo_replacement *r, int status, int error, uint64_t bytes);
 
 /* Replaces the file by these bytes. */

@@ -215,11 +215,12 @@ TEST(refusals_of_the_system) {
   assert_string_equal(bytes, "old");
 
   /* a disk that is full, by the unit that fits, and one that does not say how full */
-  static const uint64_t sizes[] = {5000, 5000000};
+  static const uint64_t sizes[] = {5000, 5000000, 0};
   static const char *const words[] = {"it needs 5.0 kB, 1000.0 kB are free",
-                                      "it needs 5.0 MB, 1.0 MB are free"};
+                                      "it needs 5.0 MB, 1.0 MB are free",
+                                      "it needs more than the 1.0 MB that are free"};
   fopo_replacement r;
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 3; i++) {
     ok(fopo_replace_begin(&r, path));
     refused(fopo_replace_end(&r, FOPO_OK, ENOSPC, sizes[i]), FOPO_ERR_FILE, words[i]);
   }

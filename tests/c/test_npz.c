@@ -575,6 +575,21 @@ TEST(odd_archives) {
   /* one .npy array is told from an archive */
   ok(fopo_npy_save(in_folder("one.npy"), &bare));
   refused(fopo_npz_load(&archive, in_folder("one.npy")), FOPO_ERR_FORMAT, "is one .npy array");
+  /* and so are files that were cut, and others, by how they begin */
+  static const struct {
+    const char *bytes, *words;
+  } others[] = {{"", "it is empty; an .npz is needed here"},
+                {"PK\3\4 and so on", "begins as an .npz and was cut off after 14 bytes"},
+                {"user,item\n1,2\n", "it is text, \"user,item\" ...; an .npz is needed"},
+                {"<html>", "a page that says why a download failed"},
+                {"\x1f\x8b\x08", "is packed by gzip"},
+                {"\x89HDF\r\n", "is HDF5"},
+                {"\x80\x04\x95", "a pickle of Python"},
+                {"\1\2\3", "is of no known format"}};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    spit(in_folder("other.npz"), others[i].bytes, strlen(others[i].bytes));
+    refused(fopo_npz_load(&archive, in_folder("other.npz")), FOPO_ERR_FORMAT, others[i].words);
+  }
   /* text of no length is one zero byte */
   fopo_array text = fopo_array_text("t", "");
   assert_true(text.itemsize == 1);

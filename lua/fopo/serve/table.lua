@@ -58,7 +58,8 @@ local function quoted(s)
   return s:find('[,"\r\n]') and '"' .. s:gsub('"', '""') .. '"' or s
 end
 
--- What is written to a file, which takes the old one's place at close(true); "-" is stdout.
+-- What is written to a file, which takes the old one's place at close(true); "-" is stdout. share:
+-- of all the lines, with these.
 local function output(path)
   if path == "-" then
     return {
@@ -75,7 +76,7 @@ local function output(path)
   end
   local file = check(native.replacement(path))
   return {
-    write = function(s) check(file:write(s)) end,
+    write = function(s, share) check(file:write(s, share)) end,
     close = function(is_whole)
       if not is_whole then return file:cancel() end
       local done, why = file:finish()
@@ -197,9 +198,10 @@ local function recommend_to(next_users, about, pi, users, out, o, catalogue)
     local sessions, names = next_users()
     while sessions do
       local lines, rows, without = batch(pi, sessions, names, o, fixed)
-      file.write(lines)
+      local a = about()
+      file.write(lines, a.taken / math.max(1, a.size))
       r.rows, r.without = r.rows + rows, r.without + without
-      say(about())
+      say(a)
       sessions, names = next_users()
     end
     return names -- a sentence, or nil at the end
