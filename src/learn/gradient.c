@@ -433,9 +433,24 @@ int fopo_work_equal(const fopo_work *a, const fopo_work *b) {
 
 /* ---- what is remembered ---- */
 
+/* True if hits are worth 1 and the batch says that the policy looks at the wrong items: it earns
+ * less than items drawn at random do. */
+static int is_lost(const fopo_gradient *g, const fopo_gradient_stats *stats) {
+  const fopo_csr *Y = &g->data.rewarded.Y;
+  if (Y->indptr == NULL || Y->rows != g->data.N || g->data.rewarded.value != NULL ||
+      g->options.objective != FOPO_OBJECTIVE_REWARD) {
+    return 0;
+  }
+  double chance = (double)Y->indptr[Y->rows] / ((double)g->data.N * (double)g->data.P);
+  return stats->mean.reward < chance;
+}
+
+/* What the candidates of a lost policy hold is not worth a search: an adaptive proposal counts it
+ * as nothing, and explores by uniform draws until a probe sees more. */
 void fopo_gradient_commit(fopo_gradient *g, const uint32_t *rows, size_t B,
                           const fopo_gradient_stats *stats) {
-  fopo_planner_commit(&g->planner, rows, B, g->batch.S, stats->mean.head_mass,
+  fopo_planner_commit(&g->planner, rows, B, g->batch.S,
+                      is_lost(g, stats) ? 0.0 : stats->mean.head_mass,
                       (size_t)stats->sum.n_with_candidates);
 }
 

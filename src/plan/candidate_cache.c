@@ -169,11 +169,11 @@ size_t fopo_candidate_cache_n_with_candidates(const fopo_candidate_cache *cache,
   return B < PROBE_ROWS ? B : PROBE_ROWS;
 }
 
-/* The first measured mass is not smoothed. */
+/* The first measured mass is not smoothed, nor is none at all. */
 static void commit_mass(fopo_candidate_cache *cache, const fopo_proposal *q, double mass,
                         size_t n_with_candidates) {
   if (n_with_candidates > 0 && is_probe(cache, q)) {
-    double s = cache->batches == 0 ? 0.0 : q->smoothing;
+    double s = cache->batches == 0 || !(mass > 0.0) ? 0.0 : q->smoothing;
     cache->mass = s * cache->mass + (1.0 - s) * mass;
   }
   cache->batches++;

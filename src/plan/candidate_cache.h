@@ -88,7 +88,8 @@ double fopo_candidate_cache_draw_epsilon(const fopo_candidate_cache *cache, cons
 
 /* The batch rows [B] counts: candidates grow older by a visit. q has the epsilon of the batch; mass
  * is the mean over its n_with_candidates contexts with candidates. If the epsilon is adaptive and
- * the batch was a probe, mass <- s mass + (1 - s) the batch's, s the smoothing. */
+ * the batch was a probe, mass <- s mass + (1 - s) the batch's, s the smoothing; 0, which says that
+ * the candidates earn nothing, is taken at once. */
 void fopo_candidate_cache_commit(fopo_candidate_cache *cache, const fopo_proposal *q,
                                  const uint32_t *rows, size_t B, double mass,
                                  size_t n_with_candidates);

@@ -116,6 +116,9 @@ TEST_WITH(test_epsilon, no_leak) {
   q.floor = 1.0;
   assert_int_equal(fopo_candidate_cache_n_with_candidates(&v, &q, 32), 8);
   q.floor = 0.1;
+  fopo_candidate_cache other = v;
+  fopo_candidate_cache_commit(&other, &q, rows, BATCH, 0.0, 32);
+  assert_true(other.mass == 0.0); /* at once */
   fopo_candidate_cache_commit(&v, &q, rows, BATCH, 0.02, 32);
   assert_true(fopo_candidate_cache_epsilon(&v, &q) >= 1.0); /* the mass has left the candidates */
   assert_int_equal(fopo_candidate_cache_n_with_candidates(&v, &q, 32), 0);
@@ -355,7 +358,10 @@ TEST_WITH(test_adapts, no_leak) {
   assert_memory_equal(&fopo_trainer_record(s.t)->sum, &whole, sizeof whole);
   tear_down(&s);
 
-  set_up(&s, adaptive(0.05, 0.9), 0.3, 1e-9, 0);
+  fopo_gradient_options by_likelihood =
+      adaptive(0.05, 0.9); /* by rewards the policy is lost here */
+  by_likelihood.objective = FOPO_OBJECTIVE_LIKELIHOOD;
+  set_up(&s, by_likelihood, 0.3, 1e-9, 0);
   double pi[P], mass = 0.0, *t = small_world_theta(&s.w);
   for (size_t n = 0; n < N; n++) {
     float q[L], scores[K];

@@ -1,5 +1,6 @@
 -- What a run should say at its end, in sentences: which parameters the policy was left with, and
 -- what was seen on the way that a user should know of.
+local define = require "fopo.base.define"
 local native = require "fopo.native"
 local norms = require "fopo.run.norms"
 local text = require "fopo.base.text"
@@ -137,6 +138,28 @@ local function one_item(worth)
           .. "embeddings"):format(what, text.count(worth.contexts))
 end
 
+-- What items drawn at random earn by hits worth 1 each on sessions, or nil.
+local function chance_of(t)
+  local v = t.valid
+  if define.kind(v) ~= "sessions" or t.reward.kind ~= "hits" or t.reward.valued then return nil end
+  local n, sum = math.min(v.n, 100), 0
+  for i = 1, n do sum = sum + v:y((i - 1) * v.n // n + 1).rows end
+  return sum / n / t.policy.n_items
+end
+
+-- A policy that is sure of items that nobody takes learns next to nothing from draws.
+local function lost(self)
+  local last, chance = self.last, chance_of(self.t)
+  if not chance or not last or not text.finite(last.expected) then return nil end
+  if native.gradient_common(self.t.gradient, "objective") ~= "reward" then return nil end
+  if last.expected >= 0.7 * chance then return nil end
+  return ("the expected reward on validation, %.2g, is below the %.2g of items drawn at random: "
+          .. "the policy looks where nobody takes anything, and draws from there teach it nothing; try "
+          .. "a higher temperature, embeddings whose large norms are items that users take "
+          .. "(fopo.embed.svd), or a proposal with more uniform draws "
+          .. "(fopo.proposal.mixture, epsilon = 0.8)"):format(last.expected, chance)
+end
+
 local function apart(self)
   local a, b = self.start, self.last
   if not a or not b then return nil end
@@ -157,6 +180,7 @@ function notes:sentences(step, best)
             or below_start(self, step, best)
   list[#list + 1] = few_effective(self)
   list[#list + 1] = one_item(best and best.worth or self.last)
+  list[#list + 1] = lost(self)
   list[#list + 1] = apart(self)
   list[#list + 1] = norms.sentence(self.t, self.first_norms, self.norms)
   if norms.hold_little(self.norms) then list[#list + 1] = norms.uniform(self.t) end
