@@ -1,8 +1,10 @@
 /* Text that Lua gives away. Files are written as wholes, by core/replace.h; a disk that is full is
  * no error here: the functions return nil and the sentence. */
 #include <stdio.h>
+#include <string.h>
 
 #include "bind/families.h"
+#include "core/lock.h"
 #include "core/plain.h"
 #include "core/replace.h"
 
@@ -22,6 +24,27 @@ static int write_file(lua_State *L) {
   size_t n;
   const char *path = bind_path(L, 1), *text = luaL_checklstring(L, 2, &n);
   return push_outcome(L, fopo_replace_whole(path, text, n));
+}
+
+/* native.lock(path): an integer for native.unlock; where another run holds it false and who; nil
+ * where no lock can be made. */
+static int lock(lua_State *L) {
+  char holder[FOPO_LOCK_HOLDER], shown[4 * FOPO_LOCK_HOLDER];
+  int fd = fopo_lock_open(holder, bind_path(L, 1));
+  if (fd >= 0) {
+    lua_pushinteger(L, fd);
+    return 1;
+  }
+  if (fd != -1) return bind_return_nil(L);
+  lua_pushboolean(L, 0);
+  lua_pushstring(L, fopo_plain(shown, sizeof shown, holder, strlen(holder)) > 0 ? shown : "");
+  return 2;
+}
+
+/* native.unlock(lock, path). */
+static int unlock(lua_State *L) {
+  fopo_lock_close((int)luaL_checkinteger(L, 1), bind_path(L, 2));
+  return 0;
 }
 
 /* native.plain(text): the text with its control characters escaped (core/plain.h). */
@@ -94,7 +117,8 @@ static int replacement_cancel(lua_State *L) {
 }
 
 const luaL_Reg bind_file_functions[] = {
-    {"write_file", write_file}, {"replacement", replacement_new}, {"plain", plain}, {NULL, NULL}};
+    {"write_file", write_file},       {"lock", lock},   {"unlock", unlock},
+    {"replacement", replacement_new}, {"plain", plain}, {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"write", replacement_write},
                                    {"finish", replacement_finish},

@@ -156,6 +156,28 @@ function TestJob:test_two_at_once()
   lu.assertEquals(theta(b), theta(c))
 end
 
+-- The log and the checkpoint of a run are its own, and say whose; what a killed process has left
+-- does not block.
+function TestJob:test_locks()
+  local folder, pid = os.tmpname(), io.open("/proc/self/stat"):read("a"):match("^%d+")
+  os.remove(folder)
+  local log, point = folder .. "/log", folder .. "/a.npz"
+  lu.assertTrue(os.execute("mkdir -p " .. log))
+  for _, name in ipairs{log .. "/lock", point .. ".lock"} do
+    local f <close> = assert(io.open(name, "w"))
+    f:write("process 1 on nowhere\n")
+  end
+  local j = new():start{steps = 1000000000, log = log, checkpoint = point}
+  fails("the log " .. log .. " is in use by another run, of process " .. pid, ran, {},
+        {steps = 1, log = log})
+  fails("the checkpoint " .. point .. " is in use by another run, of process " .. pid, ran, {},
+        {steps = 1, checkpoint = point})
+  j:stop()
+  for _, name in ipairs{log .. "/lock", point .. ".lock"} do lu.assertNil(io.open(name)) end
+  ran({}, {steps = 1, checkpoint = point})
+  lu.assertTrue(os.execute("rm -r " .. folder))
+end
+
 -- Nobody holds the trainer, its policy or the job: it goes on, and is done.
 function TestJob:test_collected()
   local n = 0

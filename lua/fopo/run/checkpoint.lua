@@ -4,6 +4,7 @@
 -- processes the first one writes it, and tells the others (run/run.lua). Signals wait for it on all
 -- of them: one that ended alone would be missed by the others.
 local native = require "fopo.native"
+local lock = require "fopo.run.lock"
 local term = require "fopo.term"
 
 local checkpoint = {}
@@ -20,8 +21,10 @@ checkpoint.options = {
 function checkpoint.open(t, o)
   local path = o.checkpoint or term.checkpoint()
   if not path then return nil end
+  local held = native.ranks() == 0 and lock.take(path .. ".lock", "the checkpoint " .. path,
+    "name another one, or end that run") or nil
   term.defer(1) -- signals wait for it
-  return setmetatable({t = t, path = path, every = o.every_seconds, last = native.clock(),
+  return setmetatable({t = t, path = path, lock = held, every = o.every_seconds, last = native.clock(),
                        alone = select(2, native.ranks()) == 1}, checkpoint)
 end
 
@@ -56,6 +59,7 @@ function checkpoint:close()
   if self.closed then return end
   self.closed = true
   if self.alone then self:save(true) end
+  if self.lock then self.lock:release() end
   term.defer(-1)
   if term.ending() and self.step == self.t.step then
     say("%s is the checkpoint of step %d; t:resume(%q) goes on from there", self.path, self.step,

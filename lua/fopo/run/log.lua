@@ -15,6 +15,7 @@ local native = require "fopo.native"
 local define = require "fopo.base.define"
 local events = require "fopo.run.events"
 local json = require "fopo.base.json"
+local lock = require "fopo.run.lock"
 local sealed = require "fopo.base.sealed"
 local source = require "fopo.run.source"
 local term = require "fopo.term"
@@ -206,11 +207,8 @@ local function open(path)
   return file, file:seek("end") == 0
 end
 
--- Opens the log of a run of t. where: true or a folder; a folder that holds an earlier part of this
--- run is continued, beginning with the actions `between` the two parts. Atomic, because a table of
--- records without its first line, which names the columns, cannot be read.
-log.open = term.atomic(function(t, where, columns, options, between)
-  local folder = where == true and (t.log_folder or fresh_folder(t)) or where
+-- Opens the files of a log whose folder is locked, and continues what is there.
+local function begin(l, t, folder, options, between)
   for _, name in ipairs{"history.jsonl", "history.csv", "actions.jsonl", "notes.txt"} do
     repair(folder .. "/" .. name)
   end
@@ -221,25 +219,40 @@ log.open = term.atomic(function(t, where, columns, options, between)
     define.fail("%s holds a run that is at step %d, and this one at step %d would be mixed with "
                 .. "it; name another folder", folder, last, t.step)
   end
-  local made, why = native.make_folder(folder)
-  if not made then define.fail("the log cannot be written: %s", why) end
-  local l = setmetatable({folder = folder, columns = columns, tagged = {}}, log)
-  for _, name in ipairs(columns) do
+  for _, name in ipairs(l.columns) do
     if tags[name] then l.tagged[#l.tagged + 1] = {name, tags[name]} end
   end
-  local begins
+  local begins, why, made
   l.jsonl = open(folder .. "/history.jsonl")
   l.csv, begins = open(folder .. "/history.csv")
   l.actions = open(folder .. "/actions.jsonl")
   l.events, why = events.open(folder, native.machine().host)
   if not l.events then define.fail("the log cannot be written: %s", why) end
-  l:put(l.csv, begins and table.concat(columns, ",") .. "\n" or "")
+  l:put(l.csv, begins and table.concat(l.columns, ",") .. "\n" or "")
   begins = begins or not exists(folder .. "/config.json") -- its first part had no room for one
   local config = folder .. (begins and "/config.json" or ("/config-%d.json"):format(t.step))
   made, why = native.write_file(config, json.encode(facts(t, options)) .. "\n")
   if not made then l:fail(why) end
   if not begins then for _, action in ipairs(between) do l:action(action) end end
   sealed.behind(t).log_folder = folder
+end
+
+-- Opens the log of a run of t. where: true or a folder; a folder that holds an earlier part of this
+-- run is continued, beginning with the actions `between` the two parts. Atomic, because a table of
+-- records without its first line, which names the columns, cannot be read.
+log.open = term.atomic(function(t, where, columns, options, between)
+  local folder = where == true and (t.log_folder or fresh_folder(t)) or where
+  local made, why = native.make_folder(folder)
+  if not made then define.fail("the log cannot be written: %s", why) end
+  local l = setmetatable({folder = folder, columns = columns, tagged = {}}, log)
+  l.lock = lock.take(folder .. "/lock", "the log " .. folder,
+                     "name another folder, or end that run")
+  local ok
+  ok, why = pcall(begin, l, t, folder, options, between)
+  if not ok then
+    l:close()
+    error(why, 0)
+  end
   return l
 end)
 
@@ -288,10 +301,10 @@ end
 function log:close()
   if self.closed then return end
   self.closed = true
-  self.jsonl:close()
-  self.csv:close()
-  self.actions:close()
-  self.events:close()
+  for _, name in ipairs{"jsonl", "csv", "actions", "events"} do
+    if self[name] then self[name]:close() end
+  end
+  self.lock:release()
 end
 
 log.__close = log.close

@@ -165,7 +165,11 @@ function run.new(t, o, columns)
   keep_changes(t)
   if o.log and native.ranks() == 0 then r.log = log.open(t, o.log, columns, o, mine.unlogged) end
   if r.log then mine.unlogged = {} end
-  r.checkpoint = checkpoint.open(t, o)
+  local ok, why = pcall(function() r.checkpoint = checkpoint.open(t, o) end)
+  if not ok then
+    if r.log then r.log:close() end
+    error(why, 0)
+  end
   mine.current = r
   return r
 end
