@@ -277,6 +277,88 @@ def during_training(proof, share, kills, steps=300):
     print("%d kills in %d trainings" % (done, chains))
 
 
+# ---- kill -9 and signals during trainings of all kinds ----
+
+KEPT = os.path.join(HERE, "kept.lua")
+CHECKING = {**ENVIRONMENT, "FOPO_CHECK_SAVES": "1"}
+ENDS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+
+def kept(folder, seed, *more):
+    # a shell in the background hands on SIGINT ignored
+    return subprocess.Popen([FOPO, KEPT, folder, str(seed), *more], text=True, env=CHECKING,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            stdin=subprocess.DEVNULL,
+                            preexec_fn=lambda: signal.signal(signal.SIGINT,
+                                                             signal.default_int_handler))
+
+
+def to_its_end(folder, seed):
+    """What a training ends with, and None or why it did not."""
+    process = kept(folder, seed)
+    out, err = process.communicate()
+    lines = out.splitlines()[1:]  # without "ready" and its step
+    return lines, None if process.returncode == 0 and lines else (process.returncode, err)
+
+
+def different(lines, wanted):
+    """The first line that differs, of both, cut."""
+    for one, other in zip(lines, wanted):
+        if one != other:
+            return one[:400], other[:400]
+    return len(lines), len(wanted)
+
+
+def shared(proof, folder, seed, process):
+    """A second run on the same log and checkpoint, while the process trains."""
+    second = kept(folder, seed, "second")
+    out, err = second.communicate()
+    refused = [line for line in out.splitlines() if "is in use by another run, of process %d"
+               % process.pid in line]
+    free = out.splitlines().count("it is free")  # the run may have ended meanwhile
+    return proof.tried("a second run, seed %d" % seed, second.returncode == 0 and
+                       len(refused) + free == 2, out, err)
+
+
+def drawn(proof, share, kills, each=10, first=1):
+    """Draws trainings, ends each about `each` times, and compares what comes with the one that
+    was not disturbed."""
+    until, done, seed, differing = proof.until(share), 0, first, 0
+    while done < kills and time.monotonic() < until:
+        whole, folder = tempfile.mkdtemp(), tempfile.mkdtemp()
+        begun = time.monotonic()
+        wanted, why = to_its_end(whole, seed)
+        took = time.monotonic() - begun
+        shutil.rmtree(whole)
+        if not proof.tried("undisturbed, seed %d" % seed, why is None, why):
+            seed += 1
+            continue
+        for n in range(min(each, kills - done)):
+            process = kept(folder, seed)
+            first_line = process.stdout.readline()
+            if n == 1 and each > 1:
+                shared(proof, folder, seed, process)
+            time.sleep(proof.random.uniform(0, 0.6 * took))
+            how = proof.random.choice(ENDS)
+            process.send_signal(how)
+            out, err = process.stdout.read(), process.stderr.read()
+            process.wait()
+            done += 1
+            if not proof.tried("ended by %s, seed %d" % (how.name, seed), first_line == "" or
+                               process.returncode in (0, -how, 128 + how) or
+                               (how == signal.SIGINT and process.returncode == 1 and
+                                "interrupted" in err), process.returncode, err[-2000:]):
+                break
+        lines, why = to_its_end(folder, seed)
+        same = why is None and lines == wanted
+        differing += not same
+        proof.tried("as if it had not been disturbed, seed %d" % seed, same,
+                    why or different(lines, wanted), wanted[:1])
+        shutil.rmtree(folder)
+        seed += 1
+    print("%d kills of %d drawn trainings, %d of them differ" % (done, seed - first, differing))
+
+
 # ---- a disk that fills up while a training goes on ----
 
 def filling_disk(proof, share, rounds, steps=300):

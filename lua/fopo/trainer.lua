@@ -450,7 +450,7 @@ end
 local function facts_of(t)
   local mine = sealed.behind(t)
   local seen = mine.current and mine.current.seen:state() or mine.seen
-  local facts = {seconds = t.seconds, notes = json.encode(t.notes)}
+  local facts = {seconds = t.seconds, notes = json.encode(t.notes), best_step = t.best_step}
   if seen and t.native.unfinished then facts.seen = json.encode(seen) end
   return validation.facts(t, facts)
 end
@@ -482,6 +482,7 @@ file. A file that does not fit changes nothing.]],
     mine.held = validation.from_facts(facts, "held")
     mine.began = validation.from_facts(facts, "began")
     mine.seconds = history.seconds and history.seconds[#history.seconds] or 0
+    mine.best_step = math.tointeger(tonumber(facts.best_step))
     mine.notes = facts.notes and json.decode(facts.notes) or {}
     mine.seen, mine.cut = facts.seen and json.decode(facts.seen), nil
     for _, name in ipairs(columns) do

@@ -24,8 +24,8 @@ function checkpoint.open(t, o)
   local held = native.ranks() == 0 and lock.take(path .. ".lock", "the checkpoint " .. path,
     "name another one, or end that run") or nil
   term.defer(1) -- signals wait for it
-  return setmetatable({t = t, path = path, lock = held, every = o.every_seconds, last = native.clock(),
-                       alone = select(2, native.ranks()) == 1}, checkpoint)
+  return setmetatable({t = t, path = path, lock = held, every = o.every_seconds,
+                       last = native.clock(), alone = select(2, native.ranks()) == 1}, checkpoint)
 end
 
 -- Seconds until it is due.

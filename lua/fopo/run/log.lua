@@ -291,11 +291,16 @@ local action_keys = {"step", "seconds", "what", "value", "before"}
 
 function log:action(a) self:put(self.actions, json.row(action_keys, a) .. "\n") end
 
--- A sentence of the end of the run.
-function log:note(sentence)
-  local file <close>, why = io.open(self.folder .. "/notes.txt", "a")
+-- The sentences of the end of a run. A run whose process was killed after it wrote them, and before
+-- its checkpoint, comes to the same end once more.
+function log:notes(sentences)
+  if #sentences == 0 then return end
+  local path, lines = self.folder .. "/notes.txt", table.concat(sentences, "\n") .. "\n"
+  local before = whole_lines(path) or ""
+  if before:sub(-#lines) == lines then return end
+  local file <close>, why = io.open(path, "a")
   if not file then return self:fail(why) end
-  self:put(file, sentence .. "\n")
+  self:put(file, lines)
 end
 
 function log:close()

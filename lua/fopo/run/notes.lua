@@ -13,7 +13,8 @@ local FEW = 0.01      -- share of the samples below which the effective sample s
 local NEARLY_ALL = 0.9 -- share of the contexts that are recommended one item
 
 -- What a run has seen that goes on later.
-local kept = {"start", "last", "last_step", "ess", "records", "norms", "first_norms"}
+local kept = {"first", "start", "last", "last_step", "ess", "records", "norms",
+              "first_norms"}
 
 -- t: the trainer; o: the checked options of the run; before: notes:state() of the run that this one
 -- goes on with, or nil.
