@@ -5,8 +5,8 @@ local proportion = require "fopo.base.proportion"
 local text = require "fopo.base.text"
 local validation = require "fopo.run.validation"
 
--- {name, history, contexts} of the i-th run that was given: a folder of logs or a trainer. contexts:
--- those that the validation is a share of; nil where it is none, as the mean of values.
+-- {name, history, contexts} of the i-th run that was given: a folder of logs or a trainer.
+-- contexts: those that the validation is a share of; nil where it is none, as the mean of values.
 local function run_of(given, i)
   if type(given) == "string" then
     local run = log.read(given)

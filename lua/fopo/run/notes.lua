@@ -155,8 +155,8 @@ local function lost(self)
   if native.gradient_common(self.t.gradient, "objective") ~= "reward" then return nil end
   if last.expected >= 0.7 * chance then return nil end
   return ("the expected reward on validation, %.2g, is below the %.2g of items drawn at random: "
-          .. "the policy looks where nobody takes anything, and draws from there teach it nothing; try "
-          .. "a higher temperature, embeddings whose large norms are items that users take "
+          .. "the policy looks where nobody takes anything, and draws from there teach it nothing; "
+          .. "try a higher temperature, embeddings whose large norms are items that users take "
           .. "(fopo.embed.svd), or a proposal with more uniform draws "
           .. "(fopo.proposal.mixture, epsilon = 0.8)"):format(last.expected, chance)
 end
