@@ -376,10 +376,6 @@ local function studies(name, rows, options)
   return output
 end
 
-function TestStudies:test_adaptive()
-  lu.assertStrContains(studies("adaptive", 3 * 2, "seconds=0.04"), "the best fixed epsilon")
-end
-
 function TestStudies:test_fast()
   lu.assertStrContains(studies("fast", 2 * 5 * 2), "against mixture")
 end
