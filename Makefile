@@ -231,8 +231,9 @@ $(OUT)/lua_files.c: $(LUA) scripts/tools/embed_lua.sh
 $(OUT)/lua_files.o: $(OUT)/lua_files.c
 	$(Q)$(CC) -std=c11 -c -o $@ $<
 
-# Each test is linked with all objects, which gold does in a third of the time.
-QUICK := $(if $(shell command -v ld.gold),-fuse-ld=gold)
+# Each test is linked with all objects, which gold does in a third of the time; a cross compiler has
+# linkers of its own.
+QUICK := $(if $(filter 1,$(ARM)),,$(if $(shell command -v ld.gold),-fuse-ld=gold))
 
 $(OUT)/test_%: tests/c/test_%.c $(OBJ) $(OUT)/flags
 	$(call say,TEST,$<)
