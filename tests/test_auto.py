@@ -138,12 +138,12 @@ def interval(d):
 for name, found in rows.items():
     each = [[np.load("%s_%s%d.npy" % (name, m, i + 1))[0].astype(float)
              for i in range(len(found))] for m in ("reward", "ndcg")]
-    left = list(range(len(found)))
     for m, numbers in enumerate(each):
         for i, row in enumerate(found):
             check("a mean", abs(float(row[1 + m]) - numbers[i].mean()) < 1e-5, row)
-        best = max(left, key=lambda i: numbers[i].mean())
-        left = [i for i in left if i == best or interval(numbers[i] - numbers[best])[1] >= 0]
+    worth = sum(np.array(numbers) / np.max(np.mean(numbers, axis=1)) for numbers in each)
+    best = np.argmax(worth.mean(axis=1))
+    left = [i for i in range(len(found)) if i == best or interval(worth[i] - worth[best])[1] >= 0]
     for i, row in enumerate(found):
         check("an interval", np.allclose([float(v) for v in row[3:5]], interval(each[0][i]),
                                          atol=1e-5), row)

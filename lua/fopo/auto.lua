@@ -145,23 +145,31 @@ local function measure(rows, name, pi, judged, o, of_part)
   return row
 end
 
--- Of the rows the largest mean, and those that are not below it by more than chance, in order.
-local function as_good(rows, name)
-  local best
+-- The rows' worths, arrays [1, n]: reward and NDCG of each context, each as a share of its largest
+-- mean, added. NDCG tells smaller differences, the reward is what is raised.
+local function worths_of(rows)
+  local most, worths = {reward = 1e-12, ndcg = 1e-12}, {}
   for _, row in ipairs(rows) do
-    if not best or row[name] > best[name] then best = row end
+    for name in pairs(most) do most[name] = math.max(most[name], row[name]) end
   end
-  local list = {}
-  for _, row in ipairs(rows) do
-    local _, high = interval(row.each[name], best.each[name])
-    if row == best or high >= 0 then list[#list + 1] = row end
+  for i, row in ipairs(rows) do
+    worths[i] = row.each.reward:copy():scale(1 / most.reward):add(row.each.ndcg, 1 / most.ndcg)
   end
-  return list
+  return worths
 end
 
--- The first, which costs least, of those that are as good as the best in reward, and of these in
--- NDCG, which tells smaller differences.
-local function choose(rows) return as_good(as_good(rows, "reward"), "ndcg")[1] end
+-- The row of the largest mean worth, and the first one, which costs least, that is not below it by
+-- more than chance.
+local function choose(rows)
+  local worths, best = worths_of(rows), 1
+  for i, worth in ipairs(worths) do
+    if worth:mean() > worths[best]:mean() then best = i end
+  end
+  for i, worth in ipairs(worths) do
+    local _, high = interval(worth, worths[best])
+    if i == best or high >= 0 then return rows[i], rows[best] end
+  end
+end
 
 -- ---- making policies ----
 
@@ -208,8 +216,8 @@ local function only(rows, field)
   return list
 end
 
--- The best weights with the best dense part, at the t of the best reward and NDCG, and trained from
--- there: steps of the scalars are of about one size, so t does not go far by them.
+-- The best weights with the best dense part, at the t of the largest worth, and trained from there:
+-- steps of the scalars are of about one size, so t does not go far by them.
 function try.hybrid(rows, _, _, judged, o, with_dense)
   local of, part = choose(only(rows, "list")), choose(only(rows, "dense"))
   local pi = with_dense(of.policy, embedding(o, part.dense), dense[part.dense].contexts, o)
@@ -221,10 +229,7 @@ function try.hybrid(rows, _, _, judged, o, with_dense)
     pi:set_parameters(parameters)
     measure(tried, ("hybrid (%s, %s)"):format(of.list, part.dense), pi, judged, o).share = share
   end
-  local best
-  for _, row in ipairs(as_good(tried, "reward")) do
-    if not best or row.ndcg > best.ndcg then best = row end
-  end
+  local _, best = choose(tried)
   rows[#rows + 1] = best
   pi:set_theta(best.theta)
   train_from(rows, best, judged, o)
@@ -361,10 +366,10 @@ its estimate.
 Each is judged with seen items left out, untrained and, if its scores are of lists, trained for 5
 epochs: on the validation sessions and on as many tenths of the training users as hold `held` of
 them, each by what was learnt without that tenth. If these are few, X and Y of each are drawn up to
-8 times, and a user counts by the mean. Differences are paired over these users. Taken is the first,
-which costs least, of those whose reward is not below the largest by more than chance and of which
-the same holds for NDCG@20; so training is kept only where it helps by more than chance. Nothing but
-the training and validation sessions is looked at.
+8 times, and a user counts by the mean. Differences are paired over these users. Worth is the reward
+and NDCG@20, each as a share of its largest mean, added. Taken is the first, which costs least,
+whose worth is not below the largest by more than chance; so training is kept only where it helps by
+more than chance. Nothing but the training and validation sessions is looked at.
 With a reward that has values all is by value: starts rank by their scores times value, training
 raises the expected value, and dense policies, which know no values, are left out.
 Prints a table with intervals, what each start was estimated to cost and has cost, and in words what
