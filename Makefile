@@ -188,7 +188,9 @@ EMULATE  = $(CXX) -std=c++20 $(subst $(FLAGS_coverage),$(FLAGS_release),$(COMMON
 WATCH   := -O1 -g1 -fsanitize=thread,alignment,bounds,shift,integer-divide-by-zero
 EMULATION := $(wildcard tests/cuda/*.cc)
 
-# Half of the time of a source goes into the headers, so they are compiled once for all of them.
+# Half of the time of a source goes into the headers, so they are compiled once for all of them; not
+# for the one that gets the number of the ABI, which they have as 0.
+COMPILED = $(if $(ABI),,-include $(dir $(filter %.gch,$^))headers.h)
 $(OUT)/races/headers.h.gch: WATCHED_BY := $(WATCH)
 $(OUT)/emulated/headers.h.gch $(OUT)/races/headers.h.gch: src/device/cuda/cuda.cuh $(OUT)/flags
 	$(call say,CXX,$<)
@@ -197,7 +199,7 @@ $(OUT)/emulated/headers.h.gch $(OUT)/races/headers.h.gch: src/device/cuda/cuda.c
 
 $(OUT)/emulated/src/%.o: src/% $(OUT)/emulated/headers.h.gch
 	$(call say,CXX,$<)
-	$(Q)mkdir -p $(@D); $(EMULATE) -include $(OUT)/emulated/headers.h -x c++ -c -o $@ $<
+	$(Q)mkdir -p $(@D); $(EMULATE) $(COMPILED) -x c++ -c -o $@ $<
 
 $(OUT)/emulated/tests/%.o: tests/% $(OUT)/flags
 	$(call say,CXX,$<)
@@ -205,7 +207,7 @@ $(OUT)/emulated/tests/%.o: tests/% $(OUT)/flags
 
 $(OUT)/races/%.cu.o: %.cu $(OUT)/races/headers.h.gch
 	$(call say,WATCH,$<)
-	$(Q)mkdir -p $(@D); $(EMULATE) $(WATCH) -include $(OUT)/races/headers.h -x c++ -c -o $@ $<
+	$(Q)mkdir -p $(@D); $(EMULATE) $(WATCH) $(COMPILED) -x c++ -c -o $@ $<
 
 $(OUT)/races/tests/%.cc.o: tests/%.cc $(OUT)/flags
 	$(call say,WATCH,$<)
