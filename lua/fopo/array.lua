@@ -1,9 +1,18 @@
 -- fopo.array: dense float32 matrices and lists of item or context ids.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
+local origin = require "fopo.base.origin"
 local saves = require "fopo.base.saves"
 local fn, doc = define.fn, define.doc
 local array, methods = {}, native.types.array
+
+-- A copy is made of the same sessions.
+local copy = methods.copy
+function methods.copy(a)
+  local made = copy(a)
+  if next(origin.of(a)) then origin.set(made, origin.of(a)) end
+  return made
+end
 
 methods.save = saves("array", methods.save, function(a, path)
   native.array_load(path, a.kind == "ids")

@@ -4,12 +4,15 @@ local draw = require "fopo.tune.draw"
 local native = require "fopo.native"
 local rungs = require "fopo.tune.rungs"
 local sealed = require "fopo.base.sealed"
+local seen_items = require "fopo.base.seen"
 local text = require "fopo.base.text"
 local trial = require "fopo.tune.trial"
+local validation = require "fopo.run.validation"
 
 -- ---- printing ----
 
 local function settings_of(options)
+  if options.default then return "the defaults" end
   local parts, names = {}, {}
   for name in pairs(options) do if name ~= "steps" then names[#names + 1] = name end end
   table.sort(names)
@@ -33,7 +36,8 @@ local function as_text(found)
   end
   local more = #found.trials > 10 and ("\nand %d more in .trials"):format(#found.trials - 10) or ""
   return ("tuned by the %s on validation: %d trials%s\n%s%s"):format(
-    (found.by == "expected" and "expected " or "") .. (found.valued and "value" or "reward"),
+    found.by:find("@", 1, true) and found.by
+    or (found.by == "expected" and "expected " or "") .. (found.valued and "value" or "reward"),
     #found.trials,
     found.interrupted and ", interrupted" or "", text.table(rows), more)
 end
@@ -105,8 +109,9 @@ local tune = define.fn{
     {"trials", "integer", 18, "settings that are tried", min = 1},
     {"eta", "integer", 3, "of eta trials one goes on, with eta times the steps", min = 2},
     {"batch", "integer", 32, "contexts a step", min = 1},
-    {"by", "string", "greedy", "what decides: the reward of the best item, or the expected reward; "
-     .. "the other one decides between equals", one_of = {"greedy", "expected"}},
+    {"by", "string", "greedy", "what decides, as best_by of t:run: greedy, the reward of the best "
+     .. "item; expected, the expected reward; or a measure of lists, as \"ndcg@10\""},
+    seen_items.option("of validation, as of fopo.trainer"),
     {"seed", "integer", 1, "of the settings, and of each run"},
     {"jobs", "integer", 1, "runs at once, in threads of their own", min = 1},
     {"view", "boolean", true, "print a line for each run"},
@@ -117,6 +122,7 @@ settings are trained for few steps, and of every eta the best goes on to eta tim
 the last ones have `steps`. A trial that goes on is trained anew, so each line is what
 fopo.trainer{...}:run{steps = n} gives with these settings and keep_best, and schedules that need
 the length find it in c.steps. With the defaults the search costs about 6 runs of `steps`.
+Where nothing is said of what is searched, the first trial is fopo.trainer{} as it is.
 Of a range the draws are one from each of `trials` equal strips (Latin hypercube); if there are only
 lists, and no more combinations than trials, all are tried. The built-in parts know temperature,
 effective, theta and contexts of fopo.policy.linear; scale of fopo.embed.svd, if items are left out;
@@ -129,7 +135,7 @@ seconds, failed}, the best run of each, best first. The same seed gives the same
 number of jobs. Ctrl-C ends the search with what it has (interrupted = true). A trial that fails,
 say by a learning rate that overflows, is ranked last with its sentence. The best of many trials
 looks better on validation than it is: judge it on s.test. Validation leaves out the items of X, as
-fopo.evaluate does.]],
+fopo.evaluate does, unless exclude = "none".]],
   example = [[
 s = fopo.data.synthetic{users = 400, items = 300, clusters = 8}:sessions{min_items = 10}
 found = fopo.tune{data = s.train, dim = 8, steps = 40, trials = 4, view = false,
@@ -138,8 +144,10 @@ print(found)
 pi = found.best.policy
 assert(#found.trials == 4 and found.best.valid >= found.trials[4].valid)]],
   call = function(o)
+    validation.way(o.by, "fopo.tune: by")
     local maker = trial.new(o)
     local settings = draw.settings(maker.over, o.trials, o.seed, maker.whole)
+    if not (o.over or o.policy or o.gradient or o.optim) then settings[1] = {default = true} end
     local search = rungs.new(o, settings, maker)
     if o.view then search.say = speaker(search) end
     search.interrupted = until_interrupted(search)

@@ -148,6 +148,14 @@ function TestEvaluate:test_expected()
   lu.assertEquals(fopo.evaluate(pi, test, {expected_contexts = 999}).expected_contexts, test.n)
 end
 
+-- A copy of embeddings knows what they were made of: a policy over it has the same defaults.
+function TestEvaluate:test_copied_items()
+  local a = fopo.policy.linear{items = items}
+  local b = fopo.policy.linear{items = items:copy()}
+  lu.assertEquals({b.temperature, b.contexts, b.seen}, {a.temperature, a.contexts, a.seen})
+  lu.assertEquals(b:theta():totable(), a:theta():totable())
+end
+
 -- One context says nothing about the spread.
 function TestEvaluate:test_one_context()
   local e = fopo.evaluate(pi, test, {expected_contexts = 1})

@@ -742,6 +742,20 @@ function TestTune:test_worth_of_a_run()
   end
 end
 
+-- By any measure of lists, with seen items in or out; the first trial is what one has without.
+function TestTune:test_by_a_measure()
+  local found = fopo.tune{data = world.s.train, dim = 8, steps = 20, trials = 3, view = false,
+                          by = "ndcg@10", exclude = "none"}
+  local best = found.best
+  local e = fopo.evaluate(best.policy, world.s.valid, {k = 10, exclude = "none"})
+  lu.assertEquals(best.trainer.history.valid_measure[#best.trainer.history.step] ~= nil, true)
+  lu.assertAlmostEquals(best.trainer.held.measure, e.ndcg[10], 1e-6)
+  lu.assertStrContains(tostring(found), "tuned by the ndcg@10 on validation")
+  lu.assertStrContains(tostring(found), "the defaults")
+  lu.assertErrorMsgContains("fopo.tune: by must be greedy, expected, or a measure", fopo.tune,
+                            {data = world.s.train, by = "ndgc@10", view = false})
+end
+
 function TestTune:test_parts_of_ones_own()
   local seen = {}
   local found = tuned{over = {size = {4, 6, 8}, rate = {values = {0.01, 0.1}}}, trials = 6, eta = 2,

@@ -49,10 +49,12 @@ end
 -- Whose parameters the policy holds at the end: {step, valid, expected}, or nil.
 function notes:held(step, best)
   if best and (best.restored or best.step == step) then
-    return {step = best.step, valid = best.worth.reward, expected = best.worth.expected}
+    return {step = best.step, valid = best.worth.reward, expected = best.worth.expected,
+            measure = self:lists() and best.worth.measure}
   end
   if self.last_step ~= step then return nil end
-  return {step = step, valid = self.last.reward, expected = self.last.expected}
+  return {step = step, valid = self.last.reward, expected = self.last.expected,
+          measure = self:lists() and self.last.measure}
 end
 
 -- ---- the sentences; each is nil where there is nothing to say ----

@@ -165,7 +165,8 @@ function validation.from_facts(facts, which)
   local step = math.tointeger(tonumber(facts[which .. "_step"]))
   if not step then return nil end
   return {step = step, valid = tonumber(facts[which .. "_valid"]) or 0 / 0,
-          expected = tonumber(facts[which .. "_expected"]) or 0 / 0}
+          expected = tonumber(facts[which .. "_expected"]) or 0 / 0,
+          measure = tonumber(facts[which .. "_measure"])}
 end
 
 return validation

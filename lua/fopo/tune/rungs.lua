@@ -38,7 +38,9 @@ local function values(self, run)
   local function number(v) return text.finite(v) and v or -math.huge end
   local greedy, expected = number(run.valid), number(run.valid_expected)
   if self.by == "expected" then greedy, expected = expected, greedy end
-  return {run.failed and 0 or 1, greedy, expected, run.steps, -run.number}
+  local measure = self.by:find("@", 1, true) and number(run.valid_measure) or greedy
+  return {run.failed and 0 or 1, measure, self.by:find("@", 1, true) and expected or greedy,
+          expected, run.steps, -run.number}
 end
 
 local function before(self, a, b)
@@ -49,7 +51,10 @@ local function before(self, a, b)
   return false
 end
 
-function rungs:value(run) return self.by == "expected" and run.valid_expected or run.valid end
+function rungs:value(run)
+  if self.by:find("@", 1, true) then return run.valid_measure end
+  return self.by == "expected" and run.valid_expected or run.valid
+end
 
 -- The best run of each trial that has ended one, the best first.
 function rungs:ranking()

@@ -93,7 +93,8 @@ local function begin(self, run)
   run.policy, run.items = self:policy_of(c)
   run.trainer = require("fopo.trainer"){policy = run.policy, data = o.data, valid = o.valid or true,
     reward = o.reward,
-    gradient = self:gradient_of(c, run.items), optim = self:optim_of(c), seed = o.seed,
+    gradient = not run.options.default and self:gradient_of(c, run.items) or nil,
+    optim = self:optim_of(c), seed = o.seed, exclude = o.exclude,
     batch = math.min(o.batch, o.data.n)}
   local how = {steps = run.steps, view = false, best_by = o.by}
   if o.jobs > 1 then run.job = run.trainer:start(how) else run.trainer:run(how) end
@@ -119,7 +120,7 @@ function trial:finish(run)
     return
   end
   local held = run.trainer.held
-  run.valid, run.valid_expected = held.valid, held.expected
+  run.valid, run.valid_expected, run.valid_measure = held.valid, held.expected, held.measure
   run.best_step, run.seconds = run.trainer.best_step, run.trainer.seconds
 end
 
