@@ -282,7 +282,7 @@ static void attack_kernel(void) {
   attack("epoll", syscall(SYS_epoll_create1, 0));
   attack("pipes", syscall(SYS_pipe2, ends, 0));
   attack("splice", syscall(SYS_splice, -1, NULL, -1, NULL, 1UL, 0) < 0 && errno == EBADF ? 0 : -1);
-  attack("mlock", mlock(ends, sizeof ends));
+  attack("mlock", syscall(SYS_mlock, ends, sizeof ends));
   attack("acct", acct(NULL));
   attack("sethostname", syscall(SYS_sethostname, "", -1L) < 0 && errno == EINVAL ? 0 : -1);
   attack("clock_settime", syscall(SYS_clock_settime, 0, NULL) < 0 && errno == EFAULT ? 0 : -1);
