@@ -67,6 +67,9 @@ local gradients = {
 }
 local proposal = pick("mixture", "automatic", "adaptive")
 local estimator = pick("standard", "snis", "snis", "reinforce", "exact")
+-- A save brings the order of learnt items up to date that a shared head makes by itself, so that
+-- its bits depend on when the clock lets a run save.
+if learns_items and estimator == "standard" then estimator = "snis" end
 local optims = {adam = {lr = pick(0.003, 0.05, 0.3)}, sgd = {lr = 0.3}, adagrad = {lr = 0.1}}
 local optim = pick("adam", "adam", "sgd", "adagrad")
 local validates = pick(true, true, true, false)
