@@ -399,6 +399,9 @@ add("tune", function()
   return function()
     local found = fopo.tune{data = w.s.train, valid = w.s.valid, dim = 3, steps = 4, trials = 2,
                             view = false, over = {lr = {1e-3, 1e-1}}}
+    for _, trial in ipairs(found.trials) do -- the search goes on after one that fails
+      if trial.failed then error(trial.failed, 0) end
+    end
     return #found.trials, found.best.policy:theta():totable()
   end
 end)

@@ -30,8 +30,8 @@ TestSeen = {}
 function TestSeen:test_policies()
   lu.assertEquals({linear().seen, linear{seen = "keep"}.seen, linear{preset = "paper"}.seen},
                   {"mask", "keep", "keep"})
-  lu.assertEquals(linear{items = items:copy()}.seen, "keep")
-  lu.assertEquals(linear{items = items:copy(), data = s.train}.seen, "mask")
+  lu.assertEquals(linear{items = fopo.array.from(items:totable())}.seen, "keep")
+  lu.assertEquals(linear{items = fopo.array.from(items:totable()), data = s.train}.seen, "mask")
   lu.assertEquals(fopo.policy.mlp{items = items, hidden = {4}}.seen, "mask")
   lu.assertEquals(fopo.baseline.identity{items = items}.seen, "mask")
   lu.assertEquals(fopo.baseline.identity{items = items, seen = "keep"}.seen, "keep")

@@ -10,16 +10,23 @@ lock.__index = lock
 -- Takes the lock `path`; raises if another run holds it. what: what is locked, for the sentence.
 -- Where no lock can be made, writing itself will say why.
 function lock.take(path, what, remedy)
-  local fd, holder = native.lock(path)
-  if fd == false then
+  local l, holder = setmetatable({fd = false, path = path}, lock), nil
+  l.fd, holder = native.lock(path)
+  if l.fd == false then
+    collectgarbage() -- a run of this process that failed as it began may hold it still
+    l.fd, holder = native.lock(path)
+  end
+  if l.fd == false then
     define.fail("%s is in use by another run, of %s; %s", what, holder, remedy)
   end
-  return setmetatable({fd = fd, path = path}, lock)
+  return l
 end
 
 function lock:release()
   if self.fd then native.unlock(self.fd, self.path) end
-  self.fd = nil
+  self.fd = false
 end
+
+lock.__gc = lock.release
 
 return lock
