@@ -12,11 +12,12 @@
 #include "core/status.h"
 
 /* Whether the path still names the file: whoever held it may have removed it before it was locked.
- */
+ * -1: the system does not tell. */
 static int is_there(int fd, const char *path) {
   struct stat mine, there;
-  return fstat(fd, &mine) == 0 && stat(path, &there) == 0 && mine.st_ino == there.st_ino &&
-         mine.st_dev == there.st_dev;
+  if (fstat(fd, &mine) != 0) return -1;
+  if (stat(path, &there) != 0) return errno == ENOENT ? 0 : -1;
+  return mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
 }
 
 static void read_holder(char holder[FOPO_LOCK_HOLDER], int fd) {
@@ -46,11 +47,13 @@ int fopo_lock_open(char holder[FOPO_LOCK_HOLDER], const char *path) {
       if (error == EINTR) continue;
       return error == EWOULDBLOCK ? -1 : -2;
     }
-    if (is_there(fd, path)) {
+    int same = is_there(fd, path);
+    if (same > 0) {
       write_holder(fd);
       return fd;
     }
     close(fd);
+    if (same < 0) return -2;
   }
 }
 

@@ -78,7 +78,14 @@ static void end_by_patience(fopo_run *r) {
            (unsigned long long)waited);
 }
 
-/* Goes on with the run that the trainer has kept, or begins another one. */
+static int record_is_full(const fopo_run *r) {
+  const fopo_stretch *record = fopo_trainer_record(r->t);
+  if (r->plan.every == 0) return record->seconds >= 1.0;
+  return record->sum.steps >= (double)r->plan.every;
+}
+
+/* Goes on with the run that the trainer has kept, or begins another one. A record that was cut
+ * short though it had all its steps is made now. */
 static int take_up(fopo_run *r) {
   fopo_unfinished *u = known(r);
   uint64_t basis = basis_of(&r->plan);
@@ -98,6 +105,7 @@ static int take_up(fopo_run *r) {
   r->stage = !r->goes_on && validates(r) ? START : STEPS;
   u->open = r->stage == STEPS;
   if (r->goes_on) end_by_patience(r);
+  if (r->goes_on && r->plan.every > 0 && record_is_full(r)) r->stage = DUE;
   return FOPO_OK;
 }
 
@@ -164,12 +172,6 @@ static uint64_t steps_of_record(const fopo_run *r) {
   uint64_t made = (uint64_t)record->sum.steps;
   if (r->plan.every == 0) return steps_in(r, 1.0 - record->seconds);
   return made < r->plan.every ? r->plan.every - made : 1;
-}
-
-static int record_is_full(const fopo_run *r) {
-  const fopo_stretch *record = fopo_trainer_record(r->t);
-  if (r->plan.every == 0) return record->seconds >= 1.0;
-  return record->sum.steps >= (double)r->plan.every;
 }
 
 int fopo_run_is_done(const fopo_run *r) {

@@ -11,7 +11,7 @@ lock.__index = lock
 -- Where no lock can be made, writing itself will say why.
 function lock.take(path, what, remedy)
   local l, holder = setmetatable({fd = false, path = path}, lock), nil
-  l.fd, holder = native.lock(path)
+  l.fd = native.lock(path)
   if l.fd == false then
     collectgarbage() -- a run of this process that failed as it began may hold it still
     l.fd, holder = native.lock(path)
