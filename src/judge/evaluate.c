@@ -148,8 +148,9 @@ int fopo_evaluate_lost(fopo_evaluation_lost *e, const fopo_policy *pi, fopo_matr
   *e = (fopo_evaluation_lost){0};
   float *truly = fopo_alloc(x.rows, sizeof *truly), *found = fopo_alloc(x.rows, sizeof *found);
   int status = truly && found ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (status == FOPO_OK)
+  if (status == FOPO_OK) {
     status = fopo_evaluate_each(&e->exact, truly, pi, x, sessions, exact, mask);
+  }
   if (status == FOPO_OK) status = fopo_evaluate_each(&e->index, found, pi, x, sessions, ix, mask);
   if (status == FOPO_OK) find_lost(e, truly, found, sessions->value != NULL);
   fopo_free(truly);

@@ -33,8 +33,9 @@ static int pack(fopo_head *head, const fopo_binding *data, const uint32_t *order
   if (status == FOPO_OK && head->items.order == NULL) {
     for (size_t i = 0; i < P; i++) head->host_place[order[i]] = (uint32_t)i;
     status = d->ops->put(d, head->order, order, P * sizeof *order);
-    if (status == FOPO_OK)
+    if (status == FOPO_OK) {
       status = d->ops->put(d, head->place, head->host_place, P * sizeof *order);
+    }
   }
   if (status != FOPO_OK) return status;
   head->items = (fopo_shared_head){own, head->order, head->place, head->items.rows};

@@ -189,8 +189,9 @@ void fopo_planner_rollback(fopo_planner *p, const uint32_t *rows, size_t B, size
     fopo_candidate_cache_rollback(p->cache, q, rows, B);
     uint64_t n = fopo_candidate_cache_n_with_candidates(p->cache, q, B);
     uint64_t searches = fopo_proposal_keeps(q) ? 0 : n;
-    if (n > 0 && fopo_mass_serves(q))
+    if (n > 0 && fopo_mass_serves(q)) {
       norms->rows -= fopo_mass_rows(norms, q, p->data, B * S, searches);
+    }
   }
   adapt(p);
 }

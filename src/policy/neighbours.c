@@ -230,7 +230,8 @@ static void reference_list(double *f, const fopo_policy *pi, const double *theta
   size_t importance_at = (size_t)pi->options.own[IMPORTANCE];
   double scale = exp(theta[LOG_TAU]) / sqrt((double)(context->n > 0 ? context->n : 1));
   fopo_matrix items;
-  const float *dense_x = fopo_neighbours_dense(&items, (float *)(f + pi->items.rows), pi, context);
+  void *scratch = f + pi->items.rows;
+  const float *dense_x = fopo_neighbours_dense(&items, scratch, pi, context);
   for (size_t a = 0; a < pi->items.rows; a++) {
     double votes = 0.0, dense = 0.0;
     int is_candidate = 0;

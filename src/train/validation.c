@@ -30,8 +30,9 @@ static int reserve(fopo_validation *v, size_t n, size_t N) {
   const fopo_validation_options *o = &v->o;
   v->each.n[FOPO_BY_REWARD] = n;
   v->each.n[FOPO_BY_MEASURE] = o->k > 0 ? n : 0;
-  if (o->expected_most > 0)
+  if (o->expected_most > 0) {
     v->each.n[FOPO_BY_EXPECTED] = o->expected_most < N ? o->expected_most : N;
+  }
   for (int by = 0; by < FOPO_BYS; by++) {
     if (v->each.n[by] == 0) continue;
     v->each.of[by] = fopo_alloc(v->each.n[by], sizeof *v->each.of[by]);
