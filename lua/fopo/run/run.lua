@@ -368,7 +368,9 @@ local make_slice = term.atomic(function(self, seconds, count)
   if count then most = math.min(most or count, count) end
   if self.checkpoint then seconds = math.min(seconds or math.huge, self.checkpoint:left()) end
   local n = core:steps(seconds, most)
-  if n == 0 then return nil end
+  if n == 0 then -- at the end, or before a record that was cut short with all its steps
+    return nil, not self:done() and write_record(self) or nil
+  end
   self:tell("advance", "%d", n)
   local began = native.clock()
   local slice = core:advance(nil, n)
