@@ -12,6 +12,8 @@
  *
  * A block is scored tile by tile and then summed context by context, each by one thread in a fixed
  * order: the same bits for any number of threads. */
+#include "plan/mass_probe.h"
+
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -25,7 +27,6 @@
 #include "core/threads.h"
 #include "kernels/kernels.h"
 #include "mips/topk.h"
-#include "plan/mass.h"
 
 enum {
   CONTEXTS = FOPO_MASS_CONTEXTS,
