@@ -10,9 +10,8 @@ local validation = require "fopo.run.validation"
 local function run_of(given, i)
   if type(given) == "string" then
     local run = log.read(given)
-    local by_value = tostring(run.config.reward):find("by value", 1, true) ~= nil
     return {name = given:match("([^/]+)/*$"), history = run.history,
-            contexts = not by_value and run.config.valid_contexts or nil}
+            contexts = run.config.valid_contexts}
   end
   local t = define.kind(given) == "trainer" and given or
     type(given) == "table" and rawget(given, "trainer") or nil
@@ -21,8 +20,7 @@ local function run_of(given, i)
                 define.a(given))
   end
   local name = rawget(given, "name") or t.gradient:describe():gsub("^gradient ", "")
-  return {name = name, history = t.history,
-          contexts = not t.reward.valued and validation.contexts(t) or nil}
+  return {name = name, history = t.history, contexts = validation.contexts(t)}
 end
 
 -- The last value of a column that is not NaN, and its place.

@@ -222,6 +222,12 @@ function TestValues:test_validation()
   local j = t:start{steps = 10, every = 5}
   j:wait()
   lu.assertAlmostEquals(t.held.valid, fopo.evaluate(pi, s.valid, {reward = reward}).reward, 1e-12)
+  local path = os.tmpname()
+  t:run{steps = 2, every = 1, view = false, log = path .. ".runs"}
+  lu.assertNil(fopo.compare{t.log_folder}[1].low) -- a mean of values is no share
+  lu.assertNil(fopo.compare{t}[1].low)
+  lu.assertNil(require("fopo.run.validation").contexts(t)) -- what explain takes intervals of
+  os.execute("rm -r " .. path .. " " .. path .. ".runs")
 end
 
 -- What searches and races raise, decide by and show are values, as fopo.evaluate measures them.

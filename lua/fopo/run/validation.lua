@@ -58,10 +58,10 @@ local function contexts_for(budget, least, pi)
   return math.max(least, math.tointeger(budget // (pi.n_items * pi.dim)))
 end
 
--- Of how many contexts the reward is that t's records have as `valid`; nil if of none, and of a
--- log, whose snips is no share of its events.
+-- Of how many contexts the reward is that t's records have as `valid`; nil if of none, and where it
+-- is no share of them: the snips of a log, the mean of values.
 function validation.contexts(t)
-  if not t.valid or define.kind(t.valid) == "logs" then return nil end
+  if not t.valid or t.reward.valued or define.kind(t.valid) == "logs" then return nil end
   if not t.valid_automatic then return t.valid.n end
   return math.min(t.valid.n, contexts_for(BUDGET, FEWEST, t.policy))
 end
