@@ -278,7 +278,7 @@ end
 -- ---- the plan ----
 
 -- The starts in the order of what they are estimated to cost, {kind, seconds}, as many as the
--- option `seconds` has room for; and sentences on the others.
+-- option `seconds` has room for, the first in any case; and sentences on the others.
 local function plan(o, judged)
   local work, left_out, list, total = native.sessions_work(o.data), {}, {}, 0.0
   local wanted = {}
@@ -302,7 +302,7 @@ local function plan(o, judged)
       list[#list + 1] = {kind = kind}
     elseif total + one.seconds > o.seconds and #list > 0 then
       left_out[#left_out + 1] = ("%s is left out: by estimate it takes %s, and %s of %s are left")
-        :format(kind, text.seconds(one.seconds), text.seconds(o.seconds - total),
+        :format(kind, text.seconds(one.seconds), text.seconds(math.max(0, o.seconds - total)),
                 text.seconds(o.seconds))
     else
       total = total + one.seconds
