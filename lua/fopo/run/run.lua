@@ -311,7 +311,10 @@ local write_record = term.atomic(function(self, cut)
   if not ok then row = self.core:cut_record() end
   sealed.behind(t).seconds = row.seconds
   local n = self:take(row)
-  if self.say then self.say(n) end
+  if self.say then
+    self.say(n)
+    io.stdout:flush() -- of a job under mpirun or in a pipe the lines would come by the page
+  end
   if not ok then error(why, 0) end
   return n
 end)
