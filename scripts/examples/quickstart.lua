@@ -2,7 +2,7 @@
 --
 --   ./fopo scripts/examples/quickstart.lua FILE [dim [steps]]
 --
--- Cost: ten seconds for datasets/sample.csv. Quick: datasets/sample.csv 8 5
+-- Cost: fifteen seconds for datasets/sample.csv. Quick: datasets/sample.csv 8 5
 -- Options (defaults): dim (64) of the embeddings, steps (2000).
 -- FILE is in any format that fopo.data.read knows: user,item pairs with or without a header, lists
 -- "user item item ...", scipy's .npz, MatrixMarket; also compressed as .gz.
