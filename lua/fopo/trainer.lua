@@ -399,13 +399,15 @@ local function remedy(_, name, value)
                  name == "policy" and "trains it" or "goes on with the same policy")
 end
 
--- The parts of a trainer, and the functions that make them, in the order in which they are asked.
+-- The parts of a trainer, and the functions that make them, in the order in which they are asked;
+-- true where the form has the function's name.
 local makers = {
   {"fopo.optim.", "fopo.trainer{optim = %s{%s = %s}, ...}"},
   {"fopo.gradient.", "fopo.trainer{gradient = %s{%s = %s}, ...}"},
   {"fopo.policy.linear", "fopo.trainer{policy = %s{%s = %s, ...}, ...}"},
   {"fopo.proposal.", "fopo.gradient.snis{proposal = %s{%s = %s}}"},
-  {"trainer:run", "t:run{%s = %s}"},
+  {"trainer:run", "t:run{%s = %s}", true},
+  {"fopo.trainer", "fopo.trainer{%s = %s, ...}", true},
 }
 
 -- What to write for an option of one of the trainer's parts or of t:run; nil if it is none.
@@ -417,7 +419,7 @@ local function elsewhere(name, value)
       local entry = entry_name:sub(1, #maker[1]) == maker[1] and define.entries[entry_name]
       for _, spec in ipairs(entry and entry.options or {}) do
         if spec[1] == name then
-          local form = entry_name == "trainer:run" and maker[2]:format(name, given)
+          local form = maker[3] and maker[2]:format(name, given)
                        or maker[2]:format(entry_name, name, given)
           return ("it is an option of %s: %s"):format(entry_name, form)
         end
@@ -436,6 +438,10 @@ sealed.kind(trainer, {
 
 -- Jobs train in the background, with what is needed of here (fopo/run/job.lua).
 job.open(trainer, {columns = columns, line = line, object = object})
+
+for _, name in ipairs{"fopo.trainer", "trainer:run", "trainer:start"} do
+  define.entries[name].elsewhere = elsewhere
+end
 
 -- The history without a record that was cut short: its steps are in hand, and are saved so.
 local function whole_history(t)

@@ -19,8 +19,8 @@ static const char *short_name(const bind_type *type) { return strchr(type->name,
 
 static const char remedies[] = "fopo.remedies"; /* registry: the function */
 
-/* native.remedies(f): f(what, kind, value, name) returns what to do about an error, or nil
- * (lua/fopo/base/remedy.lua). */
+/* native.remedies(f): f(what, kind, value, name) returns what to do about an error, or nil, or
+ * raises the error itself (lua/fopo/base/remedy.lua). */
 static int set_remedies(lua_State *L) {
   luaL_checktype(L, 1, LUA_TFUNCTION);
   lua_settop(L, 1);
@@ -44,7 +44,8 @@ static const char *push_remedy(lua_State *L, const char *what, const bind_type *
     lua_pushnil(L);
   }
   lua_pushstring(L, name);
-  if (lua_pcall(L, 4, 1, 0) != LUA_OK || lua_type(L, -1) != LUA_TSTRING) return "";
+  lua_call(L, 4, 1);
+  if (lua_type(L, -1) != LUA_TSTRING) return "";
   return lua_pushfstring(L, "; %s", lua_tostring(L, -1));
 }
 
@@ -227,85 +228,14 @@ static int close_handle(lua_State *L) {
   return 0;
 }
 
-/* The number of edits that turn a into b (Levenshtein distance); both have at most WORD letters. */
-enum { WORD = 32 };
-
-static size_t distance(const char *a, const char *b) {
-  size_t row[WORD + 1], n = strlen(b);
-  for (size_t j = 0; j <= n; j++) row[j] = j;
-  for (size_t i = 0; a[i]; i++) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < n; j++) {
-      size_t best = diagonal + (a[i] != b[j]);
-      if (row[j] + 1 < best) best = row[j] + 1;
-      if (row[j + 1] + 1 < best) best = row[j + 1] + 1;
-      diagonal = row[j + 1];
-      row[j + 1] = best;
-    }
-  }
-  return row[n];
-}
-
-typedef struct {
-  const char *word; /* the word that was not found */
-  char best[WORD + 1];
-  size_t least; /* distance of `best` */
-} nearest;
-
-static void consider(nearest *n, const char *name, size_t length) {
-  char copy[WORD + 1];
-  if (length > WORD || strlen(n->word) > WORD) return;
-  memcpy(copy, name, length);
-  copy[length] = '\0';
-  size_t d = distance(copy, n->word);
-  /* Ties go to the first in the alphabet, because the order of a Lua table varies. */
-  if (d < n->least || (d == n->least && strcmp(copy, n->best) < 0)) {
-    strcpy(n->best, copy);
-    n->least = d;
-  }
-}
-
 static const char *own_name(const bind_type *type, size_t i) {
   return type->own_name != NULL ? type->own_name(i) : NULL;
 }
 
-/* Raises the sentence for a field that does not exist; the table of methods is at `methods`. */
-static int no_field(lua_State *L, const bind_type *type, int methods, const char *field) {
-  const char *remedy = push_remedy(L, "read", type, 2, NULL);
-  if (*remedy != '\0') {
-    return bind_refuse(L, "%s has no field '%.80s'%s", short_name(type), field, remedy);
-  }
-  nearest n = {.word = field, .least = WORD};
-  for (const bind_field *f = type->fields; f && f->name; f++) {
-    consider(&n, f->name, strlen(f->name));
-  }
-  for (size_t i = 0; own_name(type, i) != NULL; i++) {
-    consider(&n, own_name(type, i), strlen(own_name(type, i)));
-  }
-  for (lua_pushnil(L); lua_next(L, methods); lua_pop(L, 1)) {
-    if (lua_type(L, -2) == LUA_TSTRING) {
-      const char *name = lua_tostring(L, -2);
-      consider(&n, name, strlen(name));
-    }
-  }
-  size_t near = strlen(field) / 3 > 2 ? strlen(field) / 3 : 2;
-  if (n.least <= near) {
-    return bind_refuse(L, "%s has no field '%.80s'; did you mean '%s'?", short_name(type), field,
-                       n.best);
-  }
-  lua_pushliteral(L, "");
-  for (const bind_field *f = type->fields; f && f->name; f++) {
-    lua_pushfstring(L, "%s%s", f == type->fields ? "" : " ", f->name);
-    lua_concat(L, 2);
-  }
-  for (size_t i = 0; own_name(type, i) != NULL; i++) {
-    lua_pushfstring(L, " %s", own_name(type, i));
-    lua_concat(L, 2);
-  }
-  const char *all = lua_tostring(L, -1);
-  return bind_refuse(L, "%s has no field '%.80s'; its fields are: %s", short_name(type), field,
-                     *all != '\0' ? all : "none");
+/* Raises the sentence for a field that does not exist, which Lua words. */
+static int no_field(lua_State *L, const bind_type *type, const char *field) {
+  push_remedy(L, "read", type, 2, NULL);
+  return bind_refuse(L, "%s has no field '%.80s'", short_name(type), field);
 }
 
 static const bind_field *find_field(const bind_type *type, const char *name) {
@@ -331,7 +261,7 @@ static int get_field(lua_State *L) {
   if (type->own && type->own(L, o)) return 1;
   if (f && f->get(L, o)) return 1;
   if (!f && type->other && type->other(L, o)) return 1;
-  return no_field(L, type, lua_upvalueindex(2), field);
+  return no_field(L, type, field);
 }
 
 static int set_field(lua_State *L) {
@@ -348,7 +278,7 @@ static int set_field(lua_State *L) {
   int is_method = lua_rawget(L, lua_upvalueindex(2)) != LUA_TNIL;
   int is_own = type->own && type->own(L, o);
   if (!f && !is_method && !is_own && !(type->other && type->other(L, o))) {
-    return no_field(L, type, lua_upvalueindex(2), field);
+    return no_field(L, type, field);
   }
   const char *remedy = push_remedy(L, "set", type, 2, NULL);
   return bind_refuse(L, "%s.%.80s cannot be set%s", short_name(type), field, remedy);

@@ -2,6 +2,7 @@
 -- close what a call is using, ids from 1, sentences. Garbage is collected around every call.
 local lu = require "luaunit"
 local native = require "fopo.native"
+require "fopo.base.remedy" -- which words the sentences of fields that are not there
 
 -- Every function and method with a full collection between it and the next, while the collector
 -- itself works as hard as it can during the call.
@@ -199,8 +200,8 @@ function TestArray:test_fields_and_names()
   local a = n.array_zeros(1, 1)
   fails("array has no field 'row'; did you mean 'rows'?", field, a, "row")
   fails("array has no field 'matmull'; did you mean 'matmul'?", field, a, "matmull")
-  fails("array has no field 'qqqqqqqqq'; its fields are: rows part cols kind bytes", field, a,
-        "qqqqqqqqq")
+  fails("array has no field 'qqqqqqqqq'; its fields are: bytes, cols, kind, part, rows", field,
+        a, "qqqqqqqqq")
   fails("array has no element [1]", field, a, 1)
   fails("array.rows cannot be set", assign, a, "rows", 3)
   lu.assertEquals(getmetatable(a), "fopo.array")

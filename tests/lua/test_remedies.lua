@@ -170,6 +170,48 @@ function TestFields:test_of_a_module()
   fails("fopo is a module of fopo's, and 'seed' cannot be added", function() fopo.seed = 1 end)
 end
 
+TestWords = {}
+
+-- Words of other libraries for options: the function, its options, and the word that is right here.
+function TestWords:test_of_other_libraries()
+  local b = fopo.baseline
+  for _, case in ipairs{
+    {b.als, "factors", "dim"}, {b.als, "n_components", "dim"}, {b.als, "n_iter", "iterations"},
+    {b.als, "regularization", "l2"}, {b.als, "random_state", "seed"}, {b.ease, "lambda", "l2"},
+    {b.item_knn, "n_neighbors", "neighbours"}, {b.item_knn, "k", "neighbours"},
+    {b.item_knn, "metric", "similarity"}, {b.item_knn, "shrinkage", "shrink"},
+    {fopo.optim.adam, "learning_rate", "lr"}, {fopo.optim.adam, "lambda", "weight_decay"},
+    {fopo.optim.adam, "grad_clip", "clip"}, {fopo.optim.adam, "lr_scheduler", "schedule"},
+    {fopo.gradient.snis, "n_samples", "samples"}, {fopo.gradient.head_tail, "n_samples", "tail"},
+    {fopo.policy.mlp, "hidden_sizes", "hidden"}, {fopo.policy.linear, "temp", "temperature"},
+    {fopo.policy.neighbours, "topk", "n"}, {fopo.policy.neighbours, "temp", "tau"},
+  } do
+    fails(("did you mean '%s'?"):format(case[3]), case[1], {[case[2]] = 1})
+  end
+  fails("did you mean 'k'?", fopo.evaluate, pi, s.test, {topk = 10})
+  fails("did you mean 'test'?", d.sessions, d, {test_size = 0.2})
+  fails("did you mean 'separator'?", fopo.data.read, "x.csv", {sep = ";"})
+  fails("did you mean 'optim'?", with{optimizer = o})
+  local t = trainer()
+  fails("did you mean 'epochs'?", t.run, t, {n_epochs = 2})
+  fails("trainer has no field 'fit'; did you mean 'run'?", function() t:fit{} end)
+end
+
+function TestWords:test_of_another_part()
+  fails('no option "learning_rate"; it is an option of fopo.optim.adam: fopo.trainer{optim = '
+        .. "fopo.optim.adam{lr = 0.01}, ...}", with{learning_rate = 0.01})
+  fails("it is an option of trainer:run: t:run{epochs = 3}", with{epochs = 3})
+  local t = trainer()
+  fails("it is an option of fopo.trainer: fopo.trainer{batch = 16, ...}", t.run, t,
+        {batch_size = 16})
+end
+
+function TestWords:test_what_is_needed()
+  fails("policy:explain needs item: the item that was recommended, by number or by name; write "
+        .. "pi:explain(user, item", pi.explain, pi, "user")
+  fails("write fopo.data.read(files, {...})", fopo.data.read)
+end
+
 TestChoices = {}
 
 function TestChoices:test_words_and_numbers()

@@ -16,6 +16,8 @@
 -- This is the one place that checks ranges for users. The C core checks what it needs to be safe
 -- for any caller; the binding between them only converts types.
 local native = require "fopo.native"
+local reading = require "fopo.base.entry"
+local synonyms = require "fopo.base.synonyms"
 
 local define = {
   entries = {},                         -- name -> declaration
@@ -66,9 +68,11 @@ local function distance(a, b)
   return last[#b]
 end
 
--- The candidate nearest to `word`, or nil if none is within a third of its letters (at least 2).
+-- The candidate that `word` means elsewhere, or the nearest one, or nil if none is within a third
+-- of its letters (at least 2).
 function define.nearest(word, candidates)
-  local best, least = nil, math.huge
+  local best, least = synonyms.among(word, candidates), math.huge
+  if best then return best end
   word = tostring(word):lower()
   for _, candidate in ipairs(candidates) do
     local c = candidate:lower()
@@ -192,11 +196,23 @@ local function checked(entry, spec, value)
   return value
 end
 
--- Raises that `what` has no field `key`; `names` are the fields that it has.
-function define.no_field(what, key, names)
+-- Raises that `what` has no field `key`; `names` are what it has, and `fields` those to list.
+function define.no_field(what, key, names, fields)
   local meant = define.meant(key, names, "; did you mean '%s'?")
-  define.fail("%s has no field %s%s", what, shown(key):gsub('"', "'"),
-              meant ~= "" and meant or "; its fields are: " .. table.concat(names, ", "))
+  fields = table.concat(fields or names, ", ")
+  define.fail("%s has no field %s%s", what, shown(key):gsub('"', "'"), meant ~= "" and meant
+              or "; its fields are: " .. (fields ~= "" and fields or "none"))
+end
+
+-- What to write for the option `key` that this function does not have and one of its parts has, or
+-- nil: entry.elsewhere(name, value) says it of a name.
+local function of_a_part(entry, key, value)
+  if not entry.elsewhere or type(key) ~= "string" then return nil end
+  local said = entry.elsewhere(key, value)
+  for _, name in ipairs(synonyms.of(key)) do
+    said = said or entry.elsewhere(name, value)
+  end
+  return said
 end
 
 -- The value, checked as the option `option` of the declared function `name`; `what` names it in
@@ -232,8 +248,10 @@ function define.options(entry, given)
     if not known[key] then
       local names = {}
       for i, spec in ipairs(entry.options) do names[i] = spec[1] end
-      define.fail("%s has no option %s%s; it takes %s", entry.name, shown(key),
-                  define.meant(key, names, "; did you mean '%s'?"),
+      local meant = define.meant(key, names, "; did you mean '%s'?")
+      local part = meant == "" and of_a_part(entry, key, given[key])
+      if part then define.fail("%s has no option %s; %s", entry.name, shown(key), part) end
+      define.fail("%s has no option %s%s; it takes %s", entry.name, shown(key), meant,
                   #names > 0 and table.concat(names, ", ") or "none")
     end
   end
@@ -302,8 +320,8 @@ function define.fn(entry)
     for i, spec in ipairs(entry.args) do
       if values[i] == nil then
         if not spec.optional then
-          define.fail("%s needs its argument %d, %s: %s", entry.name, i, spec[1],
-                      spec[4] or spec[3] or spec[2])
+          define.fail("%s needs %s: %s; write %s", entry.name, spec[1],
+                      spec[4] or spec[3] or spec[2], reading.signature(entry))
         end
       else
         values[i] = checked(entry, spec, values[i])

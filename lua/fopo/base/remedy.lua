@@ -126,6 +126,7 @@ local missing = {
               Y = "s:y(i) are the items of context i"},
   policy = {run = "fopo.trainer{policy = pi, data = s.train}:run{epochs = 1} trains it",
             train = "fopo.trainer{policy = pi, data = s.train}:run{epochs = 1} trains it",
+            fit = "fopo.trainer{policy = pi, data = s.train}:run{epochs = 1} trains it",
             evaluate = "fopo.evaluate(pi, s.test) does that",
             predict = "pi:recommend(user, n) and pi:best(x, {k = n}) do that"},
   index = {items = "ix:about() says what it was built on", k = "k is an argument: ix:search(Q, k)"},
@@ -154,9 +155,18 @@ local fixed = {
   baseline = "it was fitted to its data; fopo.baseline makes another one",
 }
 
+-- Raises that an object of this kind has no field `key`, with what to do instead.
+local function no_field(kind, key)
+  local instead_of_it = missing[kind] and missing[kind][key]
+  if instead_of_it then define.fail("%s has no field '%s'; %s", kind, key, instead_of_it) end
+  local fields, methods = define.names_in(native.fields[kind]), define.names_in(native.types[kind])
+  local names = table.move(methods, 1, #methods, #fields + 1, table.move(fields, 1, #fields, 1, {}))
+  define.no_field(kind, key, names, fields)
+end
+
 -- For native.remedies.
 local function of_object(what, kind, value, name)
-  if what == "read" then return (missing[kind] or {})[value] end
+  if what == "read" then no_field(kind, value) end
   if what == "set" then
     local methods = native.types[kind]
     if methods and methods[value] then return "it is a method" end
