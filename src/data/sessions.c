@@ -47,10 +47,12 @@ static int check_shares(const fopo_split_options *o, const fopo_split_plan *p) {
 static int check_times(const fopo_dataset *d, const fopo_split_plan *p) {
   int is_needed = p->kind == FOPO_SPLIT_TIME || p->by_time;
   if (!is_needed || d->times.first != NULL) return FOPO_OK;
-  return fopo_fail(
-      FOPO_ERR_ARGUMENT,
-      "the dataset has no times%s%s; read it with time = \"COLUMN\", or split at random",
-      *d->no_times != '\0' ? ": " : "", d->no_times);
+  if (*d->no_times != '\0') {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "the dataset has no times: %s", d->no_times);
+  }
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "the dataset has no times; read it with time = \"COLUMN\", or "
+                   "split at random");
 }
 
 static int check_options(const fopo_dataset *d, const fopo_split_options *o,

@@ -121,6 +121,22 @@ int fopo_text_refuse_in(const fopo_text *t, size_t line, size_t column, const ch
                    place, text != NULL ? "'" : "", shown, text != NULL ? "' " : "", why);
 }
 
+int fopo_text_leave_out(char more[FOPO_MALFORMED], size_t *errors, int skip_errors,
+                        size_t max_errors, const char *noun, const char *why) {
+  if (skip_errors && *errors < max_errors) {
+    ++*errors;
+    return 1;
+  }
+  if (!skip_errors) {
+    snprintf(more, FOPO_MALFORMED, "%s; skip_errors = true leaves such a %s out", why, noun);
+    return 0;
+  }
+  int one = *errors == 0;
+  snprintf(more, FOPO_MALFORMED, "%s; with it there %s %zu malformed %s%s, max_errors is %zu", why,
+           one ? "is" : "are", *errors + 1, noun, one ? "" : "s", max_errors);
+  return 0;
+}
+
 /* ---- bytes ---- */
 
 /* What reading one piece gave. */

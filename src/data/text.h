@@ -85,4 +85,10 @@ int fopo_text_refuse(const fopo_text *t, size_t line, size_t column, const char 
 int fopo_text_refuse_in(const fopo_text *t, size_t line, size_t column, const char *name,
                         const char *text, size_t n, const char *why);
 
+/* Whether a malformed row or event (`noun`) is left out, by the options skip_errors and max_errors:
+ * then it is counted in *errors. Else `more` is `why` with what the options can do about it. */
+enum { FOPO_MALFORMED = 512 };
+int fopo_text_leave_out(char more[FOPO_MALFORMED], size_t *errors, int skip_errors,
+                        size_t max_errors, const char *noun, const char *why);
+
 #endif

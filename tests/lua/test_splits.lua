@@ -59,9 +59,20 @@ function TestSplits:test_options_of_time()
   fails("the dataset has no times: line 3, column 3", given_up.sessions, given_up,
         {split = "time", min_items = 2})
   lu.assertEquals(given_up.first_time, nil)
-  fails("line 3, column 3 (date): 'soon' is not a date", fopo.data.read, path, {time = "date"})
+  fails("line 3, column 3 (date): 'soon' is not a date; skip_errors = true leaves such a row out",
+        fopo.data.read, path, {time = "date"})
+  lu.assertEquals(fopo.data.read(path, {time = "date", skip_errors = true}).skipped, 1)
   fails("line 3, column 3 (date): 'soon' is not a date", fopo.data.read, path, {time = 3})
   lu.assertEquals(fopo.data.read(path, {time = false}).no_times, nil)
+  local own = write("user,item,price,bought_at\n1,1,3,2016-05-09\n1,2,4,2016-05-10\n")
+  local unread = 'column bought_at seems to hold them; time = "bought_at" reads it'
+  lu.assertStrContains(fopo.data.read(own):describe(), "times left out (" .. unread .. ")")
+  fails("the dataset has no times: " .. unread, function()
+    fopo.data.read(own):sessions{split = "time", min_items = 2}
+  end)
+  lu.assertTrue(fopo.data.read(own, {time = "bought_at"}).has_times)
+  lu.assertEquals(fopo.data.read(own, {time = false}).no_times, nil)
+  os.remove(own)
   lu.assertEquals(select("#", given_up:row(1)), 2)
   lu.assertEquals(fopo.data.read(path, {time = "rating", value = ""}).last_time, 4)
   lu.assertEquals({select(2, fopo.data.read(path, {time = 4, value = ""}):row(1))},

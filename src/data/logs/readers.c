@@ -168,17 +168,10 @@ const char *fopo_events_refuse_reward(double r) {
 int fopo_events_reject(fopo_logs *logs, size_t *errors, const fopo_logs_options *o,
                        const fopo_text *t, size_t line, size_t column, const char *text, size_t n,
                        const char *why) {
-  char more[512];
-  if (o->skip_errors && *errors < o->max_errors) {
-    ++*errors;
+  char more[FOPO_MALFORMED];
+  if (fopo_text_leave_out(more, errors, o->skip_errors, o->max_errors, "event", why)) {
     logs->skipped++;
     return 1;
-  }
-  snprintf(more, sizeof more, "%s", why);
-  if (o->skip_errors) {
-    int one = *errors == 0;
-    snprintf(more, sizeof more, "%s; with it there %s %zu malformed event%s, max_errors is %zu",
-             why, one ? "is" : "are", *errors + 1, one ? "" : "s", o->max_errors);
   }
   return fopo_text_refuse(t, line, column, text, n, more);
 }

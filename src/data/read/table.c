@@ -34,16 +34,9 @@ void fopo_table_done(fopo_table *r) {
  * 0-based. */
 static int reject(fopo_table *r, int column, const char *text, size_t n, const char *why) {
   const fopo_read_options *o = r->options;
-  if (o->skip_errors && r->errors < o->max_errors) {
-    r->errors++;
+  char more[FOPO_MALFORMED];
+  if (fopo_text_leave_out(more, &r->errors, o->skip_errors, o->max_errors, "row", why)) {
     return FOPO_ROW_REJECTED;
-  }
-  char more[512];
-  snprintf(more, sizeof more, "%s", why);
-  if (o->skip_errors) {
-    int one = r->errors == 0;
-    snprintf(more, sizeof more, "%s; with it there %s %zu malformed row%s, max_errors is %zu", why,
-             one ? "is" : "are", r->errors + 1, one ? "" : "s", o->max_errors);
   }
   const char *title = column != FOPO_NO_COLUMN && r->titles != NULL ? r->titles[column] : NULL;
   size_t place = r->keys != NULL ? 0 : (size_t)(column + 1); /* keys have no order */

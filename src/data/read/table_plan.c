@@ -348,12 +348,29 @@ int fopo_table_holds_times(fopo_table *r, size_t column, int *is_date) {
   return rows > 0;
 }
 
+/* Times in a column of another name are not read, because they may be a fact about the items, but
+ * the dataset says so. */
+static void note_unread_times(fopo_table *r) {
+  if (r->options->time != NULL || r->names == NULL || r->d == NULL) return;
+  for (size_t c = 0; c < r->columns; c++) {
+    int is_date, role = (int)c;
+    if (role == r->user || role == r->item || role == r->value) continue;
+    if (!fopo_table_holds_times(r, c, &is_date)) continue;
+    snprintf(r->d->no_times, sizeof r->d->no_times,
+             "column %s seems to hold them; time = \"%s\" reads it", r->titles[c], r->titles[c]);
+    return;
+  }
+}
+
 /* The kind of times: dates if the first one that can be read is a date. A column that options use
  * for something else is not recognised as times. */
 static void plan_time(fopo_table *r) {
   int is_taken = r->time == r->user || r->time == r->item || r->time == r->value;
   if (is_taken && !r->time_is_asked) r->time = FOPO_NO_COLUMN;
-  if (r->time == FOPO_NO_COLUMN) return;
+  if (r->time == FOPO_NO_COLUMN) {
+    note_unread_times(r);
+    return;
+  }
   const char *p = r->t->at;
   size_t count;
   for (int rows = 0; rows < SAMPLE && fopo_table_peek(r, &p, &count); rows++) {
