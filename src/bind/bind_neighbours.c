@@ -195,17 +195,18 @@ static int sessions_work(lua_State *L) {
 /* native.sessions_redraw(sessions, seed, epoch): the same sessions, X and Y of which are drawn anew
  * as in this epoch of a trainer (data/resplit.h). */
 static int sessions_redraw(lua_State *L) {
-  size_t N = bind_get_sessions(L, 1)->X.rows;
+  const fopo_sessions *s = bind_get_sessions(L, 1);
+  if (!s->at_random) {
+    return bind_refuse(L, "X and Y of these sessions were not divided at random");
+  }
+  size_t N = s->X.rows;
   uint64_t seed = (uint64_t)luaL_checkinteger(L, 2);
   uint32_t epoch = (uint32_t)bind_count(L, 3, "epoch", 0, UINT32_MAX);
   uint32_t *rows = bind_scratch(L, N, sizeof *rows);
   for (size_t i = 0; i < N; i++) rows[i] = (uint32_t)i;
   bind_sessions *to = bind_new(L, &bind_sessions_type, 0);
-  const fopo_sessions *s = bind_get_sessions(L, 1);
+  s = bind_get_sessions(L, 1);
   bind_check(L, fopo_sessions_take(&to->sessions, s, rows, N));
-  if (!s->at_random) {
-    return bind_refuse(L, "X and Y of these sessions were not divided at random");
-  }
   fopo_resplit_draw(&to->sessions.X, &to->sessions.Y, s, seed, epoch);
   bind_pressure(L, (fopo_csr_nnz(&s->X) + fopo_csr_nnz(&s->Y)) * 4);
   return 1;
