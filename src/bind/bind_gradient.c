@@ -226,10 +226,8 @@ static int set(lua_State *L) {
   if (ix != NULL) {
     const fopo_parts *parts = fopo_gradient_binding(g->gradient)->parts;
     const fopo_part *part = parts != NULL ? parts->part : NULL;
-    fopo_proposal plain = *q;
-    plain.index = NULL;
-    bind_check(
-        L, fopo_proposal_check(&plain, part != NULL ? part->P : fopo_index_about(ix).n_items, 1));
+    size_t P = part != NULL ? part->P : fopo_index_about(ix).n_items;
+    bind_check(L, fopo_proposal_check(q, P));
   }
   bind_check(L, fopo_gradient_set(g->gradient, &o));
   if (g->object.keeps[PROPOSAL]) ((bind_proposal *)g->object.keeps[PROPOSAL])->proposal = *q;

@@ -32,12 +32,12 @@ static int with_index(lua_State *L, int at, fopo_proposal p) {
   if (!lua_isnil(L, at)) bind_get(L, at, &bind_index_type);
   bind_proposal *q = bind_new(L, &bind_proposal_type, 0);
   if (lua_isnil(L, at)) {
-    bind_check(L, fopo_proposal_check(&p, SIZE_MAX, 1));
+    bind_check(L, fopo_proposal_check(&p, SIZE_MAX));
     q->proposal = p;
     return 1;
   }
   bind_index *ix = bind_get(L, at, &bind_index_type);
-  bind_check(L, fopo_proposal_check(&p, bind_index_items(ix), 1)); /* without the index */
+  bind_check(L, fopo_proposal_check(&p, bind_index_items(ix)));
   p.index = ix->index;
   q->proposal = p;
   bind_keep(&q->object, 0, &ix->object);

@@ -8,7 +8,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-int fopo_proposal_check(const fopo_proposal *q, size_t P, size_t dim) {
+int fopo_proposal_check(const fopo_proposal *q, size_t P) {
   if (q->kind == FOPO_PROPOSAL_UNIFORM) return FOPO_OK;
   if (!(q->epsilon >= 0.0 && q->epsilon <= 1.0)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
@@ -28,17 +28,12 @@ int fopo_proposal_check(const fopo_proposal *q, size_t P, size_t dim) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "k is %zu but there are %zu items; use k from 1 to %zu",
                      q->k, P, P);
   }
-  if (!fopo_proposal_uses_index(q) && !q->adaptive) return FOPO_OK;
-  if (q->index == NULL) return FOPO_OK;
-  return fopo_policy_check_index(q->index, P, dim);
+  return FOPO_OK;
 }
 
 int fopo_proposal_check_for(const fopo_proposal *q, const fopo_policy *pi) {
-  fopo_proposal plain = *q;
   int asked = q->kind == FOPO_PROPOSAL_MIXTURE && (fopo_proposal_uses_index(q) || q->adaptive);
-  size_t P = pi->shard != NULL ? pi->shard->part.P : pi->items.rows;
-  plain.index = NULL;
-  int status = fopo_proposal_check(&plain, P, pi->items.cols);
+  int status = fopo_proposal_check(q, fopo_policy_n_items(pi));
   if (status != FOPO_OK || q->index == NULL || !asked) return status;
   return fopo_policy_check_index(q->index, pi->items.rows, pi->items.cols);
 }

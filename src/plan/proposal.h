@@ -23,12 +23,12 @@ typedef struct {
 
 #define FOPO_REFRESH_ONCE SIZE_MAX /* candidates of the first visit serve always */
 
-/* Checks the options against the catalogue of P items with embeddings of `dim`; the sentence names
- * what does not fit (K > P, eps outside [0, 1], another dimension). */
-int fopo_proposal_check(const fopo_proposal *q, size_t P, size_t dim);
+/* Checks the options, the index apart, against a catalogue of P items; the sentence names what does
+ * not fit (K > P, eps outside [0, 1]). */
+int fopo_proposal_check(const fopo_proposal *q, size_t P);
 
-/* The same against a policy's items. If they are dealt out, k counts the items of all parts, and an
- * index holds those of this one. */
+/* The same, and the index, against a policy's items. If they are dealt out, k counts the items of
+ * all parts, and an index holds those of this one. */
 int fopo_proposal_check_for(const fopo_proposal *q, const fopo_policy *pi);
 
 /* Whether a draw needs candidates. */

@@ -426,10 +426,10 @@ TEST_WITH(test_refused, no_leak) {
 
   fopo_proposal q = {
       .kind = FOPO_PROPOSAL_MIXTURE, .k = 3, .adaptive = 1, .epsilon = 1.0, .floor = 1.5};
-  refused(fopo_proposal_check(&q, P, L), FOPO_ERR_ARGUMENT, "floor is 1.5");
+  refused(fopo_proposal_check(&q, P), FOPO_ERR_ARGUMENT, "floor is 1.5");
   q.floor = 0.1;
   q.smoothing = 1.0;
-  refused(fopo_proposal_check(&q, P, L), FOPO_ERR_ARGUMENT, "smoothing is 1");
+  refused(fopo_proposal_check(&q, P), FOPO_ERR_ARGUMENT, "smoothing is 1");
 }
 
 /* After the first pass a step takes no memory. */
