@@ -389,6 +389,18 @@ static int field_held(lua_State *L, bind_object *o) {
   return norms->head > 0 ? bind_return_number(L, norms->held) : bind_return_nil(L);
 }
 
+/* t:uses(head): what steps make of so many of the largest norms: the number of items that all
+ * contexts share as their head, or nil; and where candidates are found among all items: "index",
+ * "clusters" or "items". */
+static int uses(lua_State *L) {
+  const fopo_trainer_options *o = &get_trainer(L, 1)->options;
+  size_t head = bind_count(L, 2, "the number of norms", 1, SIZE_MAX);
+  fopo_norms_use use = fopo_gradient_use(o->gradient, o->policy, o->device, head);
+  use.shared > 0 ? bind_return_count(L, use.shared) : bind_return_nil(L);
+  lua_pushstring(L, use.by_index ? "index" : use.clusters ? "clusters" : "items");
+  return 2;
+}
+
 /* The run that was left before its end: {first, last, seconds, every}, with nil for what is not
  * known; nil: there is none. */
 static int field_unfinished(lua_State *L, bind_object *o) {
@@ -423,8 +435,8 @@ const luaL_Reg bind_trainer_functions[] = {{"trainer", trainer},
                                            {"phases", phases},
                                            {NULL, NULL}};
 
-static const luaL_Reg methods[] = {
-    {"advance", advance}, {"save", save}, {"reads", reads}, {"resume", resume}, {NULL, NULL}};
+static const luaL_Reg methods[] = {{"advance", advance}, {"save", save}, {"reads", reads},
+                                   {"resume", resume},   {"uses", uses}, {NULL, NULL}};
 
 static const bind_field fields[] = {{"step", field_step, NULL},
                                     {"steps_per_epoch", field_steps_per_epoch, NULL},

@@ -114,6 +114,17 @@ int fopo_gradient_refresh(fopo_gradient *g) { return fopo_planner_refresh(&g->pl
 
 const fopo_mass *fopo_gradient_norms(const fopo_gradient *g) { return &g->planner.cache->norms; }
 
+fopo_norms_use fopo_gradient_use(const fopo_gradient *g, const fopo_policy *pi,
+                                 const fopo_device *device, uint64_t head) {
+  const fopo_plan_request *r = &g->planner.request;
+  const fopo_proposal *q = r->proposal;
+  fopo_mass m = {.head = head};
+  if (q == NULL) return (fopo_norms_use){0};
+  return (fopo_norms_use){.shared = fopo_mass_shared(&m, q, fopo_policy_n_items(pi), r->tail),
+                          .by_index = q->index != NULL,
+                          .clusters = fopo_mass_clusters(&m, q, pi, device)};
+}
+
 double fopo_gradient_epsilon(const fopo_gradient *g) {
   const fopo_gradient_options *o = &g->options;
   return o->estimator->needs & FOPO_NEEDS_PROPOSAL ? o->proposal.epsilon : (double)NAN;
@@ -449,9 +460,9 @@ static int is_lost(const fopo_gradient *g, const fopo_gradient_stats *stats) {
  * as nothing, and explores by uniform draws until a probe sees more. */
 void fopo_gradient_commit(fopo_gradient *g, const uint32_t *rows, size_t B,
                           const fopo_gradient_stats *stats) {
-  fopo_planner_commit(&g->planner, rows, B, g->batch.S,
-                      is_lost(g, stats) ? 0.0 : stats->mean.head_mass,
-                      (size_t)stats->sum.n_with_candidates);
+  double mass = is_lost(g, stats) ? 0.0 : stats->mean.head_mass;
+  size_t n_with_candidates = (size_t)stats->sum.n_with_candidates;
+  fopo_planner_commit(&g->planner, rows, B, g->batch.S, mass, n_with_candidates);
 }
 
 int fopo_gradient_must_sync(fopo_gradient *g, const uint32_t *rows, size_t B) {

@@ -48,6 +48,16 @@ int fopo_gradient_owns_order(const fopo_gradient *g);
 /* How many norms hold the mass, as the attached cache knows it; head 0: not measured. */
 const fopo_mass *fopo_gradient_norms(const fopo_gradient *g);
 
+/* What batches over pi's items make of `head` norms (plan/mass.h). */
+typedef struct {
+  size_t shared; /* items that all contexts share as their head; 0: candidates are searched */
+  int by_index;  /* 1: in the index that the user chose, where all items are searched; 0: else */
+  int clusters;  /* 1: then in clusters of the items */
+} fopo_norms_use;
+
+fopo_norms_use fopo_gradient_use(const fopo_gradient *g, const fopo_policy *pi,
+                                 const fopo_device *device, uint64_t head);
+
 /* The share of uniform draws of a proposal that the user gave; NAN if there is none. */
 double fopo_gradient_epsilon(const fopo_gradient *g);
 

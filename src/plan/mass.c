@@ -83,16 +83,18 @@ size_t fopo_mass_limit(const fopo_mass *m, size_t P, size_t k) {
   return head < P ? (size_t)head : 0;
 }
 
-int fopo_mass_clusters(const fopo_mass *m, const fopo_proposal *q, const fopo_binding *data) {
-  return m->head >= data->P && data->P > FOPO_MASS_SHARED && q->index == NULL &&
-         data->device->ops->topk == NULL && data->parts->shard == NULL && !data->learns_items;
+int fopo_mass_clusters(const fopo_mass *m, const fopo_proposal *q, const fopo_policy *pi,
+                       const fopo_device *device) {
+  size_t P = fopo_policy_n_items(pi);
+  return m->head >= P && P > FOPO_MASS_SHARED && q->index == NULL && device->ops->topk == NULL &&
+         pi->shard == NULL && !pi->learns[FOPO_BLOCK_ITEMS];
 }
 
 /* Searches without a limit stop where the last full probe did, about. */
 uint64_t fopo_mass_rows(const fopo_mass *m, const fopo_proposal *q, const fopo_binding *data,
                         uint64_t draws, uint64_t searches) {
   uint64_t each = m->head < data->P ? m->head : m->full_cost / CONTEXTS;
-  if (fopo_mass_clusters(m, q, data)) each = fopo_index_clusters_of(data->P);
+  if (fopo_mass_clusters(m, q, data->policy, data->device)) each = fopo_index_clusters_of(data->P);
   return draws + searches * each;
 }
 
@@ -106,7 +108,7 @@ static fopo_index *ordered(const fopo_mass_index *a, const fopo_proposal *q) {
 fopo_index *fopo_mass_searched(const fopo_mass_index *a, const fopo_mass *m, const fopo_proposal *q,
                                const fopo_binding *data) {
   int all = m->head >= data->P && q->index != NULL;
-  if (fopo_mass_clusters(m, q, data)) return a->clusters;
+  if (fopo_mass_clusters(m, q, data->policy, data->device)) return a->clusters;
   return all ? q->index : ordered(a, q);
 }
 
@@ -180,6 +182,7 @@ int fopo_mass_find(fopo_mass_index *a, fopo_mass *m, fopo_norm_order *o, const f
   if (status == FOPO_OK && kind != FOPO_MASS_NONE) {
     status = probe(a, m, o, data, q, kind, theta, rows, n < CONTEXTS ? n : CONTEXTS);
   }
-  if (status != FOPO_OK || a->clusters != NULL || !fopo_mass_clusters(m, q, data)) return status;
+  if (status != FOPO_OK || a->clusters != NULL) return status;
+  if (!fopo_mass_clusters(m, q, data->policy, data->device)) return FOPO_OK;
   return fopo_index_clusters(&a->clusters, data->items, 0, 0);
 }

@@ -78,7 +78,8 @@ int fopo_mass_serves(const fopo_proposal *q);
  * The rows that a step with candidates computes: `draws` of all its contexts, and `searches`. */
 size_t fopo_mass_shared(const fopo_mass *m, const fopo_proposal *q, size_t P, size_t tail);
 size_t fopo_mass_limit(const fopo_mass *m, size_t P, size_t k);
-int fopo_mass_clusters(const fopo_mass *m, const fopo_proposal *q, const fopo_binding *data);
+int fopo_mass_clusters(const fopo_mass *m, const fopo_proposal *q, const fopo_policy *pi,
+                       const fopo_device *device);
 uint64_t fopo_mass_rows(const fopo_mass *m, const fopo_proposal *q, const fopo_binding *data,
                         uint64_t draws, uint64_t searches);
 

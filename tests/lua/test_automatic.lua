@@ -158,21 +158,27 @@ function TestRuns:test_log_and_notes()
   lu.assertStrContains(said, "the head of all contexts")
   lu.assertNil(norms.sentence(t, {step = 10, head = 512.0, held = 1},
                               {step = 40, head = 512.0, held = 1}))
-  local function says(what, P, gradient, head)
-    local like = {policy = {n_items = P}, gradient = gradient, device = "CPU"}
+  local few = {d = d, items = items}
+  local many = {d = fopo.data.synthetic{users = 60, items = 90000, clusters = 60, seed = 5},
+                items = fopo.array.randn(90000, 2, 1)}
+  local function says(what, of, make, head)
+    local like = fopo.trainer{policy = fopo.policy.linear{items = of.items},
+                              data = of.d:sessions{min_items = 5}.train, gradient = make(of.items),
+                              valid = false, device = "cpu"}
     lu.assertStrContains(norms.sentence(like, {step = 10, head = 512.0, held = 1},
                                         {step = 40, head = head, held = 1}), what)
   end
-  local index = fopo.index.exact(items)
-  local last = fopo.gradient.head_tail{index = index, head = "auto", k = 40, tail = 40}
-  for _, g in ipairs{makers[1](), last} do
-    says("all items are used, because fewer norms", 6000, g, 6000.0)
-    says("5,960 are the head of all contexts, the others the tail", 6000, g, 6000.0)
+  local function indexed(over)
+    return fopo.gradient.head_tail{index = fopo.index.exact(over), head = "auto", k = 40, tail = 40}
   end
-  says("cannot share", 90000, makers[1](), 12288.0)
-  says("found in clusters of the items", 90000, makers[1](), 90000.0)
-  says("candidates are found by the index", 90000, last, 90000.0)
-  says("candidates are found among all items", 6000, makers[2](), 6000.0)
+  for _, make in ipairs{makers[1], indexed} do
+    says("all items are used, because fewer norms", few, make, 6000.0)
+    says("5,960 are the head of all contexts, the others the tail", few, make, 6000.0)
+  end
+  says("cannot share", many, makers[1], 12288.0)
+  says("found in clusters of the items", many, makers[1], 90000.0)
+  says("candidates are found by the index", many, indexed, 90000.0)
+  says("candidates are found among all items", few, makers[2], 6000.0)
 end
 
 -- ------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ local norms = {}
 
 local LITTLE = 0.1  -- share of the policy below which a head holds little
 local UNIFORM = 0.3 -- share of the items, in effect, from which a softmax is nearly uniform
-local SHARED = 8192 -- FOPO_MASS_SHARED
 local CONTEXTS = 16 -- that tell how many items there are in effect
 
 -- ", 2,048 norms hold 0.998"; "" if their number does not follow from the mass.
@@ -23,27 +22,17 @@ local function last_of(list) return list and list[#list] end
 
 function norms.of_history(h) return norms.state(last_of(h.head), last_of(h.held)) end
 
--- The items of a head that all contexts share beside a tail, if H norms are used so; nil: they are
--- searched for candidates. As fopo_mass_shared of src/plan.
-function norms.shared(t, head)
-  local g, P = t.gradient, t.policy.n_items
-  if g.head ~= "auto" or not math.type(g.tail) then return nil end
-  local H = math.min(head, P - g.tail)
-  return H <= SHARED and H or nil
-end
+-- The items of a head that all contexts share, if so many norms are used so; nil: they are searched
+-- for candidates.
+function norms.shared(t, head) return (t.native:uses(head)) end
 
--- How candidates are found among all items: as fopo_mass_searched of src/plan.
-local function found_among_all(t, q)
-  local P = t.policy.n_items
-  if q.index then return "by the index" end
-  local by_clusters = P > SHARED and not t.device:find("cuda", 1, true)
-                      and not t.policy.train_items
-  return by_clusters and "in clusters of the items (fopo.index.clusters)" or "among all items"
-end
+-- How candidates are found among all items.
+local found = {index = "by the index", clusters = "in clusters of the items (fopo.index.clusters)",
+               items = "among all items"}
 
--- What is made of H norms; nil: there is nothing to add.
+-- What is made of `head` norms; nil: there is nothing to add.
 local function use_of(t, head)
-  local g, P, shared = t.gradient, t.policy.n_items, norms.shared(t, head)
+  local P, shared, where = t.policy.n_items, t.native:uses(head)
   local why = "because fewer norms do not hold the mass: the items' norms are too equal, or small "
               .. "where the policy looks"
   if shared and head < P then return "they are the head of all contexts" end
@@ -51,12 +40,9 @@ local function use_of(t, head)
     return ("all items are used, %s: %s are the head of all contexts, the others the tail"):format(
       why, text.count(shared))
   end
-  if head == P then
-    return ("candidates are found %s, %s"):format(
-      found_among_all(t, native.gradient_common(g, "proposal")), why)
-  end
-  return g.head == "auto" and "candidates are found among them, because all contexts cannot share "
-                              .. "so many" or nil
+  if head == P then return ("candidates are found %s, %s"):format(found[where], why) end
+  if t.gradient.head ~= "auto" then return nil end
+  return "candidates are found among them, because all contexts cannot share so many"
 end
 
 -- Whether the norms of a record, {step, head, held} or nil, hold little of the policy.
