@@ -180,8 +180,8 @@ static int check_items(const bind_policy *pi, const bind_array *ids, const bind_
 }
 
 /* Moves a block on the device: its values x go there and come back. ids NULL: theta. */
-static int step_there(fopo_optim *o, const fopo_policy *pi, fopo_matrix x, const uint32_t *ids,
-                      const float *rows, size_t n, double norm) {
+static int step_there(fopo_optim *o, fopo_matrix x, const uint32_t *ids, const float *rows,
+                      size_t n, double norm) {
   fopo_device *d = o->device;
   size_t bytes = x.rows * x.cols * sizeof *x.x;
   void *there = NULL, *their_ids = NULL, *their_rows = NULL;
@@ -193,7 +193,7 @@ static int step_there(fopo_optim *o, const fopo_policy *pi, fopo_matrix x, const
   fopo_item_gradient G = {.rows = their_rows, .ids = their_ids, .n = n};
   if (status == FOPO_OK) {
     fopo_optim_norm of = {.norm = norm};
-    status = ids == NULL ? fopo_optim_step_theta(o, pi, there, &G, of)
+    status = ids == NULL ? fopo_optim_step_theta(o, there, &G, of)
                          : fopo_optim_step(o, FOPO_BLOCK_ITEMS, there, &G, of);
   }
   if (status == FOPO_OK) status = d->ops->get(d, x.x, there, bytes);
@@ -242,15 +242,14 @@ static int step(lua_State *L) {
   fopo_optim *own = &o->optim;
   double norm = norm_of(&pi->policy, G, rows);
   fopo_block_shape shapes[FOPO_BLOCKS] = {fopo_policy_shape(&pi->policy, FOPO_BLOCK_THETA)};
-  bind_check(L, fopo_optim_check_names(own, &pi->policy));
+  bind_check(L, fopo_optim_fit(own, &pi->policy));
   if (with_items) shapes[FOPO_BLOCK_ITEMS] = fopo_policy_shape(&pi->policy, FOPO_BLOCK_ITEMS);
   bind_check(L, fopo_optim_prepare(own, d, shapes));
   if (pi->policy.learns[FOPO_BLOCK_THETA]) {
-    bind_check(L, step_there(own, &pi->policy, theta, NULL, G->data, theta.rows, norm));
+    bind_check(L, step_there(own, theta, NULL, G->data, theta.rows, norm));
   }
   if (with_items) {
-    bind_check(
-        L, step_there(own, &pi->policy, items, ids->data, rows->data, ids->rows * ids->cols, norm));
+    bind_check(L, step_there(own, items, ids->data, rows->data, ids->rows * ids->cols, norm));
     pi->policy.version++;
   }
   own->t++;

@@ -147,7 +147,7 @@ int fopo_policy_learn(fopo_policy *pi, const char *const *names, size_t n) {
 }
 
 size_t fopo_policy_segments(fopo_segment segments[FOPO_POLICY_PARAMETERS], const fopo_policy *pi,
-                            const double *rate) {
+                            const int *group) {
   fopo_parameter p;
   size_t count = 0;
   for (size_t i = 0; pi->kind->parameter(&p, pi, i); i++) {
@@ -155,8 +155,7 @@ size_t fopo_policy_segments(fopo_segment segments[FOPO_POLICY_PARAMETERS], const
     size_t first = (size_t)(p.view.x - pi->theta.x), n = p.view.rows * p.view.cols;
     if (pi->fixed >> i & 1) continue;
     if (before != NULL && before->first + before->n == first &&
-        (rate == NULL ||
-         !(rate[before->parameter] < rate[i] || rate[before->parameter] > rate[i]))) {
+        (group == NULL || group[before->parameter] == group[i])) {
       before->n += n;
     } else {
       segments[count++] = (fopo_segment){first, n, i};

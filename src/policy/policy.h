@@ -228,11 +228,11 @@ int fopo_policy_parameter(const fopo_policy *pi, const char *name);
 /* The names of all blocks, "W1, b1, items", or of those that are learnt. */
 void fopo_policy_block_names(char text[FOPO_POLICY_NAMES], const fopo_policy *pi, int learnt);
 
-/* The segments of theta that are learnt, in order; returns how many. Neighbours of one rate are one
- * segment, so that a theta that is learnt at one rate is exactly one. rate [parameters]; NULL: one
- * rate. */
+/* The segments of theta that are learnt, in order; returns how many. Neighbours of one group are
+ * one segment, so that a theta that is learnt at one rate is exactly one. group [parameters]; NULL:
+ * one group. */
 size_t fopo_policy_segments(fopo_segment segments[FOPO_POLICY_PARAMETERS], const fopo_policy *pi,
-                            const double *rate);
+                            const int *group);
 
 /* From now on steps read a copy of the items in float16 or bfloat16, which takes half their bytes
  * in addition. Refused for items that are learnt, and for items out of the type's range

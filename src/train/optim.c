@@ -148,24 +148,15 @@ static double block_lr(const fopo_optim *o, fopo_block block) {
   return own > 0.0 ? own : o->options.lr;
 }
 
-/* rate [parameters of the policy] of the parts of theta. */
-static void find_rates(double rate[FOPO_POLICY_PARAMETERS], const fopo_optim *o,
-                       const fopo_policy *pi) {
-  const fopo_optim_options *p = &o->options;
-  for (size_t i = 0; i < FOPO_POLICY_PARAMETERS; i++) rate[i] = block_lr(o, FOPO_BLOCK_THETA);
-  for (size_t i = 0; i < p->n_lr_of; i++) {
-    int at = fopo_policy_parameter(pi, p->lr_of[i].name);
-    if (at >= 0) rate[at] = p->lr_of[i].lr;
-  }
+static double segment_lr(const fopo_optim *o, size_t i) {
+  int own = o->own_lr[i];
+  return own >= 0 ? o->options.lr_of[own].lr : block_lr(o, FOPO_BLOCK_THETA);
 }
 
-double fopo_optim_lr(const fopo_optim *o, const fopo_policy *pi, fopo_block block) {
-  fopo_segment learnt[FOPO_POLICY_PARAMETERS];
-  double rate[FOPO_POLICY_PARAMETERS], most = 0.0;
+double fopo_optim_lr(const fopo_optim *o, fopo_block block) {
+  double most = 0.0;
   if (block != FOPO_BLOCK_THETA) return block_lr(o, block);
-  find_rates(rate, o, pi);
-  size_t n = fopo_policy_segments(learnt, pi, rate);
-  for (size_t i = 0; i < n; i++) most = fmax(most, rate[learnt[i].parameter]);
+  for (size_t i = 0; i < o->n_learnt; i++) most = fmax(most, segment_lr(o, i));
   return most;
 }
 
@@ -173,17 +164,25 @@ int fopo_optim_is_one(const fopo_optim *o, const fopo_policy *pi) {
   return pi->fixed == 0 && o->options.n_lr_of == 0;
 }
 
-int fopo_optim_check_names(const fopo_optim *o, const fopo_policy *pi) {
+int fopo_optim_fit(fopo_optim *o, const fopo_policy *pi) {
   char known[FOPO_POLICY_NAMES];
+  int own[FOPO_POLICY_PARAMETERS];
   const fopo_optim_options *p = &o->options;
+  for (size_t i = 0; i < FOPO_POLICY_PARAMETERS; i++) own[i] = -1;
   for (size_t i = 0; i < p->n_lr_of; i++) {
-    if (fopo_policy_parameter(pi, p->lr_of[i].name) >= 0) continue;
+    int at = fopo_policy_parameter(pi, p->lr_of[i].name);
+    if (at >= 0) {
+      own[at] = (int)i;
+      continue;
+    }
     fopo_policy_block_names(known, pi, 0);
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "lr_of has a learning rate of \"%s\", which this policy does not have; use "
                      "some of %s",
                      p->lr_of[i].name, known);
   }
+  o->n_learnt = fopo_policy_segments(o->learnt, pi, own);
+  for (size_t i = 0; i < o->n_learnt; i++) o->own_lr[i] = own[o->learnt[i].parameter];
   return FOPO_OK;
 }
 
@@ -217,22 +216,18 @@ int fopo_optim_step(fopo_optim *o, fopo_block block, float *values, const fopo_i
   return o->options.kind->update(o, &x, G, block == FOPO_BLOCK_THETA ? 0 : m->cols, &u);
 }
 
-int fopo_optim_step_theta(fopo_optim *o, const fopo_policy *pi, float *theta,
-                          const fopo_item_gradient *G, fopo_optim_norm norm) {
+int fopo_optim_step_theta(fopo_optim *o, float *theta, const fopo_item_gradient *G,
+                          fopo_optim_norm norm) {
   const fopo_moments *m = &o->of[FOPO_BLOCK_THETA];
-  fopo_segment learnt[FOPO_POLICY_PARAMETERS];
-  double rate[FOPO_POLICY_PARAMETERS];
   int status = FOPO_OK;
-  find_rates(rate, o, pi);
-  size_t n = fopo_policy_segments(learnt, pi, rate);
-  for (size_t i = 0; i < n && status == FOPO_OK; i++) {
-    size_t first = learnt[i].first;
+  for (size_t i = 0; i < o->n_learnt && status == FOPO_OK; i++) {
+    size_t first = o->learnt[i].first;
     fopo_parameters x = {.theta = theta + first,
                          .m = m->m != NULL ? m->m + first : NULL,
                          .v = m->v != NULL ? m->v + first : NULL,
-                         .n = learnt[i].n};
+                         .n = o->learnt[i].n};
     fopo_item_gradient part = {.rows = G->rows + first};
-    fopo_update u = update_of(o, rate[learnt[i].parameter], norm);
+    fopo_update u = update_of(o, segment_lr(o, i), norm);
     status = o->options.kind->update(o, &x, &part, 0, &u);
   }
   return status;

@@ -43,6 +43,11 @@ typedef struct {
   uint64_t t;                   /* updates so far */
   fopo_device *device;          /* of the state; not owned */
   fopo_moments of[FOPO_BLOCKS]; /* on the device; owned */
+
+  /* What is learnt of theta, since fopo_optim_fit: segments of one learning rate each. */
+  fopo_segment learnt[FOPO_POLICY_PARAMETERS];
+  int own_lr[FOPO_POLICY_PARAMETERS]; /* of each, its place in lr_of; -1: theta's rate */
+  size_t n_learnt;
 } fopo_optim;
 
 struct fopo_optimiser {
@@ -89,8 +94,9 @@ typedef struct {
 int fopo_optim_prepare(fopo_optim *o, fopo_device *device,
                        const fopo_block_shape shapes[FOPO_BLOCKS]);
 
-/* Refuses learning rates of parts of theta that the policy does not have. */
-int fopo_optim_check_names(const fopo_optim *o, const fopo_policy *pi);
+/* Looks up what the policy learns of theta, and at which rates; refuses rates of parts that it does
+ * not have. To be called before the steps that move theta: a step looks up no name. */
+int fopo_optim_fit(fopo_optim *o, const fopo_policy *pi);
 
 /* The update of one block, whose values and gradient are device pointers. A block that moves by
  * rows is updated lazily: a row without a gradient stays as it is, moments and decay included, and
@@ -99,15 +105,15 @@ int fopo_optim_check_names(const fopo_optim *o, const fopo_policy *pi);
 int fopo_optim_step(fopo_optim *o, fopo_block block, float *values, const fopo_item_gradient *G,
                     fopo_optim_norm norm);
 
-/* The same of the parts of theta that the policy learns, each at its own rate. */
-int fopo_optim_step_theta(fopo_optim *o, const fopo_policy *pi, float *theta,
-                          const fopo_item_gradient *G, fopo_optim_norm norm);
+/* The same of the parts of theta that are learnt, each at its own rate. */
+int fopo_optim_step_theta(fopo_optim *o, float *theta, const fopo_item_gradient *G,
+                          fopo_optim_norm norm);
 
 /* What the next step of theta takes: of adam, or of others as far as a replay needs it. */
 fopo_adam fopo_optim_adam(const fopo_optim *o);
 
 /* The learning rate of a block, before its schedule; of theta the largest of its learnt parts. */
-double fopo_optim_lr(const fopo_optim *o, const fopo_policy *pi, fopo_block block);
+double fopo_optim_lr(const fopo_optim *o, fopo_block block);
 
 /* Whether all of theta is learnt, by the update of fopo_optim_adam. */
 int fopo_optim_is_one(const fopo_optim *o, const fopo_policy *pi);

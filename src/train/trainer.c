@@ -189,6 +189,7 @@ static int begin_slice(fopo_trainer *t) {
     status =
         o->device->ops->put(o->device, t->theta, o->policy->theta.x, t->n_theta * sizeof *t->theta);
   }
+  if (status == FOPO_OK) status = fopo_optim_fit(o->optim, o->policy);
   if (status == FOPO_OK) status = fopo_queue_begin(t);
   status = fopo_comm_agree(status);
   if (status == FOPO_OK && fopo_comm_ranks() > 1) status = check_same(t);

@@ -18,7 +18,7 @@ int fopo_trainer_check_theta(fopo_trainer *t) {
 
 int fopo_trainer_prepare_optim(fopo_trainer *t) {
   fopo_block_shape shapes[FOPO_BLOCKS];
-  int status = fopo_optim_check_names(t->o.optim, t->o.policy);
+  int status = fopo_optim_fit(t->o.optim, t->o.policy);
   if (status != FOPO_OK) return status;
   for (int i = 0; i < FOPO_BLOCKS; i++) {
     shapes[i] = fopo_policy_shape(t->o.policy, (fopo_block)i);
@@ -39,7 +39,7 @@ int fopo_trainer_move(fopo_trainer *t, fopo_optim_norm norm) {
     if (!pi->learns[i]) continue;
     fopo_item_gradient G = fopo_gradient_of(t->o.gradient, block);
     status = block == FOPO_BLOCK_THETA
-                 ? fopo_optim_step_theta(t->o.optim, pi, t->theta, &G, norm)
+                 ? fopo_optim_step_theta(t->o.optim, t->theta, &G, norm)
                  : fopo_optim_step(t->o.optim, block, values_of(t, block), &G, norm);
     if (block == FOPO_BLOCK_ITEMS) pi->version++;
   }
@@ -47,32 +47,35 @@ int fopo_trainer_move(fopo_trainer *t, fopo_optim_norm norm) {
   return status;
 }
 
-static int fetch(fopo_trainer *t, fopo_block block) {
+/* *to: the block on the host, which is brought up to date if it learns. */
+static int fetch(fopo_trainer *t, fopo_block block, fopo_matrix *to) {
+  *to = fopo_policy_values(t->o.policy, block);
   if (!t->o.policy->learns[block]) return FOPO_OK;
-  const float *x = values_of(t, block);
-  fopo_matrix to = fopo_policy_values(t->o.policy, block);
-  return t->o.device->ops->get(t->o.device, to.x, x, to.rows * to.cols * sizeof *to.x);
+  size_t bytes = to->rows * to->cols * sizeof *to->x;
+  return t->o.device->ops->get(t->o.device, to->x, values_of(t, block), bytes);
 }
 
 int fopo_trainer_fetch(fopo_trainer *t) {
+  fopo_matrix x;
   int status = FOPO_OK;
-  for (int i = 0; i < FOPO_BLOCKS && status == FOPO_OK; i++) status = fetch(t, (fopo_block)i);
+  for (int i = 0; i < FOPO_BLOCKS && status == FOPO_OK; i++) status = fetch(t, (fopo_block)i, &x);
   return status;
 }
 
 int fopo_trainer_refresh(fopo_trainer *t) {
-  int status = t->running ? fetch(t, FOPO_BLOCK_ITEMS) : FOPO_OK;
+  fopo_matrix items;
+  int status = t->running ? fetch(t, FOPO_BLOCK_ITEMS, &items) : FOPO_OK;
   return status == FOPO_OK ? fopo_gradient_refresh(t->o.gradient) : status;
 }
 
 /* What is too far is looked at once more, at the parameters themselves. */
 static int check_reach(fopo_trainer *t, fopo_block block, double norm) {
   fopo_reach *r = &t->reach[block];
-  double lr = fopo_optim_lr(t->o.optim, t->o.policy, block);
+  double lr = fopo_optim_lr(t->o.optim, block);
   double after = fopo_reach_after(r, t->o.optim, lr, norm);
   if (after > FOPO_REACH_MOST) {
-    fopo_matrix x = fopo_policy_values(t->o.policy, block);
-    int status = fetch(t, block);
+    fopo_matrix x;
+    int status = fetch(t, block, &x);
     if (status != FOPO_OK) return status;
     r->bound = fopo_reach_of(x.x, x.rows * x.cols);
     after = fopo_reach_after(r, t->o.optim, lr, norm);

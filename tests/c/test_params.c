@@ -608,11 +608,11 @@ TEST(test_segments) {
   float beta[4 * 2] = {1, 2, 3, 4, 5, 6, 7, 8};
   fopo_policy_options o = {.context_dim = 3, .temperature = 1.0F, .hidden = {1, {5}}};
   fopo_segment s[FOPO_POLICY_PARAMETERS];
-  double rate[FOPO_POLICY_PARAMETERS] = {1, 1, 2, 1}; /* W1 [3, 5], b1 [5], W2 [5, 2], b2 [2] */
+  int group[FOPO_POLICY_PARAMETERS] = {1, 1, 2, 1}; /* W1 [3, 5], b1 [5], W2 [5, 2], b2 [2] */
   ok(fopo_policy_init(&pi, &fopo_policy_mlp, fopo_matrix_view(beta, 4, 2), &o));
   assert_int_equal(fopo_policy_segments(s, &pi, NULL), 1);
   assert_true(s[0].first == 0 && s[0].n == 32);
-  assert_int_equal(fopo_policy_segments(s, &pi, rate), 3);
+  assert_int_equal(fopo_policy_segments(s, &pi, group), 3);
   assert_true(s[0].n == 20 && s[1].first == 20 && s[1].n == 10 && s[2].first == 30 && s[2].n == 2);
   assert_true(s[0].parameter == 0 && s[1].parameter == 2 && s[2].parameter == 3);
   ok(fopo_policy_learn(&pi, (const char *[]){"b2", "b1"}, 2));
