@@ -1,13 +1,16 @@
 -- A training drawn by a seed, for tests/kills.py to end at any moment:
 --
---   fopo kept.lua FOLDER SEED        goes on from the checkpoint of the folder, if there is one
---   fopo kept.lua FOLDER SEED second tries to share the folder: prints who has it
+--   fopo kept.lua FOLDER SEED alone        goes on from the checkpoint of the folder if it has one
+--   fopo kept.lua FOLDER SEED alone hold   says "begun" at its first record, and waits for a line
+--   fopo kept.lua FOLDER SEED alone second tries to run on the log, then on the checkpoint, of
+--                                          one that waits
+--   mpirun ... fopo kept.lua FOLDER SEED ranks ...   of what several processes can share
 --
--- It prints "ready", and at the end all that must not depend on interruptions: theta's bits, the
--- history, the notes, whose parameters are held, and what is in the log.
+-- It prints "ready", and at the end all that must not depend on interruptions: the bits of what is
+-- learnt, the history, the notes, whose parameters are held, and what is in the log.
 local fopo = require "fopo"
 local sealed = require "fopo.base.sealed"
-local folder, seed = arg[1], math.tointeger(arg[2])
+local folder, seed, ranks, how = arg[1], math.tointeger(arg[2]), arg[3] == "ranks", arg[4]
 local checkpoint, log = folder .. "/checkpoint.npz", folder .. "/log"
 
 -- A generator of its own, so that a configuration is a function of the seed
@@ -21,123 +24,297 @@ local function pick(...)
   return (select(1 + ((z ~ z >> 31) >> 33) % select("#", ...), ...))
 end
 
--- ---- the configuration ----
+-- What is drawn, by name, and the names in their order.
+local c, names = {}, {}
+local function draw(name, ...)
+  c[name] = pick(...)
+  names[#names + 1] = name
+end
 
-local d = fopo.data.synthetic{users = pick(150, 250), items = pick(120, 200), clusters = 6,
-                              seed = pick(1, 2, 3)}
-local s = d:sessions{min_items = pick(6, 8), valid = 0.3, test = 0.1, seed = pick(1, 2)}
-local dim = pick(4, 6)
-local items = fopo.embed.svd(s.train, {dim = dim})
-local mask = pick("keep", "mask")
+-- ---- the draw: the same numbers for the same seed, whatever is used of them ----
+
+draw("world", "users", "users", "users", "users", "last", "logs")
+draw("kind", "linear", "linear", "linear", "paper", "mlp", "deep", "blocks", "learnt", "neighbours",
+     "hybrid", "weights")
+draw("seen", "keep", "mask")
+draw("rows", "float32", "float32", "float16", "bfloat16")
+draw("estimator", "standard", "head", "head and tail", "snis", "snis", "reinforce", "exact")
+draw("objective", "reward", "reward", "likelihood", "log_reward")
+draw("proposal", "mixture", "mixture", "automatic", "adaptive", "uniform")
+draw("index", "norm", "exact", "clusters", "hnsw")
+draw("refresh", 1, 2, 3, "once")
+draw("value", false, false, true)
+draw("optim", "adam", "adam", "sgd", "adagrad")
+draw("lr", 0.003, 0.05, 0.3)
+draw("schedule", false, false, "cosine")
+draw("batch", 8, 16)
+draw("resplit", true, true, false)
+draw("valid", true, true, true, false)
+draw("exclude", false, false, "none")
+draw("best_by", "greedy", "expected", "ndcg@10", "recall@5", "hit@3", "precision@2")
+draw("patience", false, false, 3, 6)
+draw("keep_best", true, true, true, false)
+draw("every", 5, 7, 10)
+draw("steps", 60, 90)
+draw("replay", false, false, true)
+draw("job", true, false, false)
+draw("shared", "whole", "whole", "sessions", "items")
+
+-- ---- what of it goes together ----
+
+if ranks then
+  c.job, c.replay = false, false
+  if c.world == "logs" then c.world = "users" end
+  if c.shared ~= "whole" then
+    c.resplit, c.kind = false, "linear"
+  end
+  if c.shared == "items" then -- sums depend on the number of ranks: no choice may
+    c.valid, c.optim, c.lr, c.value = false, "sgd", 0.001, false
+    c.estimator = (c.estimator == "snis" or c.estimator == "exact") and c.estimator or "head"
+    if c.proposal == "automatic" or c.proposal == "adaptive" then c.proposal = "mixture" end
+    c.objective, c.rows, c.index = "reward", "float32", "norm"
+  end
+else
+  c.shared = "whole"
+end
+local logs = c.world == "logs"
+local lists = c.kind == "neighbours" or c.kind == "hybrid" or c.kind == "weights"
+if logs then c.kind, c.seen, lists = c.kind == "mlp" and "mlp" or "linear", "keep", false end
+local learns_items = c.kind == "blocks" or c.kind == "learnt"
+if learns_items then
+  c.rows = "float32"
+  -- A save brings the order of learnt items up to date that a shared head makes by itself, so
+  -- that its bits depend on when the clock lets a run save.
+  if c.estimator ~= "reinforce" and c.estimator ~= "exact" then c.estimator = "snis" end
+  c.proposal, c.job = "uniform", false
+end
+if lists then c.seen, c.rows, c.estimator = "mask", "float32", "sparse" end
+if c.kind == "paper" then c.seen = "keep" end
+if logs or c.world == "last" then c.resplit = false end
+if not c.valid or logs then c.best_by, c.exclude = false, false end
+if not c.valid then c.patience = false end
+if c.seen == "mask" then c.exclude = false end
+if c.objective == "likelihood" and (logs or learns_items) or c.estimator == "reinforce" then
+  c.objective = "reward"
+end
+if c.job then c.replay = false end
+if logs and c.valid then c.job = false end
+
+-- ---- the world ----
+
+local d, s, train, valid, items
+if logs then
+  local all = fopo.data.synthetic_logs{n = 400, actions = pick(40, 80), dim = 4,
+                                       seed = pick(1, 2, 3)}
+  train, valid = all:split{train = 0.6, seed = 1}
+  items = train:items()
+else
+  d = fopo.data.synthetic{users = pick(150, 250), items = pick(120, 200), clusters = 6,
+                          seed = pick(1, 2, 3)}
+  s = d:sessions{split = c.world, min_items = pick(6, 8), seed = pick(1, 2), test = 0.1,
+                 valid = c.world == "users" and 0.3 or nil}
+  train, valid, items = s.train, s.valid, fopo.embed.svd(s.train, {dim = pick(4, 6)})
+  if c.shared == "items" then items = fopo.shard(items) end
+end
+local worth = {}
+for a = 1, items.rows do worth[a] = a % 6 / 2 end
+
+-- ---- the trainer ----
 
 local policies = {
-  linear = function() return fopo.policy.linear{items = items, seen = mask} end,
-  paper = function() return fopo.policy.linear{items = items, preset = "paper"} end,
-  mlp = function() return fopo.policy.mlp{items = items, hidden = {5}, seen = mask} end,
-  blocks = function()
-    return fopo.policy.mlp{items = items, hidden = {5}, seen = mask, learn = {"W2", "items"}}
+  linear = function(o) return fopo.policy.linear(o) end,
+  paper = function(o)
+    o.preset = "paper"
+    return fopo.policy.linear(o)
   end,
-  learnt = function()
-    return fopo.policy.linear{items = items, seen = mask, train_items = true}
+  mlp = function(o)
+    o.hidden = {5}
+    return fopo.policy.mlp(o)
+  end,
+  deep = function(o)
+    o.hidden, o.activation = {5, 3}, "relu"
+    return fopo.policy.mlp(o)
+  end,
+  blocks = function(o)
+    o.hidden, o.learn = {5}, {"W2", "items"}
+    return fopo.policy.mlp(o)
+  end,
+  learnt = function(o)
+    o.train_items = true
+    return fopo.policy.linear(o)
   end,
   neighbours = function()
-    return fopo.policy.neighbours{data = s.train, start = "cosine", n = 10}
+    return fopo.policy.neighbours{data = train, start = "cosine", n = 10,
+                                  learn = pick(nil, {"theta", "bias", "importance"})}
   end,
   hybrid = function()
-    return fopo.policy.neighbours{data = s.train, start = "jaccard", n = 10, items = items}
+    return fopo.policy.neighbours{data = train, start = "jaccard", n = 10, items = items,
+                                  dense_start = 1}
+  end,
+  weights = function()
+    return fopo.policy.neighbours{data = train, start = "cosine", n = 10,
+                                  learn = {"theta", "weights"}}
   end,
 }
-local kind = pick("linear", "linear", "paper", "mlp", "blocks", "learnt", "neighbours", "hybrid")
-local learns_items = kind == "blocks" or kind == "learnt"
+local pi = policies[c.kind]{items = items, rows = c.rows, seen = not logs and c.seen or nil}
 
+local indexes = {
+  norm = fopo.index.norm, exact = fopo.index.exact, clusters = fopo.index.clusters,
+  hnsw = function(over) return fopo.index.hnsw(over, {M = 6, deterministic = true}) end,
+}
+local function index() return indexes[c.index](pi:items()) end
 local proposals = {
   mixture = function()
-    return fopo.proposal.mixture{index = fopo.index.norm(items), k = 10, refresh = 1 + seed % 3}
+    return fopo.proposal.mixture{index = index(), k = 10, refresh = c.refresh,
+                                 draws = pick("iid", "stratified")}
   end,
-  automatic = function() return fopo.proposal.mixture{k = 10} end,
-  adaptive = function() return fopo.proposal.adaptive{k = 10} end,
+  automatic = function() return fopo.proposal.mixture{k = 10, refresh = c.refresh} end,
+  adaptive = function() return fopo.proposal.adaptive{k = 10, refresh = c.refresh} end,
+  uniform = fopo.proposal.uniform,
 }
 local gradients = {
-  snis = function(q)
-    return fopo.gradient.snis{samples = 20, proposal = q and proposals[q]()}
-  end,
-  reinforce = function() return fopo.gradient.reinforce{samples = 10} end,
-  exact = function() return fopo.gradient.exact{} end,
   standard = function() return nil end,
+  sparse = fopo.gradient.sparse,
+  head = function(o)
+    o.head, o.tail = 24, 12
+    return fopo.gradient.head_tail(o)
+  end,
+  ["head and tail"] = function(o)
+    o.index, o.k, o.tail, o.refresh = index(), 10, 12, c.refresh
+    return fopo.gradient.head_tail(o)
+  end,
+  snis = function(o)
+    o.samples, o.proposal = 20, proposals[c.proposal]()
+    return fopo.gradient.snis(o)
+  end,
+  reinforce = function(o)
+    o.samples, o.baseline = 10, pick("none", "mean")
+    return fopo.gradient.reinforce(o)
+  end,
+  exact = fopo.gradient.exact,
 }
-local proposal = pick("mixture", "automatic", "adaptive")
-local estimator = pick("standard", "snis", "snis", "reinforce", "exact")
--- A save brings the order of learnt items up to date that a shared head makes by itself, so that
--- its bits depend on when the clock lets a run save.
-if learns_items and estimator == "standard" then estimator = "snis" end
-local optims = {adam = {lr = pick(0.003, 0.05, 0.3)}, sgd = {lr = 0.3}, adagrad = {lr = 0.1}}
-local optim = pick("adam", "adam", "sgd", "adagrad")
-local validates = pick(true, true, true, false)
-local batch, resplit = pick(8, 16), pick(true, true, false)
-local steps, every, as_job = pick(60, 90), pick(5, 7, 10), pick(true, false, false)
-local best_by = validates and pick("greedy", "expected", "ndcg@10", "recall@5") or nil
-local patience = validates and pick(nil, nil, 3, 6) or nil
-local keep_best, exclude = pick(true, true, true, false), pick("seen", "none")
-as_job = as_job and not learns_items
+local gradient = gradients[c.estimator]{objective = c.objective}
 
-local function make()
-  local lists = kind == "neighbours" or kind == "hybrid"
-  local g
-  if not lists then g = gradients[estimator](not learns_items and proposal or nil) end
-  local pi = policies[kind]()
-  if lists or validates == false or mask == "mask" then exclude = nil end
-  return fopo.trainer{policy = pi, data = s.train, gradient = g, batch = batch, seed = seed,
-                      optim = not lists and fopo.optim[optim](optims[optim]) or nil,
-                      valid = validates and s.valid or false, exclude = exclude,
-                      resplit = resplit or false}
+local optims = {
+  adam = function(o) return fopo.optim.adam(o) end,
+  sgd = function(o)
+    o.momentum, o.clip = pick(0, 0.9), pick(nil, 5)
+    return fopo.optim.sgd(o)
+  end,
+  adagrad = function(o) return fopo.optim.adagrad(o) end,
+}
+local schedule = c.schedule and fopo.schedule[c.schedule]{steps = c.steps, warmup = 5} or nil
+local optim = optims[c.optim]{lr = c.lr, schedule = schedule, weight_decay = pick(0, 0, 1e-3)}
+
+local reward
+if logs then
+  reward = pick(fopo.reward.ips, fopo.reward.direct, fopo.reward.doubly_robust, fopo.reward.switch){
+    logs = train}
+elseif c.value then
+  reward = fopo.reward.hits(train, {value = worth})
 end
+
+local data = train
+if c.shared ~= "whole" then data = train:share(pi) end
+if c.shared ~= "whole" and reward then reward = fopo.reward.hits(data, {value = worth}) end
+local t = fopo.trainer{policy = pi, data = data, gradient = gradient, batch = c.batch, seed = seed,
+                       objective = not gradient and c.objective or nil,
+                       optim = pick(true, not lists) and optim or nil, reward = reward,
+                       valid = c.valid and valid or false, exclude = c.exclude or nil,
+                       resplit = c.resplit}
 
 -- ---- the run ----
 
-local t = make()
-local options = {every = every, checkpoint = checkpoint, every_seconds = 0.002, log = log,
-                 best_by = best_by, patience = patience, keep_best = keep_best}
-if arg[3] == "second" then
-  for _, path in ipairs{log .. "/lock", checkpoint .. ".lock"} do -- what t:run asks first
-    local ok, held = pcall(require("fopo.run.lock").take, path, path, "wait")
-    print(ok and "it is free" or held)
-    if ok then held:release() end
+local options = {every = c.every, checkpoint = checkpoint, every_seconds = 0.002, log = log,
+                 best_by = c.best_by or nil, patience = c.patience or nil, keep_best = c.keep_best}
+if how == "second" then
+  for _, taken in ipairs{"log", "checkpoint"} do
+    print(select(2, pcall(t.run, t, {steps = 1, view = false, [taken] = options[taken]})))
   end
   os.exit(0)
+elseif how == "hold" then
+  function options.on_record()
+    if how then print("begun") io.flush() io.read() end
+    how = nil
+  end
 end
 local f = io.open(checkpoint)
 if f then
   f:close()
   t:resume(checkpoint)
-else
+elseif fopo.ranks().rank == 0 then
   os.execute("rm -rf '" .. log .. "'") -- killed before there was a state to go on from
+end
+if c.replay then
+  options.replay = {}
+  for _, step in ipairs{10, 25, 26, 40} do
+    local a = {step = step, what = "lr", value = c.lr * (1 + step % 3) / 2}
+    if step >= t.step then
+      table.insert(options.replay, a)
+    else
+      t.lr = a.value -- t:resume leaves the rate to the script
+    end
+  end
 end
 print("ready", t.step)
 io.flush()
 if t.unfinished or t.step == 0 then
-  if not t.unfinished then options.steps = steps end
-  if as_job then
-    t:start(options):wait()
-  else
+  if not t.unfinished then options.steps = c.steps end
+  local ok, why = pcall(function()
+    if c.job then return t:start(options):wait() end
     options.view = false
     t:run(options)
-  end
+  end)
+  if not ok and not why:find("is not finite", 1, true) then error(why, 0) end
+  -- a rate that is too large ends the run, at the same step each time
+  if not ok then print("ends", why) end
 end
 
 -- ---- what must be equal ----
 
-print(kind, estimator, proposal, mask, optim, "valid", validates, best_by, "patience", patience,
-      "keep_best", keep_best, "job", as_job, "exclude", exclude, "resplit", resplit)
+local shown = {}
+for i, name in ipairs(names) do shown[i] = name .. " " .. tostring(c[name]) end
+print(table.concat(shown, "  "))
+local function number(value)
+  return value ~= value and "nan" or value and ("%.17g"):format(value) or "none"
+end
 local timed = {seconds = true, steps_per_second = true}
 for _, phase in ipairs(require("fopo.native").phases()) do timed[phase.column] = true end
-local names = {}
-for name in pairs(t.history) do names[#names + 1] = not timed[name] and name or nil end
-table.sort(names)
-for _, name in ipairs(names) do
+local columns = {}
+for name in pairs(t.history) do columns[#columns + 1] = not timed[name] and name or nil end
+table.sort(columns)
+for _, name in ipairs(columns) do
   local list = {}
-  for n, value in ipairs(t.history[name]) do list[n] = ("%.17g"):format(value) end
+  for n, value in ipairs(t.history[name]) do list[n] = number(value) end
   print(name, table.concat(list, " "))
 end
+local held, began = t.held or {}, sealed.behind(t).began or {}
+print("held", number(held.step), number(held.valid), number(held.expected), number(held.measure),
+      "best", number(t.best_step), "step", t.step)
+print("began", number(began.step), number(began.valid), number(began.expected))
+local function digits(name, a)
+  local list = {}
+  for i = 1, a.rows do
+    for j = 1, a.cols do list[#list + 1] = ("%a"):format(a:get(i, j)) end
+  end
+  print(name, table.concat(list, " "))
+end
+digits("theta", t.policy:theta())
+if c.shared ~= "items" then
+  digits("items", t.policy:items())
+  t.policy:save(folder .. "/policy.npz")
+end
+if c.kind == "weights" then
+  local list = {}
+  for i = 1, 5 do
+    for _, one in ipairs(t.policy:recommend({items = {i, i + 7}}, 5)) do
+      list[#list + 1] = ("%d %a"):format(one.item, one.score)
+    end
+  end
+  print("weights", table.concat(list, " "))
+end
+print("notes", table.concat(t.notes, " | "))
+if fopo.ranks().rank > 0 then return end
 local written = require("fopo.run.log").read(log).history
 print("log", table.concat(written.step, " "), #written.step == #t.history.step)
 for n, value in ipairs(written.reward) do
@@ -149,16 +326,3 @@ for n, value in ipairs(written.reward) do
 end
 local notes = io.open(log .. "/notes.txt")
 print("notes in the log", notes and notes:read("a"):gsub("\n", " | ") or "none")
-print("notes", table.concat(t.notes, " | "))
-local held = t.held or {}
-print("held", held.step, held.valid, held.expected, "best", t.best_step, "step", t.step)
-local began = sealed.behind(t).began or {}
-print("began", began.step, began.valid, began.expected)
-for _, name in ipairs{"theta", "items"} do
-  local a = t.policy[name](t.policy)
-  local digits = {}
-  for i = 1, a.rows do
-    for j = 1, a.cols do digits[#digits + 1] = ("%a"):format(a:get(i, j)) end
-  end
-  print(name, table.concat(digits, " "))
-end

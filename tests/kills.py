@@ -2,15 +2,24 @@
 call of each writer, a disk that is full at each 4 KiB of each. The old file is whole, the next save
 leaves no temporary, and a run that goes on comes to the bits of an undisturbed one.
 tests/nightly/kills runs all of it, tests/test_kills.py a share."""
+import concurrent.futures
+import itertools
+import math
 import os
+import random
 import re
 import resource
 import shutil
 import signal
 import stat
 import subprocess
+import sys
 import tempfile
+import threading
 import time
+
+from proof import Proof
+from ranks import missing, MPIRUN
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
@@ -281,24 +290,86 @@ def during_training(proof, share, kills, steps=300):
 
 KEPT = os.path.join(HERE, "kept.lua")
 CHECKING = {**ENVIRONMENT, "FOPO_CHECK_SAVES": "1"}
-ENDS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+ENDS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT,
+        signal.SIGXCPU)
+LIMIT = 120  # seconds: a process that takes longer hangs
 
 
-def kept(folder, seed, *more):
-    # a shell in the background hands on SIGINT ignored
-    return subprocess.Popen([FOPO, KEPT, folder, str(seed), *more], text=True, env=CHECKING,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            stdin=subprocess.DEVNULL,
-                            preexec_fn=lambda: signal.signal(signal.SIGINT,
-                                                             signal.default_int_handler))
+class Kept:
+    """A process of a training that is drawn by a seed, or mpirun of several."""
+
+    def __init__(self, folder, seed, ranks, how=""):
+        words = [FOPO, KEPT, folder, str(seed), "ranks" if ranks else "alone", how]
+        if ranks:
+            words = MPIRUN + ["--mca", "mpi_yield_when_idle", "1", "-n", str(ranks)] + words
+        # a shell in the background hands on SIGINT ignored
+        self.process = subprocess.Popen(
+            words, text=True, env=CHECKING, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+        self.ranks, self.lines, self.hangs = ranks, [], False
+        self.errors = []
+        self.reader = threading.Thread(target=self.errors.extend, args=(self.process.stderr,))
+        self.reader.start()
+        self.watch = threading.Timer(LIMIT, self.hang)
+        self.watch.start()
+
+    def hang(self):
+        self.hangs = True
+        for pid in [*self.pids(), self.process.pid]:
+            os.kill(pid, signal.SIGKILL)
+
+    def line(self):
+        self.lines.append(self.process.stdout.readline().rstrip("\n"))
+        return self.lines[-1]
+
+    def pids(self):
+        """The processes of fopo."""
+        if not self.ranks:
+            return [self.process.pid]
+        path = "/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)
+        try:
+            with open(path) as f:
+                return [int(pid) for pid in f.read().split()]
+        except OSError:
+            return []
+
+    def end(self, how, dice):
+        """Sends the signal: to a process, to mpirun, to one of its ranks, or to all of them."""
+        pids = [self.process.pid]
+        if self.ranks:
+            ranks = self.pids()
+            pids = dice.choice([[dice.choice(ranks)] if ranks else [], [self.process.pid],
+                                [*ranks, self.process.pid]])
+        for pid in pids:
+            try:
+                os.kill(pid, how)
+            except ProcessLookupError:
+                pass
+
+    def wait(self):
+        """Its exit code, its lines and its errors, when nothing is left of it."""
+        left = self.pids() if self.ranks else []
+        self.lines += self.process.stdout.read().splitlines()
+        code = self.process.wait()
+        self.reader.join()
+        self.process.stdin.close()
+        while any(os.path.exists("/proc/%d" % pid) for pid in left) and not self.hangs:
+            time.sleep(0.005)
+        self.watch.cancel()
+        return "hangs" if self.hangs else code, self.lines, "".join(self.errors)[-2000:]
 
 
-def to_its_end(folder, seed):
-    """What a training ends with, and None or why it did not."""
-    process = kept(folder, seed)
-    out, err = process.communicate()
-    lines = out.splitlines()[1:]  # without "ready" and its step
-    return lines, None if process.returncode == 0 and lines else (process.returncode, err)
+def to_its_end(folder, seed, ranks):
+    """What a training ends with, and None or why it did not; seconds before it began, and then."""
+    begun = time.monotonic()
+    process = Kept(folder, seed, ranks)
+    process.line()
+    ready = time.monotonic()
+    code, lines, err = process.wait()
+    lines = lines[1:]  # without "ready" and its step
+    return (lines, None if code == 0 and lines else (code, err), ready - begun,
+            time.monotonic() - ready)
 
 
 def different(lines, wanted):
@@ -309,54 +380,145 @@ def different(lines, wanted):
     return len(lines), len(wanted)
 
 
-def shared(proof, folder, seed, process):
-    """A second run on the same log and checkpoint, while the process trains."""
-    second = kept(folder, seed, "second")
-    out, err = second.communicate()
-    refused = [line for line in out.splitlines() if "is in use by another run, of process %d"
-               % process.pid in line]
-    free = out.splitlines().count("it is free")  # the run may have ended meanwhile
-    return proof.tried("a second run, seed %d" % seed, second.returncode == 0 and
-                       len(refused) + free == 2, out, err)
+def near(lines, wanted):
+    """True if numbers agree but for what sums in another order make."""
+    for one, other in zip(lines, wanted):
+        for a, b in zip(one.split(), other.split()):
+            if a != b and abs(as_number(a) - as_number(b)) > 1e-4 * max(1, abs(as_number(b))):
+                return False
+    return len(lines) == len(wanted)
 
 
-def drawn(proof, share, kills, each=10, first=1):
-    """Draws trainings, ends each about `each` times, and compares what comes with the one that
-    was not disturbed."""
-    until, done, seed, differing = proof.until(share), 0, first, 0
-    while done < kills and time.monotonic() < until:
-        whole, folder = tempfile.mkdtemp(), tempfile.mkdtemp()
-        begun = time.monotonic()
-        wanted, why = to_its_end(whole, seed)
-        took = time.monotonic() - begun
-        shutil.rmtree(whole)
-        if not proof.tried("undisturbed, seed %d" % seed, why is None, why):
-            seed += 1
-            continue
-        for n in range(min(each, kills - done)):
-            process = kept(folder, seed)
-            first_line = process.stdout.readline()
-            if n == 1 and each > 1:
-                shared(proof, folder, seed, process)
-            time.sleep(proof.random.uniform(0, 0.6 * took))
-            how = proof.random.choice(ENDS)
-            process.send_signal(how)
-            out, err = process.stdout.read(), process.stderr.read()
-            process.wait()
-            done += 1
-            if not proof.tried("ended by %s, seed %d" % (how.name, seed), first_line == "" or
-                               process.returncode in (0, -how, 128 + how) or
-                               (how == signal.SIGINT and process.returncode == 1 and
-                                "interrupted" in err), process.returncode, err[-2000:]):
-                break
-        lines, why = to_its_end(folder, seed)
-        same = why is None and lines == wanted
-        differing += not same
-        proof.tried("as if it had not been disturbed, seed %d" % seed, same,
-                    why or different(lines, wanted), wanted[:1])
-        shutil.rmtree(folder)
-        seed += 1
-    print("%d kills of %d drawn trainings, %d of them differ" % (done, seed - first, differing))
+def as_number(word):
+    try:
+        return float.fromhex(word) if "0x" in word else float(word)
+    except ValueError:
+        return math.inf
+
+
+class Drawn:
+    """One training, ended about `kills` times, and compared with one that was not disturbed."""
+
+    def __init__(self, seed, kills, ranks):
+        self.seed, self.kills, self.dice = seed, kills, random.Random(seed)
+        self.ranks = self.dice.choice((2, 2, 4)) if ranks else 0
+        self.folder, self.whole = tempfile.mkdtemp(), tempfile.mkdtemp()
+        self.tries, self.done, self.differs = [], 0, False
+
+    def tried(self, what, condition, *seen):
+        name = "%s, seed %d%s" % (what, self.seed, ", %d ranks" % self.ranks if self.ranks else "")
+        self.tries.append((name, condition, *seen))
+        return condition
+
+    def second(self, first):
+        """A second run on the log and the checkpoint of one that waits meanwhile."""
+        while first.lines[-1] not in ("begun", ""):
+            first.line()
+        if first.lines[-1] == "":
+            return
+        pids = first.pids()
+        second = Kept(self.folder, self.seed, 0 if self.ranks == 0 else 1, "second")
+        code, lines, err = second.wait()
+        refused = [line for line in lines if any("is in use by another run, of process %d " % pid
+                                                 in line for pid in pids)]
+        self.tried("a second run", code == 0 and len(refused) == 2, lines, err)
+        first.process.stdin.write("\n")
+        first.process.stdin.flush()
+
+    def end_once(self, hold, before, during):
+        """Starts it, and ends it at a moment by chance; True if it may be started again."""
+        process = Kept(self.folder, self.seed, self.ranks, "hold" if hold else "")
+        if hold:
+            process.line()
+            self.second(process)
+        elif self.dice.random() < 0.1:
+            during = before
+        else:
+            process.line()
+        time.sleep(self.dice.uniform(0, during))
+        how = self.dice.choice(ENDS)
+        process.end(how, self.dice)
+        if how != signal.SIGKILL and self.dice.random() < 0.3:  # while it writes its last state
+            time.sleep(self.dice.uniform(0, 0.005))
+            process.end(signal.SIGKILL, self.dice)
+        code, lines, err = process.wait()
+        ended = code in (-how, -signal.SIGKILL, 128 + how) or \
+            how == signal.SIGINT and code == 1 and "interrupted" in err or \
+            self.ranks > 0 and code not in (0, "hangs")
+        self.done += ended
+        if not self.tried("ended by %s" % how.name, ended or code == 0, code, err):
+            return False
+        if code == 0:  # the signal came late
+            self.kills = 0
+        return True
+
+    def on_another_number(self, wanted):
+        """The checkpoint goes on with another number of ranks."""
+        other = self.dice.choice([n for n in (1, 2, 4) if n != self.ranks])
+        copy = tempfile.mkdtemp()
+        shutil.rmtree(copy)
+        shutil.copytree(self.folder, copy)
+        lines, why, _, _ = to_its_end(copy, self.seed, other)
+        exact = not any("shared items" in line for line in wanted[:2])
+        self.tried("goes on with %d ranks" % other, why is None and
+                   (lines == wanted if exact else near(lines, wanted)),
+                   why or different(lines, wanted))
+        shutil.rmtree(copy)
+
+    def run(self):
+        wanted, why, before, during = to_its_end(self.whole, self.seed, self.ranks)
+        if self.tried("undisturbed", why is None, why):
+            each = 1.3 * during / self.kills
+            while self.done < self.kills and \
+                    self.end_once(self.done == 1, before, each):
+                if self.ranks and self.done == self.kills // 2 > 0:
+                    self.on_another_number(wanted)
+            lines, why, _, _ = to_its_end(self.folder, self.seed, self.ranks)
+            self.differs = not self.tried("as if it had not been disturbed", why is None and
+                                          lines == wanted, why or different(lines, wanted),
+                                          wanted[1:2])
+        shutil.rmtree(self.whole)
+        shutil.rmtree(self.folder)
+        return self
+
+
+def drawn(proof, share, kills, each=10, first=1, ranks=False, at_once=1, file=None):
+    """Draws trainings, ends each about `each` times, and compares what comes with the one that was
+    not disturbed. file: has a line for each that is done, so that another call goes on behind it.
+    The seeds of those that differ are said at the end."""
+    until, known, differ, seeds = proof.until(share), {}, [], itertools.count(first)
+    if ranks and missing():
+        print("skip: kills of several processes (%s)" % missing())
+        return
+    if file and os.path.exists(file):
+        with open(file) as f:
+            known = {int(words[0]): words[1:] for words in map(str.split, f)}
+    done, trainings = sum(int(k[0]) for k in known.values()), len(known)
+    differ = [seed for seed, k in known.items() if k[1] == "differs"]
+
+    def one(seed):
+        return Drawn(seed, each, ranks).run()
+
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        running = set()
+        while running or done < kills and time.monotonic() < until:
+            while len(running) < at_once and done < kills and time.monotonic() < until:
+                seed = next(seed for seed in seeds if seed not in known)
+                running.add(pool.submit(one, seed))
+            ended, running = concurrent.futures.wait(
+                running, return_when=concurrent.futures.FIRST_COMPLETED)
+            for training in (future.result() for future in ended):
+                for name, condition, *seen in training.tries:
+                    proof.tried(name, condition, *seen)
+                done, trainings = done + training.done, trainings + 1
+                differ += [training.seed] * training.differs
+                if file:
+                    with open(file, "a") as f:
+                        f.write("%d %d %s\n" % (training.seed, training.done,
+                                                "differs" if training.differs else "same"))
+    print("%d kills of %d trainings%s, %d of them differ%s" %
+          (done, trainings, " on several processes" if ranks else "", len(differ),
+           ": seeds %s" % sorted(differ) if differ else ""), flush=True)
 
 
 # ---- a disk that fills up while a training goes on ----
@@ -391,3 +553,11 @@ def filling_disk(proof, share, rounds, steps=300):
         proof.tried("goes on to the bits", out.splitlines()[-1:] == [wanted], err)
         disk.close()
         t.close()
+
+
+if __name__ == "__main__":  # kills.py KILLS [FIRST SEED [FILE ["ranks"]]]
+    kills, first = int(sys.argv[1]), int((sys.argv[2:] or ["1"])[0])
+    trial = Proof("trainings go on through whatever ends them", seconds=math.inf)
+    drawn(trial, 1, kills, first=first, file=(sys.argv[3:] or [None])[0],
+          ranks=sys.argv[4:] == ["ranks"])
+    trial.end()

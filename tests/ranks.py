@@ -13,13 +13,18 @@ ALONE = {**os.environ, "FOPO_THREADS": "1"}
 ALL = os.environ.get("FOPO_RANKS") == "all"  # make test-ranks
 
 
+def missing():
+    """Why processes cannot be started, or None."""
+    if not (os.access(os.path.join(BUILD, "fopo_mpi.so"), os.R_OK) and shutil.which("mpirun")):
+        return "make builds fopo_mpi.so where mpicc is: make MPI=1"
+    return "MPI's own leaks would be reported" if "asan" in FOPO else None
+
+
 def or_skip():
     """Ends the test, skipped by name, where processes cannot be started."""
-    if not (os.access(os.path.join(BUILD, "fopo_mpi.so"), os.R_OK) and shutil.which("mpirun")):
-        print("skip: several processes (make builds fopo_mpi.so where mpicc is: make MPI=1)")
-        sys.exit(77)
-    if "asan" in FOPO:
-        print("skip: several processes (MPI's own leaks would be reported)")
+    why = missing()
+    if why:
+        print("skip: several processes (%s)" % why)
         sys.exit(77)
 
 

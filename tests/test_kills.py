@@ -11,5 +11,6 @@ p = Proof("files are whole and runs go on, through kill -9 and full disks", seed
 kills.at_each_call(p, 1, most=8)
 kills.full_at_each_page(p, 1, most=50)
 kills.during_training(p, 1, kills=5, steps=60)
-kills.drawn(p, 1, kills=100)
+kills.drawn(p, 1, kills=100, each=6)
+kills.drawn(p, 1, kills=6, each=3, ranks=True)
 p.end()
