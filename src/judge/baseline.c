@@ -222,13 +222,8 @@ static size_t eligible(uint64_t *keys, const float *scores, const job *j, size_t
 static void choose(job *j, size_t n, const float *scores, uint64_t *keys) {
   const fopo_kernels *kernels = fopo_kernels_get();
   size_t k = j->k, count = eligible(keys, scores, j, n);
-  if (count > k) count = kernels->partition_at_least(keys, count, kernels->kth(keys, count, k));
-  kernels->sort(keys, count);
-  for (size_t i = 0; i < k; i++) {
-    j->ids[n * k + i] = i < count ? fopo_topk_id(keys[i]) : FOPO_NO_ITEM;
-    j->scores[n * k + i] = i < count ? fopo_topk_score(keys[i]) : -INFINITY;
-  }
-  j->counts[n] = (uint32_t)count;
+  count = fopo_topk_largest(keys, count, k, kernels);
+  j->counts[n] = fopo_topk_give(j->ids + n * k, j->scores + n * k, keys, count, k, kernels);
 }
 
 /* scores [n, P] times what the items are worth, but of those that are never recommended. */

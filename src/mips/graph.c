@@ -229,14 +229,7 @@ static uint32_t answer(uint32_t *ids, float *scores, uint32_t n_row, fopo_graph_
   if (found > k) found = k;
   for (size_t i = 0; i < found; i++) w->keys[i] = w->pool[i] | UNEXPANDED;
   for (size_t i = 0; i < n_row; i++) w->keys[found + i] = fopo_topk_key(scores[i], ids[i]);
-  found += n_row;
-  kernels->sort(w->keys, found);
-  if (found > k) found = k;
-  for (size_t i = 0; i < k; i++) {
-    ids[i] = i < found ? fopo_topk_id(w->keys[i]) : FOPO_NO_ITEM;
-    scores[i] = i < found ? fopo_topk_score(w->keys[i]) : -INFINITY;
-  }
-  return (uint32_t)found;
+  return fopo_topk_give(ids, scores, w->keys, found + n_row, k, kernels);
 }
 
 /* What the threads of a search share. */

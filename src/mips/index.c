@@ -7,7 +7,6 @@
 #include <float.h>
 #include <inttypes.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <zlib.h>
 

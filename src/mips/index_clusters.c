@@ -300,11 +300,7 @@ static size_t take_best(uint32_t *ids, float *scores, const clusters *k, fopo_ma
     uint32_t id = fopo_topk_id(keys[i]);
     keys[i] = fopo_topk_key(kernels->dot(fopo_matrix_row(items, id), q, items.cols), id);
   }
-  kernels->sort(keys, n_answers);
-  for (size_t i = 0; i < n_answers; i++) {
-    ids[i] = fopo_topk_id(keys[i]);
-    scores[i] = fopo_topk_score(keys[i]);
-  }
+  fopo_topk_give(ids, scores, keys, n_answers, n_answers, kernels);
   return n;
 }
 

@@ -30,9 +30,18 @@ static void rescore(uint64_t *keys, size_t n, const float *q, const fopo_kernels
   }
 }
 
-/* Moves the k largest of n keys to the front; returns how many these are. */
-static size_t partition_largest(uint64_t *keys, size_t n, size_t k, const fopo_kernels *kernels) {
+size_t fopo_topk_largest(uint64_t *keys, size_t n, size_t k, const fopo_kernels *kernels) {
   return n <= k ? n : kernels->partition_at_least(keys, n, kernels->kth(keys, n, k));
+}
+
+uint32_t fopo_topk_give(uint32_t *ids, float *scores, uint64_t *keys, size_t n, size_t k,
+                        const fopo_kernels *kernels) {
+  kernels->sort(keys, n);
+  for (size_t i = 0; i < k; i++) {
+    ids[i] = i < n ? fopo_topk_id(keys[i]) : FOPO_NO_ITEM;
+    scores[i] = i < n ? fopo_topk_score(keys[i]) : -INFINITY;
+  }
+  return (uint32_t)(n < k ? n : k);
 }
 
 /* Drops the keys < least. Settled keys stay in front. */
@@ -60,7 +69,7 @@ void fopo_topk_prune(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix item
   float least = drop_below_kth(t, kernels) - t->error;
   if (t->n > t->k + (t->capacity - t->k) / 2) {
     rescore(t->keys, t->n, t->q, kernels, items);
-    t->n = t->settled = partition_largest(t->keys, t->n, t->k, kernels);
+    t->n = t->settled = fopo_topk_largest(t->keys, t->n, t->k, kernels);
     least = fopo_topk_score(kernels->kth(t->keys, t->n, t->k));
     t->fine_error = 0.0f;
     t->error = t->block_error;
@@ -121,13 +130,8 @@ uint32_t fopo_topk_finish(fopo_topk *t, uint32_t *ids, float *scores, const fopo
                           fopo_matrix items) {
   if (t->n > t->k) drop_below_kth(t, kernels);
   rescore(t->keys, t->n, t->q, kernels, items);
-  t->n = partition_largest(t->keys, t->n, t->k, kernels);
-  kernels->sort(t->keys, t->n);
-  for (size_t i = 0; i < t->k; i++) {
-    ids[i] = i < t->n ? fopo_topk_id(t->keys[i]) : FOPO_NO_ITEM;
-    scores[i] = i < t->n ? fopo_topk_score(t->keys[i]) : -INFINITY;
-  }
-  return (uint32_t)t->n;
+  t->n = fopo_topk_largest(t->keys, t->n, t->k, kernels);
+  return fopo_topk_give(ids, scores, t->keys, t->n, t->k, kernels);
 }
 
 /* Exchanges the keys > bound to the front; returns how many. No key is lost. */
@@ -164,7 +168,7 @@ uint32_t fopo_topk_finish_set(fopo_topk *t, uint32_t *ids, const fopo_kernels *k
     size_t n_sure = partition_above(t->keys, t->n, fopo_topk_key(sure, 0));
     uint64_t *others = t->keys + n_sure;
     rescore(others, t->n - n_sure, t->q, kernels, items);
-    t->n = n_sure + partition_largest(others, t->n - n_sure, t->k - n_sure, kernels);
+    t->n = n_sure + fopo_topk_largest(others, t->n - n_sure, t->k - n_sure, kernels);
   }
   for (size_t i = 0; i < t->n; i++) t->keys[i] = (uint32_t)t->keys[i]; /* the complement of an id */
   kernels->sort(t->keys, t->n);

@@ -38,6 +38,14 @@ static inline float fopo_topk_score(uint64_t key) {
   return score;
 }
 
+/* Moves the k largest of n keys to the front, in any order; returns how many these are. */
+size_t fopo_topk_largest(uint64_t *keys, size_t n, size_t k, const fopo_kernels *kernels);
+
+/* The k best of n keys, which are sorted: ids, scores [k], the best first; behind the last item
+ * FOPO_NO_ITEM and -inf. Returns how many items there are, <= k. */
+uint32_t fopo_topk_give(uint32_t *ids, float *scores, uint64_t *keys, size_t n, size_t k,
+                        const fopo_kernels *kernels);
+
 /* The selection of one query. */
 typedef struct {
   uint64_t *keys;     /* [capacity]; not owned */
@@ -102,8 +110,7 @@ void fopo_topk_push_all(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix i
 int fopo_topk_has_k_above(const fopo_topk *t, float bound, const fopo_kernels *kernels,
                           fopo_matrix items);
 
-/* Ends the selection: ids, scores [k], the best first; behind the last item FOPO_NO_ITEM and -inf.
- * Returns how many items there are, <= k. */
+/* Ends the selection, as fopo_topk_give. */
 uint32_t fopo_topk_finish(fopo_topk *t, uint32_t *ids, float *scores, const fopo_kernels *kernels,
                           fopo_matrix items);
 

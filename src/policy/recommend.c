@@ -157,13 +157,7 @@ static uint32_t choose(uint32_t *ids, float *scores, uint64_t *keys, const fopo_
     if (fopo_sorted_holds(p->never, p->n_never, row->ids[i])) continue;
     keys[n++] = fopo_topk_key(row->f[i], row->ids[i]);
   }
-  if (n > k) n = kernels->partition_at_least(keys, n, kernels->kth(keys, n, k));
-  kernels->sort(keys, n);
-  for (size_t i = 0; i < k; i++) {
-    ids[i] = i < n ? fopo_topk_id(keys[i]) : FOPO_NO_ITEM;
-    scores[i] = i < n ? fopo_topk_score(keys[i]) : -INFINITY;
-  }
-  return (uint32_t)n;
+  return fopo_topk_give(ids, scores, keys, fopo_topk_largest(keys, n, k, kernels), k, kernels);
 }
 
 enum { WAVE = 4096 }; /* contexts between two reports of progress */

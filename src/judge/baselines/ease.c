@@ -467,7 +467,7 @@ static void keep_rows(keeper *k, size_t first, size_t n) {
   score(scores, k->m, NULL, &k->single, first, n, k->scratch + t * scratch_bytes(k->m));
   for (size_t i = 0; i < n; i++, scores += P) {
     size_t found = largest(keys, scores, P, first + i, k->top);
-    fopo_weights_put(&k->m->W, k->top, first + i, keys, found);
+    fopo_weights_put(&k->m->W, (first + i) * k->top, first + i, keys, found);
   }
 }
 
@@ -498,7 +498,7 @@ static int keep_largest(model *m, size_t top) {
   k.scratch = fopo_alloc(threads, scratch_bytes(m));
   if (!k.scores || !k.keys || !k.scratch) status = FOPO_ERR_MEMORY;
   if (status == FOPO_OK) status = keep_all(&k);
-  if (status == FOPO_OK) status = fopo_weights_pack(&m->W, top);
+  if (status == FOPO_OK) status = fopo_weights_pack(&m->W, NULL, top);
   fopo_csr_done(&k.single);
   fopo_free(k.scores);
   fopo_free(k.keys);

@@ -24,7 +24,7 @@ static void keep_nearest(void *payload, size_t a, const uint32_t *counts, uint32
   job *j = payload;
   uint64_t *keys = j->keys + thread * j->W->cols;
   n = fopo_together_nearest(keys, &j->how, a, counts, with, n, &j->users, j->most);
-  fopo_weights_put(j->W, j->most, a, keys, n);
+  fopo_weights_put(j->W, a * j->most, a, keys, n);
 }
 
 static int fit(void **of, const fopo_csr *M, const fopo_baseline_options *o) {
@@ -41,7 +41,7 @@ static int fit(void **of, const fopo_csr *M, const fopo_baseline_options *o) {
   if (status == FOPO_OK) {
     status = fopo_together(M, &j.users, NULL, "comparing items", keep_nearest, &j);
   }
-  if (status == FOPO_OK) status = fopo_weights_pack(j.W, most);
+  if (status == FOPO_OK) status = fopo_weights_pack(j.W, NULL, most);
   fopo_csr_done(&j.users);
   fopo_free(j.keys);
   return status;

@@ -18,8 +18,6 @@ static int fit(void **model, const fopo_csr *M, const fopo_baseline_options *o) 
   return status;
 }
 
-static void free_model(void *model) { fopo_free(model); }
-
 /* Exact, as counts of up to 2^24 users are. */
 static int join(void *model, size_t P) { return fopo_comm_sum(model, P); }
 
@@ -39,7 +37,7 @@ static const fopo_option options[] = {{0}};
 const fopo_baseline_kind fopo_baseline_popular = {
     .name = "popular",
     .fit = fit,
-    .free = free_model,
+    .free = fopo_free,
     .join = join,
     .score = score,
     .weights = weights,

@@ -12,8 +12,6 @@ static int fit(void **model, const fopo_csr *M, const fopo_baseline_options *o) 
   return FOPO_OK;
 }
 
-static void free_model(void *model) { fopo_free(model); }
-
 static int join(void *model, size_t P) {
   (void)model;
   (void)P;
@@ -44,7 +42,7 @@ static const fopo_option options[] = {{0}};
 const fopo_baseline_kind fopo_baseline_random = {
     .name = "random",
     .fit = fit,
-    .free = free_model,
+    .free = fopo_free,
     .join = join,
     .score = score,
     .weights = weights,

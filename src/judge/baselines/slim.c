@@ -205,14 +205,9 @@ static void fill_pairs(double *A, const job *j, scratch *s, const uint64_t *S, s
 
 /* The weights [n] of S, by one of the l2. S changes its order. */
 static void put(job *j, size_t which, size_t a, uint64_t *S, const double *w, size_t n) {
-  fopo_csr *W = &j->W[which];
   for (size_t i = 0; i < n; i++) S[i] = fopo_topk_key((float)w[i], fopo_topk_id(S[i]));
   fopo_weights_choose(S, n, n);
-  W->indptr[a + 1] = n;
-  for (size_t i = 0; i < n; i++) {
-    W->ids[j->room[a] + i] = fopo_topk_id(S[i]);
-    W->values[j->room[a] + i] = fopo_topk_score(S[i]);
-  }
+  fopo_weights_put(&j->W[which], (size_t)j->room[a], a, S, n);
 }
 
 static void solve_item(void *payload, size_t a, const uint32_t *counts, uint32_t *with, size_t n,
@@ -355,14 +350,9 @@ static void end(job *j) {
 
 /* *model: W without the gaps of its rows, transposed: row b has the items that b predicts. */
 static int keep(void **model, fopo_csr *W, const uint64_t *room) {
-  for (size_t a = 0; a < W->rows; a++) {
-    size_t n = (size_t)W->indptr[a + 1], at = (size_t)W->indptr[a];
-    memmove(W->ids + at, W->ids + room[a], n * sizeof *W->ids);
-    memmove(W->values + at, W->values + room[a], n * sizeof *W->values);
-    W->indptr[a + 1] = at + n;
-  }
-  *model = fopo_alloc(1, sizeof(fopo_csr));
-  int status = *model != NULL ? fopo_csr_transpose(*model, W) : FOPO_ERR_MEMORY;
+  int status = fopo_weights_pack(W, room, 0);
+  *model = status == FOPO_OK ? fopo_alloc(1, sizeof(fopo_csr)) : NULL;
+  status = *model != NULL ? fopo_csr_transpose(*model, W) : FOPO_ERR_MEMORY;
   fopo_csr_done(W);
   return status;
 }

@@ -5,7 +5,6 @@
 #include "kernels/kernels.h"
 #include "mips/topk.h"
 
-/* Until it is packed, row a lies at a * most, and indptr[a + 1] is its length. */
 int fopo_weights_init(fopo_csr *W, size_t P, size_t most) {
   return fopo_csr_init(W, P, P, P * most, 1);
 }
@@ -17,27 +16,27 @@ static void turn(uint64_t *keys, size_t n) {
 
 size_t fopo_weights_choose(uint64_t *keys, size_t n, size_t most) {
   const fopo_kernels *kernels = fopo_kernels_get();
-  if (n > most) n = kernels->partition_at_least(keys, n, kernels->kth(keys, n, most));
+  n = fopo_topk_largest(keys, n, most, kernels);
   turn(keys, n);
   kernels->sort(keys, n);
   turn(keys, n);
   return n;
 }
 
-void fopo_weights_put(fopo_csr *W, size_t most, size_t a, const uint64_t *keys, size_t n) {
+void fopo_weights_put(fopo_csr *W, size_t at, size_t a, const uint64_t *keys, size_t n) {
   W->indptr[a + 1] = n;
   for (size_t i = 0; i < n; i++) {
-    W->ids[a * most + i] = fopo_topk_id(keys[i]);
-    W->values[a * most + i] = fopo_topk_score(keys[i]);
+    W->ids[at + i] = fopo_topk_id(keys[i]);
+    W->values[at + i] = fopo_topk_score(keys[i]);
   }
 }
 
-int fopo_weights_pack(fopo_csr *W, size_t most) {
+int fopo_weights_pack(fopo_csr *W, const uint64_t *room, size_t most) {
   size_t at = 0;
   for (size_t a = 0; a < W->rows; a++) {
-    size_t n = (size_t)W->indptr[a + 1];
-    memmove(W->ids + at, W->ids + a * most, n * sizeof *W->ids);
-    memmove(W->values + at, W->values + a * most, n * sizeof *W->values);
+    size_t n = (size_t)W->indptr[a + 1], from = room != NULL ? (size_t)room[a] : a * most;
+    memmove(W->ids + at, W->ids + from, n * sizeof *W->ids);
+    memmove(W->values + at, W->values + from, n * sizeof *W->values);
     at += n;
     W->indptr[a + 1] = at;
   }

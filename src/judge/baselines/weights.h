@@ -12,11 +12,13 @@ int fopo_weights_init(fopo_csr *W, size_t P, size_t most);
  * ascending order of the ids; returns how many. */
 size_t fopo_weights_choose(uint64_t *keys, size_t n, size_t most);
 
-/* Row a: these n ids, ascending, and values; n <= most. */
-void fopo_weights_put(fopo_csr *W, size_t most, size_t a, const uint64_t *keys, size_t n);
+/* Row a, which begins at place `at`: these n ids, ascending, and values. Its length is put into
+ * indptr[a + 1]. */
+void fopo_weights_put(fopo_csr *W, size_t at, size_t a, const uint64_t *keys, size_t n);
 
-/* Once all rows are there: closes the gaps between them, in place. */
-int fopo_weights_pack(fopo_csr *W, size_t most);
+/* Once all rows are there: closes the gaps between them, in place. Row a began at room[a], or, if
+ * that is NULL, at a * most. */
+int fopo_weights_pack(fopo_csr *W, const uint64_t *room, size_t most);
 
 /* The hooks of a kind whose model is W alone (judge/baseline.h). */
 void fopo_weights_free(void *model);
