@@ -45,14 +45,19 @@ static void count(fopo_evaluation *e, float *earned, const fopo_sessions *sessio
 }
 
 void fopo_mean_of_pairs(double *mean, double *se, const float *x, const float *y, size_t n) {
-  double sum = 0.0, deviations = 0.0, m = (double)n;
-  for (size_t i = 0; i < n; i++) sum += (double)x[i] - (y != NULL ? (double)y[i] : 0.0);
-  *mean = sum / m;
+  double sum = 0.0, deviations = 0.0, known = 0.0;
   for (size_t i = 0; i < n; i++) {
+    if (isnan(x[i]) || (y != NULL && isnan(y[i]))) continue;
+    sum += (double)x[i] - (y != NULL ? (double)y[i] : 0.0);
+    known += 1.0;
+  }
+  *mean = known > 0.0 ? sum / known : 0.0;
+  for (size_t i = 0; i < n; i++) {
+    if (isnan(x[i]) || (y != NULL && isnan(y[i]))) continue;
     double off = (double)x[i] - (y != NULL ? (double)y[i] : 0.0) - *mean;
     deviations += off * off;
   }
-  *se = n > 1 ? sqrt(deviations / (m - 1.0) / m) : (double)INFINITY;
+  *se = known > 1.0 ? sqrt(deviations / (known - 1.0) / known) : (double)INFINITY;
 }
 
 /* The mean over the contexts and its interval, from what each of them earned. */

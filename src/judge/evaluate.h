@@ -57,8 +57,8 @@ int fopo_evaluate_lost(fopo_evaluation_lost *e, const fopo_policy *pi, fopo_matr
  * the first alone, c of the second alone (Agresti and Min 2005). */
 void fopo_paired(double *low, double *high, size_t b, size_t c, size_t n);
 
-/* The mean of x [n] - y [n] (y NULL: of x), its standard error (INFINITY if n is 1), and the normal
- * 95 % interval. */
+/* The mean of x [n] - y [n] (y NULL: of x) over the pairs without a NaN, and its standard error,
+ * INFINITY if there is but one. */
 void fopo_mean_of_pairs(double *mean, double *se, const float *x, const float *y, size_t n);
 
 /* 95 % Wilson score interval of k hits in n trials. */

@@ -50,11 +50,6 @@ static size_t session_of(const plan *p, size_t i) {
   return fopo_spread_context(i, p->n, p->x.rows);
 }
 
-/* The row of an item here; UINT32_MAX: another rank holds it. */
-static uint32_t row_of(const fopo_policy *pi, uint32_t item) {
-  return pi->shard == NULL ? item : fopo_part_row(&pi->shard->part, item);
-}
-
 /* The largest reward of a context, which rounding may pass. */
 static double most_of(const plan *p) { return p->sessions->value != NULL ? (double)INFINITY : 1.0; }
 
@@ -71,7 +66,7 @@ static in_y sum_y(const plan *p, const float *q, double log_z, size_t session) {
     if (sparse == -INFINITY) continue;
     double value = (double)fopo_sessions_value(p->sessions, ids[k]);
     worth += value;
-    uint32_t row = row_of(p->pi, ids[k]);
+    uint32_t row = fopo_shard_row(p->pi->shard, ids[k]);
     if (row == UINT32_MAX) continue;
     double f = (double)kernels->dot(q, fopo_matrix_row(items, row), items.cols) + (double)sparse;
     reward += value * exp(f - log_z);

@@ -11,7 +11,6 @@
 #include "core/status.h"
 #include "judge/evaluate.h"
 #include "kernels/kernels.h"
-#include "mips/index.h"
 #include "mips/topk.h"
 
 static const double z = FOPO_Z95;

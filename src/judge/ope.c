@@ -212,11 +212,6 @@ static int check_rewards(fopo_ope *o) {
 
 /* ---- a block of contexts ---- */
 
-/* The row of an item here; UINT32_MAX: another rank holds it. */
-static uint32_t row_of(const fopo_ope *o, uint32_t item) {
-  return o->shard == NULL ? item : fopo_part_row(&o->shard->part, item);
-}
-
 /* The row of sparse scores of context b. */
 static fopo_score_row sparse_of(const fopo_ope *o, size_t b) {
   return fopo_score_row_of(o->o.sparse, o->first + b);
@@ -225,7 +220,7 @@ static fopo_score_row sparse_of(const fopo_ope *o, size_t b) {
 static double logged_score(const fopo_ope *o, size_t b) {
   fopo_matrix items = o->o.pi->items;
   fopo_score_row sparse = sparse_of(o, b);
-  uint32_t action = o->o.logs->actions[o->first + b], row = row_of(o, action);
+  uint32_t action = o->o.logs->actions[o->first + b], row = fopo_shard_row(o->shard, action);
   if (row == UINT32_MAX) return -INFINITY;
   const float *beta = fopo_matrix_row(items, row);
   float f = fopo_kernels_get()->dot(fopo_matrix_row(o->Q, b), beta, items.cols);
@@ -366,7 +361,7 @@ static void score_draws(fopo_ope *o, size_t b) {
     return;
   }
   for (size_t s = 0; s < S; s++) {
-    uint32_t row = row_of(o, ids[s]);
+    uint32_t row = fopo_shard_row(o->shard, ids[s]);
     f[s] = row == UINT32_MAX ? -INFINITY : kernels->dot(q, fopo_matrix_row(items, row), items.cols);
   }
   add_sparse(o, f, ids, b);

@@ -22,6 +22,11 @@ typedef struct {
   size_t scratch_bytes;
 } fopo_shard;
 
+/* The row of an item here (s NULL: all items are), UINT32_MAX: another rank holds it. */
+static inline uint32_t fopo_shard_row(const fopo_shard *s, uint32_t item) {
+  return s == NULL ? item : fopo_part_row(&s->part, item);
+}
+
 /* The rows of one rank's range, which are read twice: `read` fills to [n, cols]. */
 typedef struct {
   int (*read)(void *payload, float *to, size_t first, size_t n);

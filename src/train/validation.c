@@ -210,22 +210,11 @@ static int difference_of_hits(double *mean, double *low, double *high, const flo
 int fopo_worth_difference(double *mean, double *low, double *high, const fopo_worth_each *a,
                           const fopo_worth_each *b, fopo_by by, int by_value) {
   const float *x = a->of[by], *y = b->of[by];
-  size_t n = a->n[by], known = 0;
-  double sum = 0.0, deviations = 0.0;
+  size_t n = a->n[by];
+  double se;
   if (n == 0 || b->n[by] != n) return 0;
   if (by == FOPO_BY_REWARD && !by_value) return difference_of_hits(mean, low, high, x, y, n);
-  for (size_t i = 0; i < n; i++) {
-    if (isnan(x[i]) || isnan(y[i])) continue;
-    sum += (double)x[i] - (double)y[i];
-    known++;
-  }
-  *mean = known > 0 ? sum / (double)known : 0.0;
-  for (size_t i = 0; i < n; i++) {
-    if (isnan(x[i]) || isnan(y[i])) continue;
-    double off = (double)x[i] - (double)y[i] - *mean;
-    deviations += off * off;
-  }
-  double m = (double)known, se = known > 1 ? sqrt(deviations / (m - 1.0) / m) : (double)INFINITY;
+  fopo_mean_of_pairs(mean, &se, x, y, n);
   *low = *mean - FOPO_Z95 * se;
   *high = *mean + FOPO_Z95 * se;
   return 1;
