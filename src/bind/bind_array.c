@@ -86,11 +86,8 @@ bind_array *bind_array_items(lua_State *L, int index, const char *what) {
 }
 
 bind_array *bind_array_numbers(lua_State *L, int index, const char *what) {
-  bind_array *a = get_whole(L, index, what);
-  if (a->ids) {
-    bind_refuse(L, "%s is an array of ids; an array of numbers is needed", what);
-  }
-  return a;
+  get_whole(L, index, what);
+  return bind_array_items(L, index, what);
 }
 
 bind_array *bind_array_ids(lua_State *L, int index, const char *what) {

@@ -154,6 +154,19 @@ static void push_measures(lua_State *L, const fopo_measures *m) {
   set_measure(L, "value", m->value);
 }
 
+/* Raises unless there is a list for each of n sessions. */
+static void check_lists(lua_State *L, const bind_array *ids, size_t n) {
+  if (ids->rows == n) return;
+  bind_refuse(L, "%zu lists do not fit %zu sessions; give one list a session", ids->rows, n);
+}
+
+/* The same of lists that have a first item. */
+static void check_firsts(lua_State *L, const bind_array *ids, size_t n) {
+  if (ids->rows == n && ids->cols > 0) return;
+  bind_refuse(L, "%zu lists of %zu items do not fit %zu sessions; give one list a session",
+              ids->rows, ids->cols, n);
+}
+
 /* native.measure_lists(ids, sessions, {k, ..}, reward): for each k {k, hits, unanswered, distinct,
  * coverage, gini, hit = {value, low, high}, precision, recall, ndcg, seen, value}, of lists [N,
  * width] of ids. */
@@ -170,10 +183,7 @@ static int measure_lists(lua_State *L) {
   }
   bind_array *ids = bind_array_ids(L, 1, "the lists");
   fopo_sessions s = bind_judged(L, 2, 4);
-  if (ids->rows != s.Y.rows) {
-    return bind_refuse(L, "%zu lists do not fit %zu sessions; give one list a session", ids->rows,
-                       s.Y.rows);
-  }
+  check_lists(L, ids, s.Y.rows);
   bind_check(L, fopo_measure_lists(m, n, ids->data, ids->cols, &s));
   lua_createtable(L, (int)n, 0);
   for (size_t i = 0; i < n; i++) {
@@ -192,10 +202,7 @@ static int measure_each(lua_State *L) {
   float *reward = bind_array_new(L, 0, 1, N)->data, *ndcg = bind_array_new(L, 0, 1, N)->data;
   const bind_array *ids = bind_array_ids(L, 1, "the lists");
   fopo_sessions s = bind_judged(L, 2, 4);
-  if (ids->rows != N) {
-    return bind_refuse(L, "%zu lists do not fit %zu sessions; give one list a session", ids->rows,
-                       N);
-  }
+  check_lists(L, ids, N);
   bind_check(L, fopo_measure_each(reward, FOPO_MEASURE_VALUE, 1, ids->data, ids->cols, &s));
   bind_check(L, fopo_measure_each(ndcg, FOPO_MEASURE_NDCG, k, ids->data, ids->cols, &s));
   return 2;
@@ -209,10 +216,7 @@ static int first_hits(lua_State *L) {
   char *hits = bind_scratch(L, n, 1);
   const bind_array *ids = bind_array_ids(L, 1, "the lists");
   const fopo_csr *Y = &bind_get_sessions(L, 2)->Y;
-  if (ids->rows != n || ids->cols == 0) {
-    return bind_refuse(L, "%zu lists of %zu items do not fit %zu sessions; give one list a session",
-                       ids->rows, ids->cols, n);
-  }
+  check_firsts(L, ids, n);
   for (size_t i = 0; i < n; i++) {
     hits[i] = (char)('0' + fopo_csr_contains(Y, i, ((const uint32_t *)ids->data)[i * ids->cols]));
   }
@@ -229,10 +233,7 @@ static int first_values(lua_State *L) {
   float *earned = bind_array_new(L, 0, 1, n)->data;
   const bind_array *lists = bind_array_ids(L, 1, "the lists");
   fopo_sessions s = bind_judged(L, 2, 3);
-  if (lists->rows != n || lists->cols == 0) {
-    return bind_refuse(L, "%zu lists of %zu items do not fit %zu sessions; give one list a session",
-                       lists->rows, lists->cols, n);
-  }
+  check_firsts(L, lists, n);
   for (size_t i = 0; i < n; i++) {
     uint32_t first = ((const uint32_t *)lists->data)[i * lists->cols];
     earned[i] = fopo_csr_contains(&s.Y, i, first) ? fopo_sessions_value(&s, first) : 0.0f;

@@ -135,12 +135,16 @@ local function whole_lines(path)
   return whole, #all - #whole
 end
 
+local function replace(path, text)
+  local written, why = native.write_file(path, text)
+  if not written then define.fail("the log cannot be continued: %s", why) end
+end
+
 -- Takes a torn last line away.
 local function repair(path)
   local whole, torn = whole_lines(path)
   if not whole or torn == 0 then return end
-  local written, why = native.write_file(path, whole)
-  if not written then define.fail("the log cannot be continued: %s", why) end
+  replace(path, whole)
   complain("%s ended in a torn line of %d bytes, which is taken away", path, torn)
 end
 
@@ -177,11 +181,6 @@ local function divide(path, step)
     list[#list + 1] = line .. "\n"
   end
   return table.concat(kept), table.concat(cut), #cut
-end
-
-local function replace(path, text)
-  local written, why = native.write_file(path, text)
-  if not written then define.fail("the log cannot be continued: %s", why) end
 end
 
 -- Takes away what the log has after the records up to step `at`, and actions after t.step. The
