@@ -1,7 +1,6 @@
 /* Sparse rows: allocation, search, the product with a dense matrix, and their making from pairs. */
 #include "core/csr.h"
 
-#include <math.h>
 #include <omp.h>
 #include <string.h>
 

@@ -9,7 +9,6 @@
 #include "core/npz.h"
 
 #include <errno.h>
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +19,6 @@
 #include <zlib.h>
 
 #include "core/foreign.h"
-#include "core/input.h"
 #include "core/memory.h"
 #include "core/npy.h"
 #include "core/progress.h"

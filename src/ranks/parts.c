@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "comm/comm.h"
-#include "core/memory.h"
 #include "core/status.h"
 #include "device/arrays.h"
 #include "kernels/kernels.h"

@@ -4,7 +4,6 @@
 #include "term/curves.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "term/axis.h"

@@ -1,7 +1,6 @@
 #include "term/screen.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <wchar.h>
 
 #include "core/memory.h"

@@ -1,5 +1,4 @@
 /* Stochastic gradient ascent with momentum; its velocity is the moment m. */
-#include <math.h>
 #include <stddef.h>
 
 #include "train/optim.h"

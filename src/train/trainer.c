@@ -7,7 +7,6 @@
 #include "train/trainer.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "comm/comm.h"

@@ -1,6 +1,5 @@
 #include "train/unfinished.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "core/memory.h"

@@ -2,7 +2,6 @@
 #include "core/npz.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "core/status.h"
 #include "data/logs/readers.h"

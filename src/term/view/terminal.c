@@ -20,7 +20,6 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "term/endings.h"
