@@ -209,10 +209,12 @@ static fopo_expected summary(work *w, size_t n) {
     fill_values(w, (fopo_objective_kind)k, n);
     mean_of(&e.value[k], &e.value_se[k], w->value, n);
   }
-  fopo_sort_f64(w->squares, n); /* those without an item left first: 0 */
-  while (e.unanswered < n && w->squares[e.unanswered] == 0.0) e.unanswered++;
+  double *items = w->squares; /* in effect, 1 / sum of pi^2; 0, sorted first: no item is left */
+  for (size_t i = 0; i < n; i++) items[i] = items[i] > 0.0 ? 1.0 / items[i] : 0.0;
+  fopo_sort_f64(items, n);
+  while (e.unanswered < n && items[e.unanswered] == 0.0) e.unanswered++;
   size_t left = n - e.unanswered;
-  if (left > 0) e.effective = 1.0 / fopo_sorted_median(w->squares + e.unanswered, left);
+  if (left > 0) e.effective = fopo_sorted_median(items + e.unanswered, left);
   return e;
 }
 
