@@ -107,10 +107,12 @@ class Policy:
         """(item, score, probability) of the n best items that the user did not take."""
         scores, candidates = self.scores(ids)
         taken = np.isin(np.arange(len(scores)), ids)
-        f = scores[~taken] if self.masks else scores
-        log_z = f.max() + np.log(np.exp(f - f.max()).sum())
         allowed = candidates & ~taken
         order = [a for a in np.argsort(-scores, kind="stable") if allowed[a]][:n]
+        if not order:
+            return []
+        f = scores[~taken] if self.masks else scores
+        log_z = f.max() + np.log(np.exp(f - f.max()).sum())
         return [(a, scores[a], np.exp(scores[a] - log_z)) for a in order]
 
 
