@@ -159,8 +159,9 @@ first time. With seen = "keep" it counts at its last time, too: then Y may hold 
 reward for recommending what was seen is real.
 
 Equal times are ordered at random. s.kept and s.dropped count the users in some part and in none,
-s.without[part] those of s.kept without a session there (with one item, or nothing after the cut).
-s.kind, s.split, s.valid_from and s.test_from say how the split was made.]],
+but for those that max_users leaves out, s.without[part] those of s.kept without a session there
+(with one item, or nothing after the cut). s.kind, s.split, s.valid_from and s.test_from say how the
+split was made.]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 assert(s.train.n > s.test.n and s.kind == "users")]],
