@@ -1,4 +1,4 @@
--- Baselines: what they promise besides their numbers, which test_baselines.py compares with NumPy.
+-- Baselines: what they promise besides their numbers, which judged.py compares with NumPy.
 local lu = require "luaunit"
 local fopo = require "fopo"
 local native = require "fopo.native"

@@ -38,17 +38,19 @@ NOT_ASKED = {"check_style", "check_layers", "test_mutate.py", "test_install.sh",
 NEAR = {
     "bind": "test_bind test_plain.lua test_remedies.lua test_nasty.lua test_surface.lua",
     "comm": "test_several test_parts test_ranks.py",
-    "contexts": "test_halves.lua test_sessions test_mask.py test_training.lua",
+    "contexts": "test_halves.lua test_sessions test_judged.py test_training.lua",
     "core": "test_core test_numbers test_npz test_svd test_rng test_order",
-    "data": "test_sessions test_splits test_read test_twins test_logs test_times test_files.py",
+    "data": "test_sessions test_splits test_judged.py test_read test_twins test_logs "
+            "test_times test_files.py",
     "device": "test_device test_kernels test_cuda test_gradient test_softmax test_sparse_scores",
-    "judge": "test_measures test_evaluate.lua test_ope test_baselines test_baselines.py "
-             "test_neighbours.py test_ope.lua test_values.py",
+    "judge": "test_judged.py test_measures test_ope test_evaluate.lua test_baselines test_ope.lua "
+             "test_rewards test_neighbours.py test_values.py",
     "kernels": "test_kernels test_rows test_prefilter test_core",
     "learn": "test_gradient test_estimators test_rewards test_check test_trainer test_values.py",
     "mips": "test_index test_order test_softmax test_index.lua",
     "plan": "test_mass test_candidate_cache test_head test_automatic.lua test_trainer",
-    "policy": "test_params test_softmax test_scores test_mask test_neighbours.py test_starts.py",
+    "policy": "test_params test_softmax test_scores test_mask test_judged.py "
+              "test_neighbours.py test_starts.py",
     "ranks": "test_parts test_shares test_read_ranks test_ranks.py",
     "term": "test_plot test_view.lua test_screens.py test_prompt.py test_cli.py",
     "train": "test_trainer test_optim test_checkpoint test_job test_training.lua",

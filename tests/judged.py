@@ -1,0 +1,891 @@
+"""What a run says of a policy, by NumPy: problems drawn by a seed, solved by one process of fopo
+(judged.lua) and here from the definitions of the manual: splits, baselines with random options,
+lists, every field of fopo.evaluate and of fopo.ope and what they print, recommendations by the
+recipe of scripts/examples/serving. test_judged.py tries some problems, nightly/judged many."""
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+
+import checks
+from checks import check, FOPO
+from oracle import np, below, ones, philox
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(HERE, "../scripts/examples/serving"))
+import policy as recipe  # noqa: E402
+
+Z = 1.959963984540054
+INFINITE = float("inf")
+
+
+def near(name, got, want, bound=1e-6, *seen):
+    got, want = (np.array(v, float) for v in (got, want))
+    check(name, got.shape == want.shape and np.allclose(got, want, bound, bound, equal_nan=True),
+          got, want, *seen)
+
+
+# ---- problems ----
+
+def interactions(r, timed):
+    """[(user, item, time)]: popular items and clusters of them; pairs repeat, times are equal."""
+    users, items = r.choice((15, 40, 90, 130)), r.randrange(8, 90)
+    if r.random() < 0.03:  # more than two of the blocks of rows that ease sweeps at once
+        users, items = r.choice((200, 900)), 600
+    clusters, latest, rows = r.randrange(1, 6), r.choice((5, 100, 10 ** 6)), []
+    for u in range(users):
+        own = r.randrange(clusters)
+        for _ in range(1 + int(r.expovariate(1 / 12))):
+            a = int(items * r.random() ** r.choice((1, 2)))
+            if r.random() < 0.7:
+                a = min(items - 1, a // clusters * clusters + own)
+            rows.append(("u%d" % u, "i%d" % a, r.randrange(latest) if timed else 0))
+    return rows
+
+
+def write(path, rows, timed):
+    with open(path, "w") as f:
+        f.write("user,item,time\n" if timed else "user,item\n")
+        for row in rows:
+            f.write(",".join(map(str, row[:3 if timed else 2])) + "\n")
+
+
+def split_options(r, rows, timed):
+    kind = r.choice(("users", "time", "last") if timed else ("users", "last"))
+    o = {"split": kind, "min_items": r.randrange(2, 7), "seed": r.randrange(100),
+         "observed": r.choice((0.2, 0.5, 0.7)), "test": r.choice((0.1, 0.3)),
+         "valid": r.choice((0, 0.1, 0.2))}
+    if kind == "time" and r.random() < 0.3:
+        times = sorted(row[2] for row in rows)
+        o["test_from"] = times[len(times) * 3 // 4]
+        if o["valid"]:
+            o["valid_from"] = times[len(times) // 2]
+    elif kind == "time" and r.random() < 0.4:
+        o["seen"] = "keep"
+    if kind == "users" and timed and r.random() < 0.3:
+        o["order"] = "time"
+    if r.random() < 0.2:
+        o["max_users"] = r.randrange(10, 40)
+    return o
+
+
+def baseline(r, P):
+    kind = r.choice(("random", "popular", "item_knn", "item_knn", "ease", "slim", "als"))
+    l2 = r.choice((0.5, 5, 80, 250.5))
+    return kind, {
+        "random": lambda: {"seed": r.randrange(1000)},
+        "popular": dict,
+        "item_knn": lambda: {"neighbours": r.randrange(1, P + 9), "shrink": r.choice((0, 1.5, 10)),
+                             "similarity": r.choice(("cosine", "jaccard"))},
+        "ease": lambda: {"l2": r.choice((l2, l2, l2, "auto")), "top": r.choice((0, 0, 3, P))},
+        "slim": lambda: {"m": r.randrange(1, P + 1), "l2": r.choice((l2, l2, l2, "auto"))},
+        "als": lambda: {"dim": r.randrange(1, 9), "l2": r.choice((0.1, 2, 10)),
+                        "nu": r.choice((0, 0, 0.5, 1)), "alpha": r.choice((0, 1, 10)),
+                        "iterations": r.randrange(1, 5), "seed": r.randrange(1000)},
+    }[kind]()
+
+
+def normal(r, rows, cols, scale=1.0):
+    return [[r.gauss(0, scale) for _ in range(cols)] for _ in range(rows)]
+
+
+def policy(r, P):
+    """A policy's kind and options: those that make it, for judged.lua."""
+    kind, L = r.choice(("linear", "linear", "mlp", "neighbours")), r.randrange(1, 7)
+    contexts = r.choice(("mean", "unit", "degree", "sqrt_degree", "idf"))
+    if kind == "neighbours":
+        dense, parts = r.random() < 0.5, r.random() < 0.5
+        o = {"start": r.choice(("cosine", "jaccard")), "n": r.choice((0, 0, 5)), "held": 0,
+             "contexts": contexts, "set": {
+                 "c0": [[r.gauss(0, 0.5)]], "c1": [[r.gauss(0, 0.3)]],
+                 "log_tau": [[r.uniform(0, 4)]]}}
+        if dense:
+            o.update(items=normal(r, P, L), dense_start=0.5)
+            o["set"]["dense"] = [[r.uniform(0.1, 2)]]
+        if parts:
+            o["learn"] = ["theta", "bias", "importance"]
+            o["set"].update(bias=normal(r, 1, P), importance=normal(r, 1, P, 0.5))
+        return kind, o
+    o = {"items": normal(r, P, L), "contexts": contexts, "seen": r.choice(("mask", "keep")),
+         "temperature": r.choice((0.05, 0.3, 1, 2.5))}
+    if kind == "linear":
+        o["theta"] = normal(r, L, L)
+    else:
+        o.update(hidden=[r.randrange(1, 9) for _ in range(r.randrange(1, 3))],
+                 activation=r.choice(("tanh", "relu")))
+    return kind, o
+
+
+def session_problem(r, name):
+    timed = r.random() < 0.8
+    rows = interactions(r, timed)
+    P = len({row[1] for row in rows})
+    p = {"name": name, "timed": timed, "rows": rows, "methods": []}
+    if r.random() < 0.2:  # files that are split already
+        p["split"] = None
+        p["files"] = {"observed": r.choice((0.2, 0.5)), "min_items": r.randrange(2, 5),
+                      "seen": r.choice(("drop", "keep"))}
+        p["parts"] = parts = {"train": [], "test": []} if r.random() < 0.5 else {
+            "train": [], "valid": [], "test": []}
+        for row in rows:
+            parts[r.choice(("train", "train") + tuple(parts))].append(row)
+        for part, held in parts.items():
+            p["files"][part] = "%s.%s.csv" % (name, part)
+            write(p["files"][part], held, timed)
+    else:
+        p["file"], p["split"] = name + ".csv", split_options(r, rows, timed)
+        write(p["file"], rows, timed)
+    if r.random() < 0.3:
+        p["value"] = [r.randrange(8) / 8 for _ in range(P)]
+    for i, draw in enumerate((baseline, baseline, policy)):
+        kind, options = draw(r, P)
+        if draw is baseline and "value" in p and r.random() < 0.5:
+            options["value"] = p["value"]
+        ks = sorted({r.randrange(1, min(P, 30) + 1) for _ in range(r.randrange(1, 4))})
+        m = {"name": str(i), "kind": kind, "options": options, "k": ks, "best": max(ks)}
+        if r.random() < 0.5:
+            m["exclude"] = r.choice(("seen", "none"))
+        if draw is policy and r.random() < 0.3:
+            m["expected_contexts"] = r.randrange(1, 20)
+        if kind in ("linear", "mlp") and r.random() < 0.4:
+            m["index"] = r.choice(("exact", "norm", "hnsw", "clusters"))
+        m["left_out"] = kind == "ease" and options["top"] == 0 and r.random() < 0.5
+        p["methods"].append(m)
+    return p
+
+
+def log_problem(r, name):
+    n, P, D, L = r.randrange(2, 150), r.randrange(2, 25), r.randrange(1, 5), r.randrange(1, 5)
+    binary = r.random() < 0.6
+    p = {"name": name, "file": name + ".csv", "n_actions": P, "items": normal(r, P, L),
+         "theta": normal(r, D, L), "temperature": r.choice((0.1, 0.5, 1, 3))}
+    p["events"] = events = []
+    for _ in range(n):
+        reward = r.random() < 0.4 if binary else r.choice((-0.5, 0, 1.25, 3))
+        events.append(([round(r.gauss(0, 1), 4) for _ in range(D)], r.randrange(P), float(reward),
+                       r.choice((0.01, 0.05, 0.125, 0.3, 1))))
+    with open(p["file"], "w") as f:
+        f.write(",".join("x%d" % d for d in range(D)) + ",action,reward,propensity\n")
+        for x, a, reward, chance in events:
+            f.write(",".join(map(str, x)) + ",%d,%g,%g\n" % (a + 1, reward, chance))
+    o = p["options"] = {"bootstrap": r.choice((0, 7, 60)), "seed": r.randrange(100),
+                        "level": r.choice((0.8, 0.95, 0.99)),
+                        "policy": r.choice(("softmax", "softmax", "argmax"))}
+    if r.random() < 0.7:
+        o["clip"] = r.choice((0.02, 0.1, 0.5))
+    if r.random() < 0.3:
+        o["reward_range"] = [-1, r.choice((3, 5))]
+    if r.random() < 0.3:
+        o["least_propensity"] = r.choice((0.004, 0.01))
+    model = r.choice(("none", "function", "ridge", "logistic" if binary else "ridge"))
+    if model == "function":
+        p["model"] = normal(r, n, P)
+    elif model != "none":
+        p["direct"] = {"model": model, "lambda": r.choice((0.1, 1, 20)), "dim": 8,
+                       "folds": r.randrange(1, min(n, 5) + 1), "seed": r.randrange(50)}
+        if r.random() < 0.5:
+            p["direct"]["items"] = normal(r, P, r.randrange(1, 4))
+    if r.random() < 0.3:
+        known = ["ips", "snips"] + ["clipped_ips"] * ("clip" in o) + ["dr"] * (model != "none")
+        o["estimators"] = r.sample(known, 2)
+    return p
+
+
+# ---- splits ----
+
+def by_user(rows):
+    """{user: {item: (first time, last time)}}."""
+    users = {}
+    for user, item, time in rows:
+        items = users.setdefault(user, {})
+        first, last = items.get(item, (INFINITE, -INFINITE))
+        items[item] = min(time, first), max(time, last)
+    return users
+
+
+def retaken(window, end):
+    """The items that count at their last time too, before the end; end None: none."""
+    return {a for a, t in window.items() if end is not None and t[0] < t[1] < end}
+
+
+def divided(what, x, y, window, o, by_time, end=None):
+    """X is the share `observed` of a window {item: (first, last)}: the earlier one by_time. With
+    seen = "keep" the window has an end, before which an item counts at its last time too."""
+    again = retaken(window, end)
+    m = max(1, int(o["observed"] * (len(window) + len(again))))
+    check(what, x | y == set(window) and x & y <= again
+          and (len(x) == m or again and len(x) < m) and (not by_time or max(
+              window[a][0] for a in x) <= min(window[a][a in x] for a in y)), x, y, window, m)
+
+
+def check_train(what, train, windows, o, by_time, end=None):
+    windows = {u: w for u, w in windows.items() if len(w) + len(retaken(w, end)) >= 2}
+    check(what + ": users of train", set(train) == set(windows), set(train) ^ set(windows))
+    for u in set(train) & set(windows):
+        divided(what + ": train", *train[u], windows[u], o, by_time, end)
+
+
+def check_files(what, p, parts):
+    o, held = p["files"], {part: by_user(rows) for part, rows in p["parts"].items()}
+    users = {u for rows in held.values() for u in rows}
+    items = {u: set().union(*(part.get(u, {}) for part in held.values())) for u in users}
+    users = {u for u in users if len(items[u]) >= o["min_items"]}
+    check_train(what, parts["train"], {u: w for u, w in held["train"].items() if u in users}, o,
+                False)
+    before = {}
+    for part in [name for name in ("train", "valid", "test") if name in held]:
+        want = {u: (before[u], {a for a in held[part].get(u, {})
+                                if a not in before[u] or o["seen"] == "keep"})
+                for u in before if u in users}
+        want = {u: (x, y) for u, (x, y) in want.items() if y}
+        check("%s: %s" % (what, part), part == "train" or parts[part] == want, parts[part], want)
+        for u, w in held[part].items():
+            before[u] = before.get(u, set()) | set(w)
+
+
+def check_split(what, p, reply):
+    """Every session of the parts {user: (X, Y)}, by the definition of the split."""
+    parts = {name: {s["user"]: tuple({reply["names"][a - 1] for a in s[side]} for side in "xy")
+                    for s in reply[name]} for name in ("train", "valid", "test")}
+    for name in parts:
+        check(what + ": no user twice", len(parts[name]) == len(reply[name]))
+    if p["split"] is None:
+        return check_files(what, p, parts)
+    o, users, some = p["split"], by_user(p["rows"]), set().union(*parts.values())
+    counts = reply["counts"]
+    enough = {u: w for u, w in users.items() if len(w) >= o["min_items"]}
+    left_out = max(len(enough) - o.get("max_users", len(enough)), 0)
+    check(what + ": counts", (counts["kept"], counts["dropped"]) ==
+          (len(some), len(users) - left_out - len(some)), counts, len(some), len(users), left_out)
+    if "max_users" in o:  # the first of them, which only their number tells
+        check(what + ": max_users", len(some) <= o["max_users"])
+        enough = {u: w for u, w in enough.items() if u in some}
+    by_order = o.get("order", "random" if o["split"] == "users" or not p["timed"] else "time")
+    if o["split"] == "users":
+        check(what + ": each user once", sum(map(len, parts.values())) == len(some)
+              and some == set(enough))
+        for name in ("valid", "test"):
+            check(what + ": share of " + name, abs(len(parts[name]) - o[name] * len(some)) <= 1)
+        for part in parts.values():
+            for u, (x, y) in part.items():
+                divided(what, x, y, users[u], o, by_order == "time")
+    elif o["split"] == "last":
+        window = {}
+        for u, w in enough.items():
+            x, y = parts["test"].get(u, (set(), set()))
+            vx, vy = parts["valid"].get(u, (x, set()))
+            check(what + ": last", x | y == set(w) and len(y) == 1 and not x & y
+                  and len(vy) == (1 if o["valid"] and len(w) > 2 else 0)
+                  and vx | vy == x and not vx & vy, u, x, y, vx, vy)
+            check(what + ": the order of last", by_order == "random" or
+                  all(w[a][0] <= w[b][0] for a in x for b in y) and
+                  all(w[a][0] <= w[b][0] for a in vx for b in vy), u, x, y, vx, vy)
+            window[u] = {a: w[a] for a in vx}
+        check_train(what, parts["train"], window, o, by_order == "time")
+    else:
+        check_time(what, parts, enough, users, o, counts)
+
+
+def cuts_of(users, o):
+    """Where the windows of valid and test begin: at shares of the pairs, by their first times."""
+    times = sorted(first for w in users.values() for first, _ in w.values())
+    test, valid = int(o["test"] * len(times)), int(o["valid"] * len(times))
+    cut = o.get("test_from", times[-test] if test else INFINITE)
+    return o.get("valid_from", times[-test - valid] if valid else cut), cut
+
+
+def windows(enough, valid_cut, cut, o):
+    """{user: {item: times}} of the window of train, {user: (X, Y)} of those of valid and test."""
+    train = {u: {a: t for a, t in w.items() if t[0] < valid_cut} for u, w in enough.items()}
+    wanted = []
+    for start, end in ((valid_cut, cut), (cut, INFINITE)):
+        both = {u: ({a for a, t in w.items() if t[0] < start},
+                    {a for a, t in w.items() if start <= t[0] < end
+                     or o.get("seen") == "keep" and start <= t[1] < end})
+                for u, w in enough.items()}
+        wanted.append({u: (x, y) for u, (x, y) in both.items() if x and y and start < end})
+    return [train] + wanted
+
+
+def check_time(what, parts, enough, users, o, counts):
+    cuts = counts.get("valid_from", counts["test_from"]), counts["test_from"]
+    if "max_users" not in o:
+        check(what + ": cuts", cuts == cuts_of(users, o), cuts, cuts_of(users, o))
+    train, *wanted = windows(enough, *cuts, o)
+    check_train(what, parts["train"], train, o, True,
+                cuts[0] if o.get("seen") == "keep" else None)
+    for name, want in zip(("valid", "test"), wanted):
+        check("%s: %s" % (what, name), parts[name] == want, parts[name], want)
+
+
+def check_refused(what, p, error):
+    """A split is refused where a part would be empty."""
+    found = re.search(r"(train|valid|test) would be empty|none of the .* or more \(the longest",
+                      error)
+    check(what + ": no error", found and "methods" in p, error)
+    if not found or p["split"] is None or "max_users" in p["split"]:
+        return
+    o, users = p["split"], by_user(p["rows"])
+    enough = {u: w for u, w in users.items() if len(w) >= o["min_items"]}
+    if o["split"] == "time" and found[1]:
+        part = windows(enough, *cuts_of(users, o), o)[["train", "valid", "test"].index(found[1])]
+        check(what + ": it is empty", not any(len(w) >= 2 for w in part.values()), part)
+    else:
+        check(what + ": few users", len(enough) <= (10 if found[1] else 0), len(enough))
+
+
+# ---- baselines ----
+
+def largest(S, top):
+    """The positive entries among the `top` largest of each row."""
+    out = np.zeros_like(S)
+    for row, kept in zip(S, out):
+        best = np.argsort(-row.astype(np.float32), kind="stable")[:top]
+        kept[best] = np.maximum(row[best], 0)
+    return out
+
+
+def similarities(M, jaccard, shrink):
+    C, n = M.T @ M, M.sum(0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        S = C / ((n[:, None] + n - C if jaccard else np.sqrt(np.outer(n, n))) + shrink)
+    S = np.nan_to_num(S)
+    np.fill_diagonal(S, 0)
+    return S
+
+
+def ease(M, l2):
+    A = np.linalg.inv(M.T @ M + l2 * np.eye(M.shape[1]))
+    B = -A / np.diag(A)
+    np.fill_diagonal(B, 0)
+    return B
+
+
+def slim(M, m, l2):
+    """Each column by the normal equations of those of its most similar items."""
+    G, cosine = M.T @ M, similarities(M, False, 0).astype(np.float32)
+    W = np.zeros_like(G)
+    for a in range(len(W)):
+        S = np.argsort(-cosine[a], kind="stable")[:m]
+        S = S[cosine[a][S] > 0]
+        W[S, a] = np.linalg.solve(G[np.ix_(S, S)] + l2 * np.eye(len(S)), G[S, a])
+    return W
+
+
+def als_side(M, F, o):
+    """Each row by its own normal equations with the weights c written out."""
+    out = np.zeros((len(M), F.shape[1]))
+    for u, m in enumerate(M):
+        c, penalty = 1 + o["alpha"] * m, o["l2"] * max(m.sum(), 1) ** o["nu"]
+        out[u] = np.linalg.solve(F.T @ (c[:, None] * F) + penalty * np.eye(F.shape[1]),
+                                 F.T @ (c * m))
+    return out
+
+
+def als(what, M, X, o):
+    Y = np.load(what + ".start.npy").astype(float)
+    for _ in range(o["iterations"]):
+        Y = als_side(M.T, als_side(M, Y, o), o)
+    items = np.load(what + ".items.npy").astype(float)
+    near(what + ": factors", items, Y, 1e-4)
+    G = items.T @ items + o["l2"] * np.eye(o["dim"])
+    near(what + ": theta", np.load(what + ".theta.npy"), np.linalg.inv(G) * np.linalg.norm(G)
+         / np.sqrt(o["dim"]), 1e-3)
+    return als_side(X, Y, o) @ Y.T
+
+
+def shuffled(n, seed, stream, step):
+    """Fisher and Yates, from words of Philox."""
+    order = list(range(n))
+    for i in range(n - 1):
+        word = philox(seed, stream, step, 0, i // 4)[i % 4]
+        j = i + int(below(n - i, word, seed, step, 0, i))
+        order[i], order[j] = order[j], order[i]
+    return order
+
+
+def check_auto(what, reply, x, y, weights):
+    """l2 = "auto": NDCG@20 of the first users of a random order, by weights learnt from the
+    others."""
+    N, held, tried = len(x), reply["held"], reply["tried"]
+    check(what + ": held out", held == (max(N // 10, min(100, (N + 3) // 4)) if N >= 8 else held),
+          held, N)
+    if not held:
+        return
+    order = shuffled(N, 0, 13, 0)
+    out, rest = order[:held], order[held:]
+    M, seen = np.maximum(x, y)[rest], x[out] > 0
+    check(what + ": bracketed", 3 <= len(tried) <= 9, tried)
+    check(what + ": the best", dict(map(tuple, tried))[reply["l2"]] == max(t[1] for t in tried),
+          tried)
+    for l2, ndcg in tried:
+        f = np.where(seen, -np.inf, x[out] @ weights(M, l2))
+        ids = np.argsort(-f.astype(np.float32), kind="stable")[:, :20]
+        ids = np.where(np.isfinite(np.take_along_axis(f, ids, 1)), ids, -1)
+        mine = of_lists(ids, 20, x[out], y[out], y[out])["ndcg"].mean()
+        check(what + ": NDCG@20", abs(mine - ndcg) < 0.02, l2, mine, ndcg)
+
+
+def baseline_scores(what, m, reply, x, y, X):
+    """Scores [N, P] of test sessions X by what was learnt from x and y; -inf: not recommended."""
+    o, M, P = m["options"], np.maximum(x, y), X.shape[1]
+    if m["kind"] == "popular":
+        return np.tile(M.sum(0), (len(X), 1))
+    if m["kind"] == "random":
+        n, block = np.meshgrid(np.arange(len(X)), np.arange((P + 3) // 4), indexing="ij")
+        return philox(o["seed"], 12, 0, n, block).reshape(len(X), -1)[:, :P] / 2.0 ** 32
+    if m["kind"] == "item_knn":
+        S = largest(similarities(M, o["similarity"] == "jaccard", o["shrink"]), o["neighbours"])
+        f = X @ S
+        return np.where(f > 0, f, -np.inf)
+    if m["kind"] == "als":
+        return als(what, M, X, o)
+    if m["kind"] == "ease":
+        weigh = (lambda M, l2: largest(ease(M, l2), o["top"]) if 0 < o["top"] < P else ease(M, l2))
+    else:
+        weigh = (lambda M, l2: slim(M, o["m"], l2))
+    if o["l2"] == "auto":
+        check_auto(what, reply, x, y, weigh)
+    return X @ weigh(M, reply["l2"])
+
+
+# ---- lists and evaluations ----
+
+def of_lists(ids, k, X, Y, worth):
+    """{measure: [N]} of the first k ids, -1 where a list has ended; worth [N, P] of hits."""
+    N, P = Y.shape
+    ids = ids[:, :k]
+    listed = ids >= 0
+    take = lambda A: np.where(listed, np.take_along_axis(A, np.maximum(ids, 0), 1), 0)  # noqa: E731
+    hits, worths, discount = take(Y), take(worth), 1 / np.log2(2 + np.arange(ids.shape[1]))
+    best = (-np.sort(-worth, 1)[:, :k] * discount).sum(1)
+    length, relevant = listed.sum(1), Y.sum(1)
+    return {"hit": (hits.sum(1) > 0) * 1.0, "precision": hits.sum(1) / k,
+            "recall": hits.sum(1) / np.maximum(relevant, 1),
+            "ndcg": (worths * discount).sum(1) / np.where(best > 0, best, 1),
+            "seen": take(X).sum(1) / np.maximum(length, 1), "value": worths.sum(1)}
+
+
+def interval(each, most=1.0):
+    """A mean and its normal 95 % interval within 0 .. most."""
+    mean = each.mean()
+    half = Z * each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else most
+    return [mean, max(mean - half, 0), min(mean + half, most)]
+
+
+def wilson(hits, n):
+    """Where |p - q| = z sqrt(q (1 - q) / n), the ends q solve a quadratic equation."""
+    p = hits / n
+    low, high = sorted(np.roots([1 + Z * Z / n, -2 * p - Z * Z / n, p * p]).real)
+    return [p, max(low, 0), min(high, 1)]
+
+
+def check_measures(what, e, ids, X, Y, value):
+    """The fields of an evaluation that come of lists, and what it prints of them."""
+    N, P = Y.shape
+    worth = Y if value is None else Y * value
+    first = of_lists(ids, 1, X, Y, worth)
+    near(what + ": reward", [e["reward"], e["low"], e["high"]],
+         wilson(first["hit"].sum(), N) if value is None else interval(first["value"], INFINITE))
+    near(what + ": counts", [e["hits"], e["contexts"], e["unanswered"], e["distinct"]],
+         [first["hit"].sum(), N, (ids[:, 0] < 0).sum(), len(set(ids[:, 0]) - {-1})])
+    for at in e["at"]:
+        k = at["k"]
+        mine = of_lists(ids, k, X, Y, worth)
+        for name, each in mine.items():
+            if name == "hit":
+                near("%s: hit@%d" % (what, k), at[name], wilson(each.sum(), N), 1e-9)
+            elif name != "value" or value is not None:
+                near("%s: %s@%d" % (what, name, k), at[name],
+                     interval(each, INFINITE if name == "value" else 1.0), 1e-6)
+            else:
+                check(what + ": no value", "value" not in at)
+        listed = ids[:, :k][ids[:, :k] >= 0]
+        times = np.bincount(listed, minlength=P)
+        apart = np.abs(times[:, None] - times).sum() / max(2 * P * times.sum(), 1)
+        near("%s: items@%d" % (what, k), [at["items"], at["coverage"], at["gini"]],
+             [(times > 0).sum(), (times > 0).mean(), apart], 1e-9)
+    check_text(what, e)
+
+
+def check_text(what, e):
+    """The numbers that an evaluation prints are its fields."""
+    lines, number = e["text"].split("\n"), r"([\d.,]+)"
+    for title, name in (("hit", "hit"), ("precision", "precision"), ("recall", "recall"),
+                        ("NDCG", "ndcg"), ("value ", "value"), ("seen before", "seen")):
+        row = [line for line in lines[3:] if line.startswith(title) and ":" not in line
+               and "via" not in line and line.count("(") == len(e["at"])]
+        want = [at[name] for at in e["at"] if name in at]
+        if name == "seen" and e["exclude"] == "seen":
+            want = []
+        check("%s prints %s" % (what, name), len(row) == (1 if want else 0), e["text"])
+        if row and want:
+            cells = re.findall(r"([\d.]+) \(([\d.]+)-([\d.]+|inf)\)", row[0])
+            near("%s prints %s" % (what, name), cells, want, 6e-4, row[0])
+    for title, name, pattern in (("distinct items", "items", number + r" \("),
+                                 ("distinct items", "coverage", r"\(([\d.e-]+) %"),
+                                 ("Gini", "gini", number)):
+        row = next((line for line in lines if line.startswith(title)), "")
+        cells = [float(c.replace(",", "")) for c in re.findall(pattern, row[len(title):])]
+        want = [at[name] * (100 if name == "coverage" else 1) for at in e["at"]]
+        check("%s prints %s" % (what, name), len(cells) == len(want) and
+              np.allclose(cells, want, 6e-3, 6e-5), row, want)
+    cells = re.findall(r"([\d.]+) \(([\d.]+) - ([\d.]+|inf)\)", e["text"].replace("\n ", ""))
+    want = [[e["reward"], e["low"], e["high"]]]
+    if "expected" in e:
+        want.append([e["expected"], e["expected_low"], e["expected_high"]])
+    if "index" in e:
+        want.append([e["index"]["reward"], e["index"]["low"], e["index"]["high"]])
+    near(what + " prints rewards", cells, want, 6e-5, e["text"])
+
+
+def check_expected(what, e, pi, Y, value, rows, unseen):
+    """pi [N, P]; rows: the contexts that are summed over; unseen [N, P]: items that count."""
+    pi, Y, unseen = pi[rows], Y[rows] * unseen[rows], unseen[rows]
+    worth = Y if value is None else Y * value
+    earned, most = (pi * worth).sum(1), 1.0 if value is None else INFINITE
+    se = earned.std(ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else INFINITE
+    near(what + ": expected", [e["expected"], e["expected_se"],
+                               e["expected_low"], e["expected_high"]],
+         [earned.mean(), se, max(earned.mean() - Z * se, 0), min(earned.mean() + Z * se, most)],
+         2e-5)
+
+
+def check_likelihood(what, e, pi, Y, value, rows, unseen):
+    pi, Y = pi[rows], (Y * unseen)[rows]
+    check(what + ": contexts of the expected reward", e["expected_contexts"] == len(rows))
+    left = (pi > 0).any(1)
+    effective = 1 / (pi[left] ** 2).sum(1)
+    near(what + ": effective", e["effective"], np.median(effective), 1e-3)
+    near(what + " prints effective", float(re.search(r"one of ([\d,.]*\d)", " ".join(
+        e["text"].split()))[1].replace(",", "")), e["effective"], 1e-2)
+    weights = Y if value is None else Y * value
+    some = weights.sum(1) > 0
+    with np.errstate(divide="ignore"):
+        logs = np.where(weights > 0, np.log(pi), 0)
+    each = (weights * logs).sum(1)[some] / weights.sum(1)[some]
+    if len(each):
+        se = each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else INFINITE
+        near(what + ": likelihood", [e["likelihood"], e["likelihood_se"]], [each.mean(), se], 1e-4)
+
+
+def check_best(what, scores, X, exclude, tolerance):
+    """The ids saved as `what` are the best of the scores, but for items too close to tell."""
+    ids, given = np.load(what + ".ids.npy").astype(np.int64), np.load(what + ".scores.npy")
+    f = np.where(X > 0, -np.inf, scores) if exclude == "seen" else scores
+    P, k = f.shape[1], ids.shape[1]
+    ids = np.where(ids < P, ids, -1)
+    mine = np.where(ids >= 0, np.take_along_axis(f, np.maximum(ids, 0), 1), -np.inf)
+    size = np.abs(f[np.isfinite(f)]).max() if np.isfinite(f).any() else 1
+    for what_, a, b in (("scores", given, mine), ("the best", -np.sort(-f, 1)[:, :k], mine)):
+        with np.errstate(invalid="ignore"):
+            same = (a == b) | (np.abs(a - b) <= tolerance * size)
+        check("%s: %s" % (what, what_), same.all(), *[v[~same.all(1)][:2] for v in (a, b, ids)])
+    check(what + ": each once", all(len(set(row[row >= 0])) == (row >= 0).sum() for row in ids))
+    return ids
+
+
+def softmax(f):
+    top = np.max(f, 1, keepdims=True)
+    w = np.exp(f - np.where(np.isfinite(top), top, 0))
+    return w / np.maximum(w.sum(1, keepdims=True), 1e-300)
+
+
+def policy_scores(what, m, reply, x, y, X):
+    """The scores [N, P] of the saved policy by the recipe, and what may be recommended."""
+    o, M, P = m["options"], np.maximum(x, y), X.shape[1]
+    pi = recipe.Policy(what + ".npz")
+    n, N = M.sum(0), len(M)
+    known = np.maximum(n, 1)
+    weight = {"degree": 1 / known, "sqrt_degree": 1 / np.sqrt(known), "idf": np.log(N / known)}.get(
+        o["contexts"])
+    if weight is not None and m["kind"] != "neighbours":
+        near(what + ": weights of items", pi.weights, weight, 1e-5)
+    if m["kind"] == "neighbours":
+        S, W = similarities(M, o["start"] == "jaccard", 10), np.zeros((P, P))
+        at = pi.neighbours["indptr"].astype(int)
+        for b in range(P):
+            W[b, pi.neighbours["ids"][at[b]:at[b + 1]]] = pi.neighbours["w"][at[b]:at[b + 1]]
+        near(what + ": weights", -np.sort(-W, 1), -np.sort(-largest(S, o["n"] or 100), 1), 1e-5)
+        near(what + ": which weights", W[W > 0], S[W > 0], 1e-5)
+        near(what + ": log m", pi.neighbours["log_m"], np.log((n + 1) / (n.mean() + 1)), 1e-5)
+    both = [pi.scores(np.flatnonzero(row)) for row in X]
+    for i, row in enumerate(X):
+        best = pi.best(np.flatnonzero(row), max(min(m["best"], P - int(X.sum(1).max())), 0))
+        got = list(reply["recommended"][i]) if i < len(reply["recommended"]) else []
+        check(what + ": as many are recommended", len(got) == len(best), got, best)
+        if len(got) == len(best) and got:
+            f, p = (np.array([one[j] for one in got]) for j in (1, 2))
+            near(what + ": recommended", f, [one[1] for one in best], 2e-4)
+            near(what + ": probabilities", p, [one[2] for one in best], 2e-4)
+            near(what + ": which", [both[i][0][one[0] - 1] for one in got], f, 2e-4)
+    return np.array([f for f, _ in both]), np.array([c for _, c in both])
+
+
+def check_difference(what, less, e, others, now):
+    """Low and high of the difference of two rewards on the same sessions."""
+    other, low, high = others[less[0]], *less[1:]
+    d = now - other
+    if e.get("valued"):
+        half = Z * d.std(ddof=1) / np.sqrt(len(d)) if len(d) > 1 else INFINITE
+        want = [d.mean() - half if len(d) > 1 else INFINITE, d.mean() + half]  # JSON has no sign
+    else:  # Agresti and Min 2005: half a pair more in each cell
+        m, b, c = len(d) + 2, (d > 0).sum() + 0.5, (d < 0).sum() + 0.5
+        half = Z * np.sqrt(b + c - (b - c) ** 2 / m) / m
+        want = [max((b - c) / m - half, -1), min((b - c) / m + half, 1)]
+    near(what + ": a paired difference", [low, high], want)
+
+
+def check_method(what, p, m, reply, sides, known):
+    x, y, X, Y = sides
+    e, kind, value = reply["e"], m["kind"], p.get("value")
+    value = None if value is None else np.array(value)
+    is_policy = kind in ("linear", "mlp", "neighbours")
+    masks = kind == "neighbours" or m["options"].get("seen") == "mask"
+    keeps = (p["split"] or p["files"]).get("seen") == "keep"
+    exclude = "seen" if masks else m.get("exclude", "none" if keeps else "seen")
+    check(what + ": exclude", e["exclude"] == exclude, e["exclude"], exclude)
+    if is_policy:
+        f, candidates = policy_scores(what, m, reply, x, y, X)
+        scores = np.where(candidates, f, -np.inf)
+    else:
+        scores = baseline_scores(what, m, reply, x, y, X)
+        by_value = m["options"].get("value")
+        if by_value:
+            with np.errstate(invalid="ignore"):
+                scores = np.where(np.isfinite(scores), scores * np.array(by_value), -np.inf)
+    for which in ("seen", "none"):
+        ids = check_best("%s.%s" % (what, which), scores, X, "seen" if masks else which, 1e-4)
+        if which == exclude:
+            listed = ids
+    check_measures(what, e, listed, X, Y, value)
+    first = of_lists(listed, 1, X, Y, Y if value is None else Y * value)
+    known[m["name"]] = first["hit" if value is None else "value"]
+    if "less" in reply:
+        check_difference(what, reply["less"], e, known, known[m["name"]])
+    rows, unseen = np.arange(len(X)), (X == 0) if exclude == "seen" else np.ones_like(X, bool)
+    if is_policy:
+        n = min(m.get("expected_contexts", len(X)), len(X))
+        pi = softmax(np.where(unseen, f, -np.inf))
+        rows = np.arange(n) * len(X) // n
+        check_expected(what, e, pi, Y, value, rows, unseen)
+        check_likelihood(what, e, pi, Y, value, rows, unseen)
+    elif kind in ("popular", "random"):
+        weight = np.maximum(x, y).sum(0) if kind == "popular" else np.ones(X.shape[1])
+        weight = weight * np.array(m["options"].get("value", 1.0)) * unseen
+        check_expected(what, e, weight / np.maximum(weight.sum(1, keepdims=True), 1e-300), Y, value,
+                       rows, unseen)
+    else:
+        check(what + ": no expected reward", "expected" not in e)
+    if "index" in e:
+        exact = m["index"] in ("exact", "norm")
+        path = what + ".index"
+        ids = check_best(path, scores, X, exclude, 1e-4) if exact else np.load(
+            path + ".ids.npy").astype(np.int64)
+        ids = np.where(ids < X.shape[1], ids, -1)
+        check_measures(path, e["index"], ids, X, Y, value)
+        check(what + ": reward_index", e["reward_index"] == e["index"]["reward"])
+    if m["left_out"]:
+        M = np.maximum(x, y)
+        some = np.arange(0, len(M), max(len(M) // 5, 1))
+        for part in ("ids", "scores"):
+            path = "%s.left_out.%s.npy" % (what, part)
+            np.save(path, np.load(path)[some])
+        f = np.array([x[u] @ ease(np.delete(M, u, 0), reply["l2"]) for u in some])
+        if m["options"].get("value"):
+            f = f * np.array(m["options"]["value"])
+        check_best(what + ".left_out", f, x[some], "seen", 5e-4)
+
+
+def check_sessions(p, reply):
+    what = p["name"]
+    check_split(what, p, reply)
+    if not reply["methods"]:
+        return
+    P = len(reply["names"])
+    sides = [ones([[a - 1 for a in s[side]] for s in reply[part]], P)
+             for part in ("train", "test") for side in "xy"]
+    known = {}
+    for m, one in zip(p["methods"], reply["methods"]):
+        if "value" in p:
+            p["value"] = p["value"][:P]
+        check_method("%s.%s" % (what, m["name"]), p, m, one, sides, known)
+
+
+# ---- logs ----
+
+def along(X, dim):
+    """Coordinates along the first principal directions, of mean square 1, and a 1 behind them."""
+    s, V = np.linalg.eigh(X.T @ X / len(X))
+    kept = [i for i in np.argsort(-s) if s[i] > 1e-6 * s.max()][:dim]
+    return np.c_[X @ V[:, kept] / np.sqrt(s[kept].mean()), np.ones(len(X))]
+
+
+def fitted(p, out, x, actions, r):
+    """[n, P]: the reward model of each event, learnt without its fold."""
+    o, n, P = p["direct"], len(r), p["n_actions"]
+    logistic, u = o["model"] == "logistic", along(x, o["dim"])
+    if "items" in o:
+        b = along(np.array(o["items"], np.float32).astype(float), o["dim"])
+        phi = np.einsum("ni,aj->naij", u, b).reshape(n, P, -1)
+    else:
+        phi = np.concatenate([np.broadcast_to(u[:, None, :-1], (n, P, u.shape[1] - 1)),
+                              np.broadcast_to(np.eye(P), (n, P, P)), np.ones((n, P, 1))], 2)
+    fold = philox(o["seed"], 5, 1, np.arange(n), 0)[:, 0].astype(object) * o["folds"] >> 32
+    t, penalty = np.zeros((n, P)), o["lambda"] * np.eye(phi.shape[2])
+    penalty[-1, -1] = 0
+    for k in range(o["folds"]):
+        A = phi[np.arange(n), actions][fold != k] if o["folds"] > 1 else phi[np.arange(n), actions]
+        target = r[fold != k] if o["folds"] > 1 else r
+        w = np.zeros(A.shape[1])
+        for _ in range(60 if logistic else 1):
+            h = 1 / (1 + np.exp(-A @ w)) if logistic else A @ w
+            curve = h * (1 - h) if logistic else np.ones(len(h))
+            w += np.linalg.solve(A.T @ (curve[:, None] * A) + penalty + 1e-11 * np.eye(len(w)),
+                                 A.T @ (target - h) - penalty @ w)
+        t[fold == k] = phi[fold == k] @ w
+    got, mean = np.load(p["name"] + ".model.npy"), r.mean()
+
+    def loss(t):
+        return np.mean(np.logaddexp(0, t) - r * t if logistic else (r - t) ** 2)
+    kept = [r[fold != k] if o["folds"] > 1 else r for k in range(o["folds"])]
+    if not logistic or all(0 < one.sum() < len(one) for one in kept):  # the constant has an end
+        near(p["name"] + ": the model", got, 1 / (1 + np.exp(-t)) if logistic else t, 2e-3)
+        constant = np.log(mean / (1 - mean)) if logistic else mean
+        near(p["name"] + ": its losses", [out["loss"], out["constant_loss"]],
+             [loss(t[np.arange(n), actions]), loss(constant)], 2e-3)
+    return got.astype(float)
+
+
+def ends(interval):
+    return [interval["low"], interval["high"]]
+
+
+def check_log(p, out):
+    what, o, e = p["name"], p["options"], out["e"]
+    x, actions, r, chance = (np.array(v) for v in zip(*p["events"]))
+    x, r, chance = (v.astype(np.float32).astype(float) for v in (x, r, chance))
+    n, i = len(r), np.arange(len(r))
+    items, theta = (np.array(p[v], np.float32).astype(float) for v in ("items", "theta"))
+    f = x @ theta @ items.T / p["temperature"]
+    pi = softmax(f) if o["policy"] == "softmax" else np.eye(len(items))[f.argmax(1)]
+    R = (fitted(p, out, x, actions, r) if "direct" in p else
+         np.array(p["model"], np.float32).astype(float) if "model" in p else None)
+    clip, level, taken = o.get("clip", 0), o["level"], pi[i, actions]
+    w, wc = taken / chance, taken / np.maximum(chance, clip)
+    terms = {"ips": w * r, "clipped_ips": wc * r, "snips": w * r}
+    if R is not None:
+        m, logged = (pi * R).sum(1), R[i, actions]
+        terms.update(dm=m, dr=m + w * (r - logged), clipped_dr=m + wc * (r - logged))
+    allowed = [k for k in ("ips", "clipped_ips", "snips", "dm", "dr", "clipped_dr")
+               if k in terms and (clip or "clipped" not in k)]
+    wanted = o.get("estimators", allowed)
+    check(what + ": estimators", list(out["estimators"]) == wanted and
+          all((k in e) == (k in wanted) for k in terms), out["estimators"], wanted)
+    # what one term can be
+    least, (low, high) = o.get("least_propensity", chance.min()), o.get("reward_range",
+                                                                       (r.min(), r.max()))
+    bound, spans = {False: 1 / least, True: 1 / max(least, clip)}, {}
+    for k in ("ips", "clipped_ips"):
+        spans[k] = [min(v * bound["clipped" in k] for v in (low, 0)),
+                    max(v * bound["clipped" in k] for v in (high, 0))]
+    if R is not None:
+        ml, mh = min(m.min(), logged.min()), max(m.max(), logged.max())
+        spans["dm"] = [ml, mh]
+        for k in ("dr", "clipped_dr"):
+            spans[k] = [ml + bound["clipped" in k] * min(low - mh, 0),
+                        mh + bound["clipped" in k] * max(high - ml, 0)]
+    log, normal_point = np.log(4 / (1 - level)), {0.8: 1.2815515655446004, 0.95: Z,
+                                                  0.99: 2.5758293035489004}[level]
+    drawn = resampled(n, o)
+    for k in wanted:
+        name, got = "%s: %s" % (what, k), e[k]
+        if k == "snips" and not w.any():
+            check(name + " is undefined", got["value"] == INFINITE, got)
+            continue
+        value = terms[k].mean() / (w.mean() if k == "snips" else 1)
+        off = (terms[k] - value * w) / w.mean() if k == "snips" else terms[k] - value
+        variance = (off ** 2).sum() / (n - 1)
+        size = max(np.abs(terms[k]).max(), abs(value), 1e-3)
+
+        def close(part, got, want):
+            check(name + part, np.allclose(np.array(got, float) / size, np.array(want) / size,
+                                           2e-4, 2e-4), got, want)
+        close("", [got["value"], got["se"]], [value, np.sqrt(variance / n)])
+        half = normal_point * np.sqrt(variance / n)
+        close(", normal", ends(got["normal"]), [value - half, value + half])
+        check(name + ", which intervals", ("bernstein" in got, "bootstrap" in got) ==
+              (k != "snips", len(drawn) > 0), got)
+        if k != "snips":
+            half = np.sqrt(2 * variance * log / n) + 7 * np.diff(spans[k])[0] * log / (3 * (n - 1))
+            close(", bernstein", ends(got["bernstein"]), [value - half, value + half])
+            close(", range", ends(got["range"]), spans[k])
+        if len(drawn):
+            with np.errstate(invalid="ignore"):
+                means = terms[k][drawn].mean(1) / (w[drawn].mean(1) if k == "snips" else 1)
+            kept = means[np.isfinite(means)]
+            close(", bootstrap", ends(got["bootstrap"]),
+                  np.quantile(kept, [(1 - level) / 2, (1 + level) / 2]))
+            if k == "snips":
+                check(name + ", degenerate", e["degenerate"] == len(means) - len(kept))
+        line = next(row for row in out["text"].split("\n") if row.startswith(k + " "))
+        printed = [float(v) for v in re.findall(r"-?\d[\d.]*(?:e[-+]\d+)?(?= |$)", line[len(k):])]
+        want = [got["value"], got["se"]] + sum(
+            [ends(got[kind]) for kind in ("normal", "bootstrap", "bernstein") if kind in got], [])
+        check(name + " prints", len(printed) == len(want) and np.allclose(printed, want, 6e-3),
+              line, want)
+    sum_w, off = w.sum(), w - w.mean()
+    near(what + ": weights", [e[k] for k in (
+        "n", "overlap", "reward", "ess", "max_weight", "max_share", "mean_weight",
+        "mean_weight_se", "weight_bound")],
+         [n, (w > 0).sum(), r.mean(), sum_w ** 2 / (w ** 2).sum() if sum_w else 0, w.max(),
+          w.max() / sum_w if sum_w else 0, w.mean(), np.sqrt((off ** 2).sum() / (n - 1) / n),
+          1 / least], 2e-4)
+    for said, when in (("takes none of the", not sum_w), ("one event has", e["max_share"] > 0.1),
+                       ("effective sample size is", sum_w and (e["ess"] < max(100, 0.01 * n)))):
+        check(what + ": warnings", (said in " ".join(e["warnings"])) == bool(when), e["warnings"],
+              said)
+
+
+def resampled(n, o):
+    """[bootstrap, n]: the events of each replicate."""
+    step, i = np.meshgrid(np.arange(o["bootstrap"]), np.arange((n + 3) // 4), indexing="ij")
+    words = philox(o["seed"], 9, step, 0, i).reshape(o["bootstrap"], i.shape[1] * 4)[:, :n]
+    return below(n, words, o["seed"], step[:, :1], 9, np.arange(n))
+
+
+# ---- all of it ----
+
+def solved(problems):
+    """Has the problems solved in this folder; how many were judged. What is not so is said by
+    check."""
+    with open("problems.jsonl", "w") as f:
+        for p in problems:
+            f.write(json.dumps({k: v for k, v in p.items() if k not in ("rows", "parts", "events")})
+                    + "\n")
+    done = subprocess.run([FOPO, os.path.join(HERE, "judged.lua"), "problems.jsonl"],
+                          capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    lines = done.stdout.replace("null", "Infinity").splitlines()  # what JSON has no number for
+    check("fopo ends", done.returncode == 0 and len(lines) == len(problems), lines[-1:],
+          done.stderr)
+    judged = 0
+    for p, reply in zip(problems, map(json.loads, lines)):
+        before = len(checks.failures)
+        if "error" in reply:
+            check_refused(p["name"], p, reply["error"])
+        else:
+            judged += 1
+            (check_log if "events" in p else check_sessions)(p, reply)
+        if len(checks.failures) > before:
+            print("problem", p["name"], flush=True)
+    return judged
+
+
+def solve(seed, count):
+    """Draws problems and has them solved; how many of them were judged and not refused."""
+    r = random.Random(seed)
+    return solved([(log_problem if r.random() < 0.3 else session_problem)(r, "%d-%d" % (seed, i))
+                   for i in range(count)])

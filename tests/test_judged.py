@@ -1,0 +1,43 @@
+"""Some problems of tests/judged.py: what a run says of a policy, against NumPy; splits of real
+interactions by the same definitions; what ease refuses. Skipped without numpy."""
+import csv
+import subprocess
+
+from checks import check, finish, FOPO, real_file
+from judged import solve, solved
+
+
+def movielens(path):
+    with open(path) as f:
+        return [(r["userid"], r["movieid"], float(r["timestamp"])) for r in csv.DictReader(f)]
+
+
+def tweetings(path):
+    with open(path) as f:
+        return [(r[0], r[1], float(r[3])) for r in (line.strip().split("::") for line in f)]
+
+
+problems = []
+for name, parse, least in (("movielens-latest-small/ratings.csv", movielens, 20),
+                           ("movietweetings-100k/ratings.dat", tweetings, 4)):
+    path = real_file(name)
+    for split in ("time", "last") if path else ():
+        o = {"split": split, "min_items": least, "observed": 0.6, "valid": 0.1, "test": 0.1}
+        problems.append({"name": f"{name}, {split}", "file": path, "timed": True, "split": o,
+                         "rows": parse(path), "methods": []})
+check("real files", solved(problems) == len(problems))
+check("most splits can be made", solve(1, 80) > 70)
+
+# what would not fit is refused before it is allocated: n^2 floats of the smaller side, 150 MB here
+LARGE = """
+s = fopo.data.synthetic{users = %d, items = %d, clusters = 4, mean_items = 8}
+    :sessions{min_items = 2}
+print(pcall(fopo.baseline.ease, {data = s.train, l2 = 100}))
+"""
+for users, items, which in ((9000, 9000, "users x users matrix"),
+                            (12000, 6100, "items x items weights")):
+    done = subprocess.run([FOPO, "--max-memory", "150M", "-e", LARGE % (users, items)],
+                          capture_output=True, text=True)
+    for part in ("the %s of ease, the smaller of " % which, " needs 0.", "use slim"):
+        check("too large: " + which, part in done.stdout, done.stdout, done.stderr)
+finish()
