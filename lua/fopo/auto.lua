@@ -145,30 +145,18 @@ local function measure(rows, name, pi, judged, o, of_part)
   return row
 end
 
--- The rows' worths, arrays [1, n]: reward and NDCG of each context, each as a share of its largest
--- mean, added. NDCG tells smaller differences, the reward is what is raised.
-local function worths_of(rows)
-  local most, worths = {reward = 1e-12, ndcg = 1e-12}, {}
-  for _, row in ipairs(rows) do
-    for name in pairs(most) do most[name] = math.max(most[name], row[name]) end
-  end
-  for i, row in ipairs(rows) do
-    worths[i] = row.each.reward:copy():scale(1 / most.reward):add(row.each.ndcg, 1 / most.ndcg)
-  end
-  return worths
-end
-
--- The row of the largest mean worth, and the first one, which costs least, that is not below it by
--- more than chance.
+-- Of the rows whose reward is not below the largest by more than chance that of the largest NDCG,
+-- which tells smaller differences; of equal ones the first, which costs least.
 local function choose(rows)
-  local worths, best = worths_of(rows), 1
-  for i, worth in ipairs(worths) do
-    if worth:mean() > worths[best]:mean() then best = i end
+  local best, chosen = rows[1], nil
+  for _, row in ipairs(rows) do
+    if row.reward > best.reward then best = row end
   end
-  for i, worth in ipairs(worths) do
-    local _, high = interval(worth, worths[best])
-    if i == best or high >= 0 then return rows[i], rows[best] end
+  for _, row in ipairs(rows) do
+    local _, high = interval(row.each.reward, best.each.reward)
+    if (row == best or high >= 0) and not (chosen and row.ndcg <= chosen.ndcg) then chosen = row end
   end
+  return chosen
 end
 
 -- ---- making policies ----
@@ -176,7 +164,7 @@ end
 -- The scalars, learnt from where the policy stands.
 local function train(pi, o)
   local t = require("fopo.trainer"){policy = pi, data = o.data, valid = false, seed = o.seed,
-                                    reward = o.reward}
+                                    reward = o.reward, batch = math.min(32, pi:training().n)}
   t:run{epochs = EPOCHS, view = false}
 end
 
@@ -229,7 +217,7 @@ function try.hybrid(rows, _, _, judged, o, with_dense)
     pi:set_parameters(parameters)
     measure(tried, ("hybrid (%s, %s)"):format(of.list, part.dense), pi, judged, o).share = share
   end
-  local _, best = choose(tried)
+  local best = choose(tried)
   rows[#rows + 1] = best
   pi:set_theta(best.theta)
   train_from(rows, best, judged, o)
@@ -366,10 +354,10 @@ its estimate.
 Each is judged with seen items left out, untrained and, if its scores are of lists, trained for 5
 epochs: on the validation sessions and on as many tenths of the training users as hold `held` of
 them, each by what was learnt without that tenth. If these are few, X and Y of each are drawn up to
-8 times, and a user counts by the mean. Differences are paired over these users. Worth is the reward
-and NDCG@20, each as a share of its largest mean, added. Taken is the first, which costs least,
-whose worth is not below the largest by more than chance; so training is kept only where it helps by
-more than chance. Nothing but the training and validation sessions is looked at.
+8 times, and a user counts by the mean. Taken is, of those whose reward is not below the largest by
+more than chance (paired over these users), the one of the largest NDCG@20, which tells smaller
+differences; of equal ones the cheapest. Nothing but the training and validation sessions is looked
+at.
 With a reward that has values all is by value: starts rank by their scores times value, training
 raises the expected value, and dense policies, which know no values, are left out.
 Prints a table with intervals, what each start was estimated to cost and has cost, and in words what

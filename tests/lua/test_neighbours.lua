@@ -300,7 +300,7 @@ function TestNeighbours:test_auto()
   lu.assertTrue(rawequal(rows.chosen.policy, pi))
   lu.assertTrue(rows[1].estimated <= rows[5].estimated) -- the cheapest first
   lu.assertStrContains(rows[7].name, "hybrid")
-  -- none is better by more than chance, and none that is as good costs less
+  -- the reward of none is larger by more than chance
   local function difference(a, b, name)
     return native.paired_values(a.each[name], b.each[name])
   end
