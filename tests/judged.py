@@ -97,7 +97,7 @@ def policy(r, P):
     kind, L = r.choice(("linear", "linear", "mlp", "neighbours")), r.randrange(1, 7)
     contexts = r.choice(("mean", "unit", "degree", "sqrt_degree", "idf"))
     if kind == "neighbours":
-        dense, parts = r.random() < 0.5, r.random() < 0.5
+        dense, parts, valued = (r.random() < 0.5 for _ in range(3))
         o = {"start": r.choice(("cosine", "jaccard")), "n": r.choice((0, 0, 5)), "held": 0,
              "contexts": contexts, "set": {
                  "c0": [[r.gauss(0, 0.5)]], "c1": [[r.gauss(0, 0.3)]],
@@ -105,6 +105,9 @@ def policy(r, P):
         if dense:
             o.update(items=normal(r, P, L), dense_start=0.5)
             o["set"]["dense"] = [[r.uniform(0.1, 2)]]
+        if valued:
+            o["value"] = [0.25 + r.randrange(9) for _ in range(P)]
+            o["set"]["c2"] = [[r.uniform(0, 1.5)]]
         if parts:
             o["learn"] = ["theta", "bias", "importance"]
             o["set"].update(bias=normal(r, 1, P), importance=normal(r, 1, P, 0.5))
@@ -612,6 +615,8 @@ def policy_scores(what, m, reply, x, y, X):
         near(what + ": weights", -np.sort(-W, 1), -np.sort(-largest(S, o["n"] or 100), 1), 1e-5)
         near(what + ": which weights", W[W > 0], S[W > 0], 1e-5)
         near(what + ": log m", pi.neighbours["log_m"], np.log((n + 1) / (n.mean() + 1)), 1e-5)
+        v = np.array(o.get("value", np.ones(P)))
+        near(what + ": log v", pi.neighbours["log_v"], np.log(v / v.mean()), 1e-5)
     both = [pi.scores(np.flatnonzero(row)) for row in X]
     for i, row in enumerate(X):
         best = pi.best(np.flatnonzero(row), max(min(m["best"], P - int(X.sum(1).max())), 0))

@@ -1,5 +1,5 @@
-"""A policy of neighbours against NumPy: its weights, scores, softmax, gradient and best items from
-the formula over all items, in double. Skipped without numpy."""
+"""A policy of neighbours against NumPy: its weights, scores, softmax and gradient from the formula
+over all items, in double. Its evaluations: judged.py. Skipped without numpy."""
 from checks import check, finish
 from oracle import np, read_lists, run
 
@@ -34,14 +34,6 @@ for name, items in pairs{hybrid = items, pure = false, parts = items, valued = i
     G:save(name .. "_" .. objective .. ".npy")
     print(name, objective, ("%.9g"):format(stats.reward))
   end
-  local e = fopo.evaluate(pi, s.train, {k = 5})
-  print(name, "evaluate", ("%.9g %.9g %.9g %.9g"):format(e.expected, e.reward, e.effective,
-                                                         e.likelihood))
-  local r, best = pi:recommend(s.train, 3), {}
-  for n = 1, #r do
-    for i = 1, #r[n] do best[#best + 1] = ("%d:%.9g"):format(r[n][i].item, r[n][i].probability) end
-  end
-  print(name, "best", table.concat(best, " "))
 end
 local made, known = 0, io.open("known.txt", "w") -- whom the items of each tenth know
 local function embed(sessions)
@@ -178,29 +170,6 @@ for name in ("pure", "hybrid", "parts", "valued"):
         G = np.array([G @ u for u in along])
         off = np.abs(G - slopes).max() / np.abs(slopes).max()
         check("%s: gradient of %s" % (name, objective), off < 1e-3, off, G, slopes)
-    F = np.array([scores(theta, W, log_m, x[n], beta, X[n]) for n in range(N)])
-    pis = np.array([softmax(f) for f in F])
-    expected, reward, effective, likelihood = map(float, said[name, "evaluate"].split())
-    candidates = [(W[X[n]] != 0).any(axis=0) & np.isfinite(F[n]) for n in range(N)]
-    best = [np.argmax(np.where(c, f, -np.inf)) for c, f in zip(candidates, F)]
-    check(name + ": expected reward",
-          abs(value("reward", theta, W, log_m, x, beta) - expected) < 1e-5)
-    check(name + ": reward", abs(np.mean([b in Y[n] for n, b in enumerate(best)]) - reward) < 1e-9)
-    check(name + ": effective items",
-          abs(np.median(1 / (pis ** 2).sum(axis=1)) - effective) < 1e-3 * effective)
-    check(name + ": likelihood",
-          abs(value("likelihood", theta, W, log_m, x, beta) - likelihood) < 1e-4 * abs(likelihood))
-    listed = said[name, "best"].split()
-    wanted = []
-    for n in range(N):
-        order = [a for a in np.argsort(-F[n], kind="stable") if candidates[n][a]][:3]
-        wanted += [(a + 1, pis[n][a]) for a in order]
-    check(name + ": as many items", len(listed) == len(wanted), len(listed), len(wanted))
-    wrong = 0
-    for one, (item, p) in zip(listed, wanted):
-        found, chance = one.split(":")
-        wrong += abs(float(chance) - p) > 1e-4 * p + 1e-9
-    check(name + ": probabilities of the best", wrong == 0, wrong)
 
 # Without the user at hand: the same entries, counted anew from the interactions of all others.
 for name in ("cosine", "jaccard"):

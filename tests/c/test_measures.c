@@ -252,40 +252,4 @@ TEST(test_without) {
   assert_int_equal(fopo_memory_in_use().blocks, 0);
 }
 
-/* sum over Y of pi / (1 - sum over X of pi), in double. */
-TEST(test_expected_unseen) {
-  small_world w;
-  fopo_sessions s = {0};
-  fopo_expected e;
-  double sum = 0.0, squares = 0.0, *pi = fopo_alloc(P, sizeof *pi);
-  small_world_init(&w, P, N, L, 0.02, 0.5, 3);
-  double *theta = small_world_theta(&w);
-  seen(&s.X, &s.Y);
-  fopo_sparse_scores mask = fopo_mask_of(&s.X);
-  for (size_t n = 0; n < N; n++) {
-    double in = 0.0, out = 0.0;
-    small_world_policy(pi, &w, theta, n);
-    for (uint32_t a = 0; a < P; a++) {
-      int is_seen = fopo_csr_contains(&s.X, n, a);
-      if (is_seen) out += pi[a];
-      if (!is_seen && fopo_csr_contains(&s.Y, n, a)) in += pi[a];
-    }
-    double reward = in > 0.0 ? in / (1.0 - out) : 0.0;
-    sum += reward;
-    squares += reward * reward;
-  }
-  ok(fopo_evaluate_expected(&e, &w.pi, w.contexts, &s, &mask, 0));
-  assert_true(fabs(e.reward - sum / N) < 1e-5);
-  double variance = (squares - sum * sum / N) / (N - 1);
-  assert_true(fabs(e.se / sqrt(variance / N) - 1.0) < 1e-4);
-  double unseen = e.reward;
-  ok(fopo_evaluate_expected(&e, &w.pi, w.contexts, &s, NULL, 0));
-  assert_true(e.reward < 0.95 * unseen);
-  fopo_sessions_done(&s);
-  fopo_free(pi);
-  fopo_free(theta);
-  small_world_done(&w);
-  assert_int_equal(fopo_memory_in_use().blocks, 0);
-}
-
 int main(void) { return run_all(NULL, NULL); }

@@ -43,7 +43,7 @@ NEAR = {
     "data": "test_sessions test_splits test_judged.py test_read test_twins test_logs "
             "test_times test_files.py",
     "device": "test_device test_kernels test_cuda test_gradient test_softmax test_sparse_scores",
-    "judge": "test_judged.py test_measures test_ope test_evaluate.lua test_baselines test_ope.lua "
+    "judge": "test_measures test_ope test_baselines test_evaluate.lua test_judged.py test_ope.lua "
              "test_rewards test_neighbours.py test_values.py",
     "kernels": "test_kernels test_rows test_prefilter test_core",
     "learn": "test_gradient test_estimators test_rewards test_check test_trainer test_values.py",
