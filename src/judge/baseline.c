@@ -13,6 +13,7 @@
 #include "core/clock.h"
 #include "core/memory.h"
 #include "core/progress.h"
+#include "core/sort.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "core/values.h"
@@ -348,12 +349,20 @@ static double weight_of(const weights *w, uint32_t a) {
   return (double)w->w[a] * (w->value != NULL ? (double)w->value[a] : 1.0);
 }
 
-/* The sum of the weights of the items of X. */
-static double sum_of_x(const weights *w, const fopo_sessions *s, size_t n) {
+typedef struct {
+  double sum, squares;
+} weight_sums;
+
+static void add_weight(weight_sums *t, double weight) {
+  t->sum += weight;
+  t->squares += weight * weight;
+}
+
+static weight_sums sums_of_x(const weights *w, const fopo_sessions *s, size_t n) {
   const uint32_t *ids = fopo_csr_row(&s->X, n);
-  double sum = 0.0;
-  for (size_t i = 0; i < fopo_csr_count(&s->X, n); i++) sum += weight_of(w, ids[i]);
-  return sum;
+  weight_sums x = {0.0, 0.0};
+  for (size_t i = 0; i < fopo_csr_count(&s->X, n); i++) add_weight(&x, weight_of(w, ids[i]));
+  return x;
 }
 
 /* The sum over the items of Y of the weight times what a hit is worth; unseen: not of those in X.
@@ -372,7 +381,8 @@ int fopo_baseline_expected(fopo_expected *e, const fopo_baseline *b, const fopo_
                            int unseen) {
   weights w = {b->o.kind->weights != NULL ? b->o.kind->weights(b->model) : NULL, b->value};
   const fopo_csr *X = &sessions->X;
-  double all = 0.0, squares = 0.0, sum = 0.0, of_squares = 0.0;
+  weight_sums all = {0.0, 0.0}, rewards = {0.0, 0.0};
+  size_t left = 0; /* contexts with an item that is not in X */
   *e = (fopo_expected){0};
   int status = check(b, sessions);
   if (status != FOPO_OK) return status;
@@ -381,24 +391,25 @@ int fopo_baseline_expected(fopo_expected *e, const fopo_baseline *b, const fopo_
                      "baseline %s gives no probabilities, so it has no expected reward",
                      b->o.kind->name);
   }
-  for (uint32_t a = 0; a < b->P; a++) {
-    double weight = weight_of(&w, a);
-    all += weight;
-    squares += weight * weight;
-  }
+  double *items = fopo_alloc(X->rows, sizeof *items); /* in effect, of each of these contexts */
+  if (items == NULL) return FOPO_ERR_MEMORY;
+  for (uint32_t a = 0; a < b->P; a++) add_weight(&all, weight_of(&w, a));
   for (size_t n = 0; n < X->rows; n++) {
     double in_y = sum_of_y(&w, sessions, n, unseen);
-    double rest = unseen ? all - sum_of_x(&w, sessions, n) : all;
-    double reward = in_y > 0.0 ? in_y / rest : 0.0;
-    sum += reward;
-    of_squares += reward * reward;
+    weight_sums x = unseen ? sums_of_x(&w, sessions, n) : (weight_sums){0.0, 0.0};
+    double rest = all.sum - x.sum;
+    add_weight(&rewards, in_y > 0.0 ? in_y / rest : 0.0);
+    if (rest > 1e-12 * all.sum) items[left++] = rest * rest / (all.squares - x.squares);
   }
   double N = (double)X->rows;
   e->contexts = X->rows;
-  e->reward = sum / N;
-  double squared = fmax(of_squares - sum * sum / N, 0.0) / (N - 1.0) / N;
+  e->unanswered = X->rows - left;
+  e->reward = rewards.sum / N;
+  double squared = fmax(rewards.squares - rewards.sum * rewards.sum / N, 0.0) / (N - 1.0) / N;
   e->se = N > 1.0 ? sqrt(squared) : (double)INFINITY;
   e->likelihood = e->likelihood_se = (double)NAN; /* an item that nobody took has the chance 0 */
-  e->effective = all * all / squares;
+  fopo_sort_f64(items, left);
+  if (left > 0) e->effective = fopo_sorted_median(items, left);
+  fopo_free(items);
   return FOPO_OK;
 }
