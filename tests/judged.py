@@ -472,11 +472,15 @@ def of_lists(ids, k, X, Y, worth):
             "seen": take(X).sum(1) / np.maximum(length, 1), "value": worths.sum(1)}
 
 
+def mean_of(each):
+    """A mean and its standard error, of which one number says nothing."""
+    return each.mean(), each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else INFINITE
+
+
 def interval(each, most=1.0):
     """A mean and its normal 95 % interval within 0 .. most."""
-    mean = each.mean()
-    half = Z * each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else most
-    return [mean, max(mean - half, 0), min(mean + half, most)]
+    mean, se = mean_of(each)
+    return [mean, max(mean - Z * se, 0), min(mean + Z * se, most)]
 
 
 def wilson(hits, n):
@@ -547,32 +551,23 @@ def check_text(what, e):
 
 def check_expected(what, e, pi, Y, value, rows, unseen):
     """pi [N, P]; rows: the contexts that are summed over; unseen [N, P]: items that count."""
-    pi, Y, unseen = pi[rows], Y[rows] * unseen[rows], unseen[rows]
-    worth = Y if value is None else Y * value
-    earned, most = (pi * worth).sum(1), 1.0 if value is None else INFINITE
-    se = earned.std(ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else INFINITE
-    near(what + ": expected", [e["expected"], e["expected_se"],
-                               e["expected_low"], e["expected_high"]],
-         [earned.mean(), se, max(earned.mean() - Z * se, 0), min(earned.mean() + Z * se, most)],
-         2e-5)
-
-
-def check_likelihood(what, e, pi, Y, value, rows, unseen):
     pi, Y = pi[rows], (Y * unseen)[rows]
-    check(what + ": contexts of the expected reward", e["expected_contexts"] == len(rows))
+    weights = Y if value is None else Y * value
+    mean, se = mean_of((pi * weights).sum(1))
+    most = 1.0 if value is None else INFINITE
+    near(what + ": expected", [e["expected"], e["expected_se"], e["expected_low"],
+                               e["expected_high"], e["expected_contexts"]],
+         [mean, se, max(mean - Z * se, 0), min(mean + Z * se, most), len(rows)], 2e-5)
     left = (pi > 0).any(1)
-    effective = 1 / (pi[left] ** 2).sum(1)
-    near(what + ": effective", e["effective"], np.median(effective), 1e-3)
+    near(what + ": effective", e["effective"], np.median(1 / (pi[left] ** 2).sum(1)), 1e-3)
     near(what + " prints effective", float(re.search(r"one of ([\d,.]*\d)", " ".join(
         e["text"].split()))[1].replace(",", "")), e["effective"], 1e-2)
-    weights = Y if value is None else Y * value
     some = weights.sum(1) > 0
-    with np.errstate(divide="ignore"):
-        logs = np.where(weights > 0, np.log(pi), 0)
-    each = (weights * logs).sum(1)[some] / weights.sum(1)[some]
-    if len(each):
-        se = each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else INFINITE
-        near(what + ": likelihood", [e["likelihood"], e["likelihood_se"]], [each.mean(), se], 1e-4)
+    if "likelihood" in e and some.any():
+        with np.errstate(divide="ignore"):
+            logs = np.where(weights > 0, np.log(pi), 0)
+        near(what + ": likelihood", [e["likelihood"], e["likelihood_se"]],
+             mean_of((weights * logs).sum(1)[some] / weights.sum(1)[some]), 1e-4)
 
 
 def check_best(what, scores, X, exclude, tolerance):
@@ -635,8 +630,8 @@ def check_difference(what, less, e, others, now):
     other, low, high = others[less[0]], *less[1:]
     d = now - other
     if e.get("valued"):
-        half = Z * d.std(ddof=1) / np.sqrt(len(d)) if len(d) > 1 else INFINITE
-        want = [d.mean() - half if len(d) > 1 else INFINITE, d.mean() + half]  # JSON has no sign
+        mean, se = mean_of(d)
+        want = [mean - Z * se if len(d) > 1 else INFINITE, mean + Z * se]  # JSON has no sign
     else:  # Agresti and Min 2005: half a pair more in each cell
         m, b, c = len(d) + 2, (d > 0).sum() + 0.5, (d < 0).sum() + 0.5
         half = Z * np.sqrt(b + c - (b - c) ** 2 / m) / m
@@ -677,14 +672,13 @@ def check_method(what, p, m, reply, sides, known):
         pi = softmax(np.where(unseen, f, -np.inf))
         rows = np.arange(n) * len(X) // n
         check_expected(what, e, pi, Y, value, rows, unseen)
-        check_likelihood(what, e, pi, Y, value, rows, unseen)
     elif kind in ("popular", "random"):
         weight = np.maximum(x, y).sum(0) if kind == "popular" else np.ones(X.shape[1])
         weight = weight * np.array(m["options"].get("value", 1.0)) * unseen
         check_expected(what, e, weight / np.maximum(weight.sum(1, keepdims=True), 1e-300), Y, value,
                        rows, unseen)
-    else:
-        check(what + ": no expected reward", "expected" not in e)
+    check(what + ": what is expected", ("expected" in e, "likelihood" in e) ==
+          (is_policy or kind in ("popular", "random"), is_policy), e)
     if "index" in e:
         exact = m["index"] in ("exact", "norm")
         path = what + ".index"

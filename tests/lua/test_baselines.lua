@@ -69,37 +69,6 @@ function TestBaselines:test_seeds()
   end
 end
 
--- A random order shows each item about as often as any other, and another one in each context.
-function TestBaselines:test_random_is_uniform()
-  local all = make("random"):best(train, {k = 7, exclude = "none"})
-  local counts, n = {}, 0
-  for i = 1, all.rows do
-    for j = 1, all.cols do
-      local a = all:get(i, j)
-      counts[a], n = (counts[a] or 0) + 1, n + 1
-    end
-  end
-  local chi2, expected = 0, n / 700
-  for a = 1, 700 do chi2 = chi2 + ((counts[a] or 0) - expected) ^ 2 / expected end
-  lu.assertTrue(math.abs(chi2 - 699) < 5 * math.sqrt(2 * 699), chi2)
-  local e = fopo.evaluate(make("random"), test, {exclude = "none"})
-  local mean = 0
-  for i = 1, test.n do mean = mean + test:y(i).cols / 700 / test.n end
-  lu.assertAlmostEquals(e.expected, mean, 1e-9)
-  lu.assertAlmostEquals(e.effective, 700, 1e-6)
-end
-
-function TestBaselines:test_unseen()
-  for name in pairs(small) do
-    local ids = make(name):best(test, {k = 30})
-    for n = 1, test.n do
-      local taken = {}
-      for _, a in ipairs(test:x(n):totable()[1]) do taken[a] = true end
-      for j = 1, 30 do lu.assertNil(taken[ids:get(n, j)], name) end
-    end
-  end
-end
-
 function TestBaselines:test_fields_and_print()
   local knn = make("item_knn")
   lu.assertEquals({knn.kind, knn.n_items, knn.neighbours, knn.similarity},
