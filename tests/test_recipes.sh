@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The recipes of docs/extending.md: each is one new file and one row of a table. All of them are put
-# into a copy of the tree, which is built without optimisation (that is quickest); then each is
-# used.
+# into a copy of the tree, where what depends on these tables is built without optimisation (that is
+# quickest); then each is used.
 #
 # A folder of tests/recipes holds the new file at its place in the tree, and
 #   row       three lines: the file with the table, a text in it, and the row that goes below
@@ -64,8 +64,12 @@ add() {
 build() { make -s -C "$TREE" CUDA= MODE=debug FLAGS_debug=-O0 "build/debug/$1"; }
 export -f build
 
+# The objects of the build serve where no table is included.
 mkdir -p "$TREE"
 cp -a Makefile src lua scripts "$TREE/"
+build flags >/dev/null
+cp -r "$(dirname "$(readlink -f "$FOPO")")"/{src,lua_files.[co]} "$TREE/build/debug/"
+find "$TREE/build/debug" -name '*.d' -exec sed -i 's|build/release/|build/debug/|' {} +
 for recipe in tests/recipes/*/; do add "${recipe%/}"; done
 if ! build fopo >"$TOP/talk" 2>&1; then
   grep -A 5 error "$TOP/talk" || tail -n 40 "$TOP/talk"

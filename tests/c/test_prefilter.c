@@ -244,7 +244,8 @@ static void check_set(fopo_index *ix, fopo_matrix Q, size_t k, answer expected) 
   }
 }
 
-/* The index built with and without a prefilter, searched with it, by teams of several sizes. */
+/* The index built with and without a prefilter, searched with it, by teams of several sizes: the
+ * first and the last search the one that was built with it, the second the other. */
 static void check_index(int (*build)(fopo_index **ix, fopo_matrix items), fopo_matrix items,
                         fopo_matrix Q, size_t k) {
   int before = fopo_threads(), teams[] = {1, 2, 3};
@@ -256,14 +257,12 @@ static void check_index(int (*build)(fopo_index **ix, fopo_matrix items), fopo_m
   ok(build(&filtered, items));
   for (size_t t = 0; t < 3; t++) {
     ok(fopo_threads_set(teams[t]));
-    for (int other = 0; other < 2; other++) { /* also an index that was built without */
-      answer a = ask(other ? plain : filtered, Q, k);
-      assert_memory_equal(a.ids, expected.ids, Q.rows * k * sizeof *a.ids);
-      assert_memory_equal(a.scores, expected.scores, Q.rows * k * sizeof *a.scores);
-      assert_memory_equal(a.counts, expected.counts, Q.rows * sizeof *a.counts);
-      answer_done(&a);
-      if (other && t == 1) check_set(filtered, Q, k, expected);
-    }
+    answer a = ask(t == 1 ? plain : filtered, Q, k);
+    assert_memory_equal(a.ids, expected.ids, Q.rows * k * sizeof *a.ids);
+    assert_memory_equal(a.scores, expected.scores, Q.rows * k * sizeof *a.scores);
+    assert_memory_equal(a.counts, expected.counts, Q.rows * sizeof *a.counts);
+    answer_done(&a);
+    if (t == 1) check_set(filtered, Q, k, expected);
   }
   fopo_threads_set(before);
   answer_done(&expected);
@@ -323,10 +322,12 @@ static void each_kind(void (*test)(int slow)) {
   fopo_kernels_use(kernels);
 }
 
+/* Each shape at every other length; with a definition alone at one of two. */
 static void same_bits(int slow) {
   const size_t lengths[] = {1, 7, 16, 31, 32, 33, 100};
   for (size_t l = slow ? 1 : 0; l < sizeof lengths / sizeof *lengths; l += slow ? 4 : 1) {
     for (int s = 0; s < SHAPES; s++) {
+      if (s != HEAVY && (l / (slow ? 4 : 1) + (size_t)s) % 2 != 0) continue;
       size_t B = s % 2 == 0 ? 32 : 100; /* panels shared by threads, and groups of their own */
       fopo_matrix items = world(2500, lengths[l], (shape)s), Q = normal(B, lengths[l], 1.0, 7);
       check_index(norm_of, items, Q, 20);
