@@ -257,53 +257,6 @@ TEST(test_bias) {
   }
 }
 
-/* -- the test's own teeth --------------------------------------------------------------------- */
-
-/* SNIS by hand from the primitives; log q forgotten where asked to. */
-static deviation by_hand(small_world *w, fopo_index *ix, int forget, uint32_t steps) {
-  enum { S = 1000 };
-  deviation d = {0};
-  const fopo_device_ops *ops = w->device->ops;
-  fopo_gradient_options o = snis(1, ix, S);
-  double exact[ENTRIES], *theta = small_world_theta(w);
-  uint32_t *ids = fopo_alloc(COPIES * S, sizeof *ids);
-  float *logq = fopo_alloc(COPIES * S, sizeof *logq), *r = fopo_alloc(COPIES * S, sizeof *r);
-  float q[COPIES * DIM], V[COPIES * DIM], stats[COPIES * FOPO_STATS], G[ENTRIES];
-  float scale = 1.0f / (COPIES * w->pi.temperature);
-  fopo_matrix Q = fopo_matrix_view(q, COPIES, DIM);
-  fopo_rows items = fopo_rows_float32(w->items.x, w->items.ld);
-  fopo_estimate e = {.V = V, .stats = stats};
-  fopo_samples samples = {ids, logq, r};
-  fopo_device_batch batch = {.B = COPIES, .S = S, .L = DIM, .Q = q};
-  small_world_reward(exact, w, theta, 1);
-  ok(fopo_policy_queries(Q, &w->pi, w->contexts));
-  for (uint32_t step = 0; step < steps; step++) {
-    fopo_draw_key key = {11, step};
-    ok(fopo_proposal_sample(ids, logq, &o.proposal, &w->pi, Q, NULL, w->rows, S, key));
-    ok(fopo_reward_fill(r, &w->reward, ids, w->rows, COPIES, S));
-    if (forget) memset(logq, 0, COPIES * S * sizeof *logq);
-    ok(ops->snis(w->device, &e, &samples, &items, INFINITY, &batch));
-    ok(ops->outer(w->device, G, fopo_matrix_rows(w->contexts, 0, COPIES),
-                  fopo_matrix_view(V, COPIES, DIM), scale, 0));
-    deviation_add(&d, G, exact);
-  }
-  fopo_free(ids);
-  fopo_free(logq);
-  fopo_free(r);
-  fopo_free(theta);
-  return d;
-}
-
-TEST(test_teeth) {
-  DONE(small_world_done) small_world w;
-  FREED(fopo_index_free) fopo_index *ix = NULL;
-  tiny_world(&w, 30, 0.5, 2);
-  ok(fopo_index_exact(&ix, w.items));
-  deviation right = by_hand(&w, ix, 0, 40), wrong = by_hand(&w, ix, 1, 40);
-  assert_true(worst(&right, "by hand") < 3.0);
-  assert_true(worst(&wrong, "by hand, log q forgotten") > 5.0);
-}
-
 int main(void) {
   fopo_threads_set(1); /* thousands of tiny batches: the bits are the same */
   return run_all(NULL, NULL);

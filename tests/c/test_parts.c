@@ -1,11 +1,9 @@
 /* A catalogue in parts, in one process: parts of a made-up number of ranks are filled by hand. The
  * draws kept by all parts are those of the whole, and the joined sums give its estimate. */
 #include <math.h>
-#include <unistd.h>
 
 #include "checks.h"
 #include "core/norm.h"
-#include "core/npy.h"
 #include "core/rng.h"
 #include "device/device.h"
 #include "mips/order.h"
@@ -204,30 +202,6 @@ TEST(test_one_rank) {
   assert_int_equal(fopo_shard_deal(&s, fopo_matrix_view(items, P, DIM)), FOPO_ERR_NUMERIC);
   assert_non_null(strstr(fopo_error_sentence(), "row 2"));
   items[7] = 0.5f;
-}
-
-/* Rows of a .npy, and what is no such file. */
-TEST(test_rows_of_file) {
-  char path[] = "/tmp/fopo-parts-XXXXXX";
-  float x[3 * DIM];
-  size_t shape[2] = {0, 0};
-  close(mkstemp(path));
-  fopo_array a = fopo_array_of("array", FOPO_F32, items, 2, P, DIM);
-  ok(fopo_npy_save(path, &a));
-  ok(fopo_npy_rows(NULL, shape, path, 0, 0));
-  assert_int_equal(shape[0], P);
-  ok(fopo_npy_rows(x, shape, path, 200, 3));
-  assert_memory_equal(x, items + 200 * DIM, sizeof x);
-  assert_int_equal(fopo_npy_rows(x, shape, path, 201, 3), FOPO_ERR_FORMAT);
-  assert_int_equal(truncate(path, 4000), 0);
-  assert_int_equal(fopo_npy_rows(x, shape, path, 0, 3), FOPO_ERR_FORMAT);
-  double wide[4] = {1, 2, 3, 4};
-  a = fopo_array_of("array", FOPO_F64, wide, 2, 2, 2);
-  ok(fopo_npy_save(path, &a));
-  assert_int_equal(fopo_npy_rows(NULL, shape, path, 0, 0), FOPO_ERR_FORMAT);
-  assert_non_null(strstr(fopo_error_sentence(), "float32"));
-  unlink(path);
-  assert_int_equal(fopo_npy_rows(NULL, shape, path, 0, 0), FOPO_ERR_FILE);
 }
 
 int main(void) { return run_all(set_up, tear_down); }

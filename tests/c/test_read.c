@@ -887,32 +887,6 @@ TEST(memory_faults) {
   }
 }
 
-/* Cut anywhere and changed anywhere: a result or a sentence, and no leak. */
-TEST(hostile_bytes) {
-  static const char mtx[] =
-      "%%MatrixMarket matrix coordinate real symmetric\n%%GraphBLAS type double\n3 3 2\n1 1 4\n"
-      "3 1 .5\n";
-  static const char *const texts[] = {
-      ",user_id,book_id,is_read,rating\r\n0,1,2,1,4.5\r\n1,1,\"3\"\"x\",1,0\r\n2,7,2,0,1\r\n", mtx,
-      "0 3 5 3 8 11 2\n1 5 9 \n2 \n3 1 2 3 4 5 6 7\n", "1::0104257::8::1364690142\n2::7::6::1\n",
-      "{\"user\":1,\"item\":\"\\u00e9\",\"x\":[{}]}\n{\"user\":\"b\",\"item\":2.5}\n"};
-  static const char changes[] = {'\n', '"', ',', ' ', ':', '-', '9', 'e', '\r', '%', '\0', '\xff'};
-  size_t blocks = fopo_memory_in_use().blocks;
-  for (size_t i = 0; i < 5; i++) {
-    size_t n = strlen(texts[i]);
-    FREED(free) char *bytes = malloc(n);
-    for (size_t at = 0; at < n; at++) {
-      for (size_t c = 0; c <= sizeof changes; c++) {
-        FREED(fopo_dataset_free) fopo_dataset *d = NULL;
-        memcpy(bytes, texts[i], n);
-        if (c < sizeof changes) bytes[at] = changes[c];
-        fopo_dataset_read(&d, write_bytes("case.csv", bytes, c < sizeof changes ? n : at), NULL);
-      }
-    }
-  }
-  assert_int_equal(fopo_memory_in_use().blocks, blocks);
-}
-
 /* ---- the real files ---- */
 
 typedef struct {
