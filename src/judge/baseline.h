@@ -32,6 +32,9 @@ typedef struct {
 struct fopo_baseline_kind {
   const char *name; /* of the function in Lua: fopo.baseline.NAME */
 
+  /* Refuses what would not fit in memory, before options are searched for; NULL: `fit` says it. */
+  int (*fits)(const fopo_csr *M, const fopo_baseline_options *o);
+
   /* *model from M [users, P], without values. Refuses what would not fit in memory before it
    * allocates, reports progress, can be interrupted. */
   int (*fit)(void **model, const fopo_csr *M, const fopo_baseline_options *o);

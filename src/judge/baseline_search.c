@@ -7,6 +7,7 @@
 #include "core/rng.h"
 #include "core/sort.h"
 #include "core/status.h"
+#include "data/histories.h"
 #include "judge/measures.h"
 
 enum { LEAST_HELD = 100, MOST_HELD = 2000, K = 20 };
@@ -191,6 +192,16 @@ static int choose(job *j, const fopo_sessions *sessions) {
   return status == FOPO_OK ? climb(j, n) : status;
 }
 
+/* What would be refused after the search is refused before it. */
+static int fits(const fopo_sessions *sessions, const fopo_baseline_options *o) {
+  fopo_csr M = {0};
+  if (o->kind->fits == NULL) return FOPO_OK;
+  int status = fopo_interactions(&M, sessions);
+  if (status == FOPO_OK) status = o->kind->fits(&M, o);
+  fopo_csr_done(&M);
+  return status;
+}
+
 int fopo_baseline_learn(fopo_baseline **b, fopo_baseline_search *search,
                         const fopo_sessions *sessions, const fopo_baseline_options *options) {
   double start = fopo_clock();
@@ -200,7 +211,8 @@ int fopo_baseline_learn(fopo_baseline **b, fopo_baseline_search *search,
   if (search->option != NULL) {
     job j = {.search = search, .o = *options};
     j.o.value = NULL; /* NDCG counts hits */
-    int status = choose(&j, sessions);
+    int status = fits(sessions, &j.o);
+    if (status == FOPO_OK) status = choose(&j, sessions);
     end(&j);
     if (status != FOPO_OK) return status;
     *member_of(&o, search->option) = search->best;

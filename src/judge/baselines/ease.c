@@ -515,7 +515,8 @@ static const fopo_csr *item_weights(const void *of) {
   return W->indptr != NULL ? W : NULL;
 }
 
-static int check(const fopo_csr *M, size_t top) {
+static int fits(const fopo_csr *M, const fopo_baseline_options *o) {
+  size_t top = least(o->top, M->cols);
   uint64_t N = M->rows, P = M->cols, n = N < P ? N : P, threads = (uint64_t)fopo_threads();
   uint64_t square = n * n + 2 * n * least(SWEEP, (size_t)n) + 2 * n * threads;
   uint64_t bytes = (square + 2 * fopo_csr_nnz(M)) * sizeof(float) + P * sizeof(uint64_t);
@@ -533,7 +534,7 @@ static int check(const fopo_csr *M, size_t top) {
 
 static int fit(void **of, const fopo_csr *M, const fopo_baseline_options *o) {
   size_t top = least(o->top, M->cols);
-  int status = check(M, top);
+  int status = fits(M, o);
   if (status != FOPO_OK) return status;
   model *m = *of = fopo_alloc(1, sizeof *m);
   if (m == NULL) return FOPO_ERR_MEMORY;
@@ -567,6 +568,7 @@ static const fopo_option options[] = {{.name = "l2",
 
 const fopo_baseline_kind fopo_baseline_ease = {
     .name = "ease",
+    .fits = fits,
     .fit = fit,
     .free = free_model,
     .score = score,
