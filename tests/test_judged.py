@@ -28,11 +28,11 @@ for name, parse, least in (("movielens-latest-small/ratings.csv", movielens, 20)
 check("real files", solved(problems) == len(problems))
 check("most splits can be made", solve(1, 80) > 70)
 
-# what would not fit is refused before it is allocated: n^2 floats of the smaller side, 150 MB here
+# what would not fit is refused before it is allocated: n^2 floats of the smaller side, 150 MB
 LARGE = """
 s = fopo.data.synthetic{users = %d, items = %d, clusters = 4, mean_items = 8}
     :sessions{min_items = 2}
-print(pcall(fopo.baseline.ease, {data = s.train, l2 = 100}))
+print(pcall(fopo.baseline.ease, {data = s.train}))
 """
 for users, items, which in ((9000, 9000, "users x users matrix"),
                             (12000, 6100, "items x items weights")):
@@ -40,4 +40,5 @@ for users, items, which in ((9000, 9000, "users x users matrix"),
                           capture_output=True, text=True)
     for part in ("the %s of ease, the smaller of " % which, " needs 0.", "use slim"):
         check("too large: " + which, part in done.stdout, done.stdout, done.stderr)
+    check("before l2 is searched for", "inverting" not in done.stderr, done.stderr)
 finish()
