@@ -215,28 +215,6 @@ the mixture: 1 is the gradient itself, 0 has nothing of it. Where the order by c
 is the order by reward, the estimates' noise decides; where it is not, it does not.]]}
 end
 
--- ---- a fixed time: how far each method comes
-
-local function fixed_time(worlds, where_not)
-  local rows = {{"world", "items P", "method", "epochs in the time", "reward"}}
-  for _, w in ipairs(worlds) do
-    local last = w.experiments.budget and shown.last(w.experiments.budget.rows) or {}
-    for _, method in ipairs{"REINFORCE", "uniform", "mixture"} do
-      for _, epsilon in ipairs(method == "mixture" and values(last, "epsilon") or {false}) do
-        local those = where(last, {method = method, epsilon = epsilon or nil})
-        if #those > 0 then
-          rows[#rows + 1] = {w.title, tables.count(those[1].items),
-            epsilon and ("eps %g"):format(epsilon) or method,
-            ("%.3g"):format(mean(those, "epoch")), shown.cell(those, "reward", "%.4f")}
-        end
-      end
-    end
-  end
-  return {title = "A fixed time", rows = rows, text = ([[It does not hold on %s. How far REINFORCE
-comes in the time is a matter of P: with few items it makes so many epochs that its reward stands
-beside that of the others.]]):format(listed(where_not))}
-end
-
 -- ---- the cost of candidates and of draws
 
 -- Of the rows of the smallest and of the largest value of a column, where others are fixed, a line
@@ -339,58 +317,11 @@ it (rq4 with exact=yes), so it does not say why.]]):format(listed(where_not))
   return {title = "More draws", text = table.concat(text, " "), rows = #rows > 1 and rows or nil}
 end
 
--- Why the reward varies with K.
-local function robust(worlds, where_not)
-  local rows = {{"world", "K", "seeds", "R_test", "expected reward"}}
-  for _, w in ipairs(worlds) do
-    local last = w.experiments.rq3 and shown.last(w.experiments.rq3.rows) or {}
-    for _, k in ipairs(values(last, "k")) do
-      local those = where(last, {k = k})
-      add_rewards(rows, {w.title, tostring(k), tostring(#those)}, those)
-    end
-    local exact = where(last, {method = "exact"})
-    add_rewards(rows, {w.title, "exact", tostring(#exact)}, exact)
-  end
-  return {title = "K and the reward", rows = rows, text = ([[It does not hold on %s. The rule
-compares each K with the best of them, which noise alone sets above the others, and the further the
-fewer test sessions and seeds there are. A trend with K would show in the rewards and in the
-expected rewards.]]):format(listed(where_not))}
-end
-
--- ---- learnt items
-
-local function learnt(worlds)
-  local rows = {{"world", "L", "method", "reward, fixed", "reward, learnt"}}
-  for _, w in ipairs(worlds) do
-    local last = w.experiments.rq0 and shown.last(w.experiments.rq0.rows) or {}
-    for _, dim in ipairs(values(last, "dim")) do
-      for _, method in ipairs(values(last, "method")) do
-        local those = where(last, {dim = dim, method = method})
-        rows[#rows + 1] = {w.title, tostring(dim), method,
-          shown.cell(where(those, {learnt = "no"}), "reward", "%.4f"),
-          shown.cell(where(those, {learnt = "yes"}), "reward", "%.4f")}
-      end
-    end
-  end
-  local certain, open = certain_and_open(worlds, {"fixed beta"})
-  local text = {}
-  if #certain > 0 then
-    text[1] = ([[On %s REINFORCE earns more if it learns the items too; the report has no experiment
-that tells why.]]):format(listed(certain))
-  end
-  if #open > 0 then
-    text[#text + 1] = ([[On %s REINFORCE earns more in the mean if it learns the items too,
-within the interval: fixed items may as well be the better ones.]]):format(listed(open))
-  end
-  return {title = "Fixed items", rows = rows, text = table.concat(text, " ")}
-end
-
 -- The claims that each tells of, and the function: of the worlds, and the titles of those where one
 -- of them does not hold. It may have nothing to say.
 local tellers = {
   {{"speed"}, speed}, {{"small L"}, growth}, {RANKING, ranking}, {RANKING, nearness},
-  {{"fixed time"}, fixed_time}, {{"robust in K"}, robust}, {{"better with S"}, more_draws},
-  {{"time of K", "cost of S"}, costs}, {{"fixed beta"}, learnt},
+  {{"better with S"}, more_draws}, {{"time of K", "cost of S"}, costs},
 }
 
 -- What fails without an experiment that would say why.
