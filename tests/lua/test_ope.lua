@@ -124,7 +124,8 @@ function TestWorld:test_sampled()
   local lg, pi = cut(1, 1000, 1)
   local exact = fopo.ope(pi, lg, {bootstrap = 0})
   local ix = fopo.index.norm(lg:items())
-  for _, q in ipairs{fopo.proposal.uniform(), fopo.proposal.mixture{index = ix, k = 10}} do
+  for _, q in ipairs{fopo.proposal.uniform(), fopo.proposal.mixture{index = ix, k = 10},
+                     fopo.proposal.mixture{k = 10}} do
     local e = fopo.ope(pi, lg, {bootstrap = 0, samples = 3000, proposal = q})
     near(e.ips.value, exact.ips.value, 0.02 * exact.ips.value)
     lu.assertTrue(e.z_error > 0 and e.z_error < 0.03)
