@@ -30,11 +30,8 @@ def near(name, got, want, bound=1e-6, *seen):
 
 # ---- problems ----
 
-def interactions(r, timed):
+def interactions(r, timed, users, items):
     """[(user, item, time)]: popular items and clusters of them; pairs repeat, times are equal."""
-    users, items = r.choice((15, 40, 90, 130)), r.randrange(8, 90)
-    if r.random() < 0.03:  # more than two of the blocks of rows that ease sweeps at once
-        users, items = r.choice((200, 900)), 600
     clusters, latest, rows = r.randrange(1, 6), r.choice((5, 100, 10 ** 6)), []
     for u in range(users):
         own = r.randrange(clusters)
@@ -124,7 +121,7 @@ def policy(r, P):
 
 def session_problem(r, name):
     timed = r.random() < 0.8
-    rows = interactions(r, timed)
+    rows = interactions(r, timed, r.choice((15, 40, 90, 130)), r.randrange(8, 90))
     P = len({row[1] for row in rows})
     p = {"name": name, "timed": timed, "rows": rows, "methods": []}
     if r.random() < 0.2:  # files that are split already
@@ -158,6 +155,17 @@ def session_problem(r, name):
         m["left_out"] = kind == "ease" and options["top"] == 0 and r.random() < 0.5
         p["methods"].append(m)
     return p
+
+
+def ease_problem(r, name, users, l2):
+    """More items than two of the blocks of rows that ease sweeps at once."""
+    rows = interactions(r, False, users, 600)
+    write(name + ".csv", rows, False)
+    methods = [{"name": str(top), "kind": "ease", "options": {"l2": l2, "top": top}, "k": [1, 20],
+                "best": 20, "left_out": top == 0} for top in (0, 9)]
+    split = {"split": "users", "min_items": 2, "observed": 0.5, "valid": 0, "test": 0.1, "seed": 1}
+    return {"name": name, "timed": False, "rows": rows, "file": name + ".csv", "split": split,
+            "methods": methods}
 
 
 def log_problem(r, name):
@@ -887,7 +895,10 @@ def solved(problems):
 
 
 def solve(seed, count):
-    """Draws problems and has them solved; how many of them were judged and not refused."""
+    """Draws problems and has them solved, and two larger ones; how many of them were judged and not
+    refused."""
     r = random.Random(seed)
-    return solved([(log_problem if r.random() < 0.3 else session_problem)(r, "%d-%d" % (seed, i))
-                   for i in range(count)])
+    problems = [(log_problem if r.random() < 0.3 else session_problem)(r, "%d-%d" % (seed, i))
+                for i in range(count)]
+    return solved(problems + [ease_problem(r, "%d-wide" % seed, 400, 20),
+                              ease_problem(r, "%d-tall" % seed, 1500, "auto")])
