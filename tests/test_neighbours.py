@@ -5,6 +5,7 @@ from oracle import np, read_lists, run
 
 DUMP = """
 local fopo = require "fopo"
+local native, cache = require "fopo.native", require "fopo.base.cache"
 local s = fopo.data.synthetic{users = 300, items = 150, clusters = 12, seed = 7}
           :sessions{min_items = 8, seed = 2}
 write_lists(s.train, "lists.txt")
@@ -44,24 +45,31 @@ local function embed(sessions)
   made = made + 1
   return items
 end
-for _, name in ipairs{"cosine", "jaccard"} do -- training contexts, each without its own user
+local few = native.sessions_hold(s.train, 0, 60, 1) -- fewer than items
+write_lists(few, "few.txt")
+local function ease(data) return fopo.baseline.ease{data = data, l2 = 20} end
+local starts = {ease = ease, wide = ease}
+-- training contexts, each without its own user
+for _, name in ipairs{"cosine", "jaccard", "ease", "wide"} do
   local dense = name == "cosine"
-  local pi = fopo.policy.neighbours{data = s.train, start = name, n = 20,
+  local data = name == "wide" and few or s.train
+  local pi = fopo.policy.neighbours{data = data, start = starts[name] or name,
+                                    n = name == "ease" and 150 or 20,
                                     items = dense and embed or nil,
                                     learn = {"theta", "importance", "weights"}}
   pi:set_parameters{c0 = one{{-0.4}}, c1 = one{{0.3}}, log_tau = one{{2.2}},
                     dense = dense and one{{1.5}} or nil,
                     importance = fopo.array.zeros(1, s.train.n_items)}
   pi:save(name .. ".npz")
-  local G, stats, ids, rows = fopo.gradient.sparse{}:compute(pi, pi:training(), nil, hits)
+  local G, stats, ids, rows = fopo.gradient.sparse{}:compute(pi, pi:training(), nil,
+                                                             fopo.reward.hits(data))
   G:save(name .. ".npy")
   ids:save(name .. "_ids.npy")
   rows:save(name .. "_rows.npy")
   print(name, "reward", ("%.9g"):format(stats.reward))
   local ids, rows = {}, {}
-  for n = 1, s.train.n do rows[n] = n end
-  local native, cache = require "fopo.native", require "fopo.base.cache"
-  ids = native.best_unseen(pi, cache.contexts(s.train, pi), s.train, cache.exact_of(pi), 3, rows)
+  for n = 1, data.n do rows[n] = n end
+  ids = native.best_unseen(pi, cache.contexts(data, pi), data, cache.exact_of(pi), 3, rows)
   ids:save(name .. "_best.npy")
 end
 known:close()
@@ -171,12 +179,23 @@ for name in ("pure", "hybrid", "parts", "valued"):
         off = np.abs(G - slopes).max() / np.abs(slopes).max()
         check("%s: gradient of %s" % (name, objective), off < 1e-3, off, G, slopes)
 
-# Without the user at hand: the same entries, counted anew from the interactions of all others.
-for name in ("cosine", "jaccard"):
+# Without the user at hand: the same entries, counted anew from the interactions of all others, or
+# learnt anew from them.
+for name in ("cosine", "jaccard", "ease", "wide"):
     z, without = np.load(name + ".npz"), []
+    if name == "wide":
+        X, Y = read_lists("few.txt")
+        N, R = len(X), R[:len(X)] * 0
+        for n in range(N):
+            R[n, X[n] + Y[n]] = 1
+        check("fewer users than items", N < P)
     kept = dense_weights(z) != 0
     for n in range(N):
         others = np.delete(R, n, axis=0)
+        if name in ("ease", "wide"):
+            Q = np.linalg.inv(others.T @ others + 20 * np.eye(P))
+            without.append(np.where(kept, -Q / np.diag(Q), 0))
+            continue
         u, c = others.sum(axis=0), others.T @ others
         with np.errstate(divide="ignore", invalid="ignore"):
             w = (c / (np.sqrt(np.outer(u, u)) + 10) if name == "cosine"

@@ -17,8 +17,13 @@ const bind_type bind_neighbours_type = {
 /* *weights becomes the n largest of each item of the baseline at `index`. */
 static void take_weights(lua_State *L, fopo_csr *weights, int index, size_t n) {
   const fopo_csr *W;
-  bind_check(L, fopo_baseline_item_weights(&W, bind_get_baseline(L, index)));
-  bind_check(L, fopo_neighbours_take(weights, W, n));
+  const fopo_baseline *b = bind_get_baseline(L, index);
+  if (n > 0 && fopo_baseline_is_linear(b)) {
+    bind_check(L, fopo_baseline_largest(weights, b, n));
+  } else {
+    bind_check(L, fopo_baseline_item_weights(&W, b));
+    bind_check(L, fopo_neighbours_take(weights, W, n));
+  }
   bind_pressure(L, fopo_csr_nnz(weights) * 8);
 }
 
@@ -58,21 +63,42 @@ static int value(lua_State *L) {
   return 0;
 }
 
+/* g of all users; `most` numbers of it are 1 GB, and if it had more it is not made: 0. */
+static int leave_out_linear(fopo_neighbours *x, const fopo_baseline *b, const fopo_csr *M) {
+  const float *over;
+  size_t P = M->cols, most = 125000000;
+  int status = fopo_neighbours_touched(&x->g, &x->weights, M, most);
+  if (status != FOPO_OK || x->g.indptr == NULL) return status;
+  x->d = fopo_alloc(M->rows, sizeof *x->d);
+  x->over = fopo_alloc(P, sizeof *x->over);
+  if (x->d == NULL || x->over == NULL) return FOPO_ERR_MEMORY;
+  status = fopo_baseline_rows(&x->g, x->d, &over, b, M);
+  if (status != FOPO_OK) return status;
+  memcpy(x->over, over, P * sizeof *over);
+  x->n_contexts = M->rows;
+  return FOPO_OK;
+}
+
 /* native.neighbours_leave_out(neighbours, baseline, sessions): the training contexts, which are
  * those of the sessions that the baseline was learnt from, are scored without their own user from
- * now on; false: that follows from weights that are similarities alone. */
+ * now on; false: that does not follow from its weights, or would take too much memory. */
 static int leave_out(lua_State *L) {
   const fopo_baseline_options *o = fopo_baseline_get(bind_get_baseline(L, 2));
   fopo_neighbours *x = &((bind_neighbours *)bind_get(L, 1, &bind_neighbours_type))->neighbours;
   const fopo_sessions *s = bind_get_sessions(L, 3);
-  if (!o->kind->is_similarity) return bind_return_boolean(L, 0);
+  int is_linear = fopo_baseline_is_linear(bind_get_baseline(L, 2));
+  if (!o->kind->is_similarity && !is_linear) return bind_return_boolean(L, 0);
   fopo_csr M = {0};
   int status = fopo_interactions(&M, s);
-  if (status == FOPO_OK) status = fopo_neighbours_leave_out(x, &M, o->similarity, o->shrink);
+  if (status == FOPO_OK) {
+    status = is_linear ? leave_out_linear(x, bind_get_baseline(L, 2), &M)
+                       : fopo_neighbours_leave_out(x, &M, o->similarity, o->shrink);
+  }
   fopo_csr_done(&M);
   bind_check(L, status);
-  bind_pressure(L, fopo_csr_nnz(&x->taken) * 4);
-  return bind_return_boolean(L, 1);
+  if (x->taken.indptr != NULL) bind_pressure(L, fopo_csr_nnz(&x->taken) * 4);
+  if (x->g.indptr != NULL) bind_pressure(L, fopo_csr_nnz(&x->g) * 8);
+  return bind_return_boolean(L, x->n_contexts > 0);
 }
 
 /* native.neighbours_hold(neighbours, baseline, n, count): the next `count` training contexts are

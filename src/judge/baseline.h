@@ -72,6 +72,15 @@ struct fopo_baseline_kind {
   int (*left_out)(float *scores, const void *model, const fopo_csr *M, size_t user,
                   const fopo_csr *X, size_t row, void *scratch);
 
+  /* Of a model with left_out. W becomes the `top` largest positive weights of each item, all of
+   * them if top is P. And what the weights are without the user of row `user` of M: with g [P] and
+   * d that of_row gives, and over [P],
+   *
+   *   w_ba becomes (w_ba - g_b t_a) / (1 + g_a t_a),  t_a = g_a over_a / d */
+  int (*largest)(fopo_csr *W, const void *model, size_t top);
+  double (*of_row)(float *g, const void *model, const fopo_csr *M, size_t user);
+  const float *(*over_diagonal)(const void *model);
+
   /* weights [P] if the baseline is also a distribution over the items, the same in each context;
    * NULL: it is none. */
   const float *(*weights)(const void *model);
@@ -116,6 +125,15 @@ double fopo_baseline_seconds(const fopo_baseline *b); /* of learning */
 /* *W, the baseline's own: item_weights of its kind, which a policy may start from.
  * FOPO_ERR_UNAVAILABLE if it has none. */
 int fopo_baseline_item_weights(const fopo_csr **W, const fopo_baseline *b);
+
+/* 1: fopo_baseline_largest and fopo_baseline_rows are there for this one. */
+int fopo_baseline_is_linear(const fopo_baseline *b);
+int fopo_baseline_largest(fopo_csr *W, const fopo_baseline *b, size_t top);
+
+/* Of each user of M, which b was learnt from: g of the items H has in his row, in H->values, and d
+ * [users]; *over, not owned. */
+int fopo_baseline_rows(fopo_csr *H, float *d, const float **over, const fopo_baseline *b,
+                       const fopo_csr *M);
 
 /* ids, scores [N, k], counts [N]: the k items of largest score for each session, best first, ties
  * to the smaller id; behind the last item FOPO_NO_ITEM and -inf. unseen: without the items of X. */

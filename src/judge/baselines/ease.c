@@ -407,20 +407,23 @@ static double of_items(float *g, const model *m, const fopo_csr *M, size_t user)
   return rest;
 }
 
+/* Without the row of R of this user: g [P] as above; returns d. */
+static double of_row(float *g, const void *of, const fopo_csr *M, size_t user) {
+  const model *m = of;
+  return m->K.x != NULL ? of_user(g, m, user) : of_items(g, m, M, user);
+}
+
+static const float *over_diagonal(const void *of) { return ((const model *)of)->over_q; }
+
 static int left_out(float *scores, const void *of, const fopo_csr *M, size_t user,
                     const fopo_csr *X, size_t row, void *scratch) {
   const model *m = of;
   const uint32_t *taken = fopo_csr_row(X, row), *end = taken + fopo_csr_count(X, row);
   float *g = scratch;
-  double d, over_x = 0.0;
+  double over_x = 0.0;
   if (m->W.indptr != NULL) return 0;
-  if (m->K.x != NULL) {
-    d = of_user(g, m, user);
-    score_by_users(scores, m, X, row, 1, g + m->P);
-  } else {
-    d = of_items(g, m, M, user);
-    score_by_items(scores, m, X, row, 1);
-  }
+  double d = of_row(g, m, M, user);
+  score(scores, m, NULL, X, row, 1, g + m->P);
   for (const uint32_t *a = taken; a < end; a++) over_x += (double)g[*a];
   for (size_t b = 0; b < m->P; b++) {
     int in_x = taken < end && *taken == b;
@@ -434,7 +437,8 @@ static int left_out(float *scores, const void *of, const fopo_csr *M, size_t use
 /* ---- the largest weights ---- */
 
 typedef struct {
-  model *m;
+  const model *m;
+  fopo_csr *W;
   size_t top;
   fopo_csr single; /* [P, P] contexts of one item: their scores are the rows of B */
   float *scores;   /* [threads, BLOCK, P] */
@@ -467,7 +471,7 @@ static void keep_rows(keeper *k, size_t first, size_t n) {
   score(scores, k->m, NULL, &k->single, first, n, k->scratch + t * scratch_bytes(k->m));
   for (size_t i = 0; i < n; i++, scores += P) {
     size_t found = largest(keys, scores, P, first + i, k->top);
-    fopo_weights_put(&k->m->W, (first + i) * k->top, first + i, keys, found);
+    fopo_weights_put(k->W, (first + i) * k->top, first + i, keys, found);
   }
 }
 
@@ -483,11 +487,11 @@ static int keep_all(keeper *k) {
   return FOPO_OK;
 }
 
-/* The model becomes its `top` largest positive weights a row. */
-static int keep_largest(model *m, size_t top) {
+static int largest_weights(fopo_csr *W, const void *of, size_t top) {
+  const model *m = of;
   size_t threads = (size_t)fopo_threads(), P = m->P;
-  keeper k = {.m = m, .top = top};
-  int status = fopo_weights_init(&m->W, P, top);
+  keeper k = {.m = m, .W = W, .top = least(top, P)};
+  int status = fopo_weights_init(W, P, k.top);
   if (status == FOPO_OK) status = fopo_csr_init(&k.single, P, P, P, 0);
   for (size_t a = 0; status == FOPO_OK && a < P; a++) {
     k.single.ids[a] = (uint32_t)a;
@@ -498,12 +502,11 @@ static int keep_largest(model *m, size_t top) {
   k.scratch = fopo_alloc(threads, scratch_bytes(m));
   if (!k.scores || !k.keys || !k.scratch) status = FOPO_ERR_MEMORY;
   if (status == FOPO_OK) status = keep_all(&k);
-  if (status == FOPO_OK) status = fopo_weights_pack(&m->W, NULL, top);
+  if (status == FOPO_OK) status = fopo_weights_pack(W, NULL, k.top);
   fopo_csr_done(&k.single);
   fopo_free(k.scores);
   fopo_free(k.keys);
   fopo_free(k.scratch);
-  drop_weights(m);
   return status;
 }
 
@@ -540,7 +543,10 @@ static int fit(void **of, const fopo_csr *M, const fopo_baseline_options *o) {
   if (m == NULL) return FOPO_ERR_MEMORY;
   m->P = M->cols;
   status = M->rows < M->cols ? learn_users(m, M, o->l2) : learn_items(m, M, o->l2);
-  return status == FOPO_OK && top > 0 ? keep_largest(m, top) : status;
+  if (status != FOPO_OK || top == 0) return status;
+  status = largest_weights(&m->W, m, top);
+  drop_weights(m);
+  return status;
 }
 
 /* Validation by the inverse of 4096 x 4096 costs a second or so for each l2. */
@@ -575,6 +581,9 @@ const fopo_baseline_kind fopo_baseline_ease = {
     .scratch_bytes = scratch_bytes,
     .item_weights = item_weights,
     .left_out = left_out,
+    .largest = largest_weights,
+    .of_row = of_row,
+    .over_diagonal = over_diagonal,
     .enough = enough,
     .options = options,
     // clang-format off
