@@ -280,10 +280,11 @@ trainer.run = define.fn{
     {"keep_best", "boolean", true, "with validation: end with the best parameters seen, the "
      .. "start's included"},
     {"best_by", "string", nil, "which validation is the best, for keep_best and patience: by the "
-     .. "reward of the best item (greedy, the default), by the expected reward (the default of a "
-     .. "policy that scores lists), or by a measure of fopo.evaluate, as \"ndcg@10\" or "
-     .. "\"recall@20\", of lists without the items of X unless exclude of the trainer keeps them "
-     .. "in; the expected reward decides between equals, or the reward where that one decides"},
+     .. "reward of the best item (greedy, the default), by the expected reward, or by a measure of "
+     .. "fopo.evaluate, as \"ndcg@10\" or \"recall@20\", of lists without the items of X "
+     .. "unless exclude of the trainer keeps them in; of a policy that scores lists the default is "
+     .. "ndcg@20, or with values expected; the expected reward decides between equals, or the "
+     .. "reward where that one decides"},
     {"on_record", "function", nil, "called with (t, n) after record n of the history; true stops"},
     table.unpack(checkpoint.options),
   },
@@ -295,7 +296,9 @@ What a run should say at its end is printed and kept in t.notes: which step's pa
 back by keep_best, a small effective sample size, one item for everybody, expected reward up while
 the reward falls, an end below the start. print(t) shows whose parameters the policy holds.
 keep_best goes back to the best parameters only where the last ones lose more than chance can make,
-over the same contexts: by what best_by names, or else by the other one of the two rewards.
+over the same contexts: by what best_by names, or else by the other one of the two rewards. Of a
+policy that scores lists one is better only by more than chance, by what best_by names or, where
+that cannot tell, by the reward; if none is better than the start, that is put back.
 Ctrl-C stops after the step in hand. t:run again goes on from there, t:run{} to the end that the run
 had: with its best parameters, its patience and its records, as if it had not stopped, unless the
 policy was set by hand meanwhile or is validated by other means. What was made since the last record

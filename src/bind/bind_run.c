@@ -25,6 +25,7 @@ fopo_trainer *bind_run_plan(lua_State *L, fopo_run_plan *plan, bind_object *o) {
                           .every = bind_option_count_or(L, 2, "every", 0, SIZE_MAX, 0),
                           .patience = bind_option_count_or(L, 2, "patience", 0, SIZE_MAX, 0),
                           .keep_best = bind_option_boolean(L, 2, "keep_best"),
+                          .sure = bind_option_boolean(L, 2, "sure"),
                           .by = bind_has(L, 2, "by") ? bind_option_choice(L, 2, "by", ways) : 0,
                           .ask = bind_option_boolean(L, 2, "ask")};
   plan->valid.most = bind_option_count_or(L, 2, "valid_most", 0, SIZE_MAX, 0);

@@ -55,7 +55,7 @@ static uint64_t basis_of(const fopo_run_plan *plan) {
   const fopo_validation_options *v = &plan->valid;
   uint64_t numbers[] = {(uint64_t)plan->ask,
                         (uint64_t)plan->by,
-                        (uint64_t)plan->keep_best,
+                        (uint64_t)(plan->keep_best + 2 * plan->sure),
                         (uint64_t)v->unseen,
                         (uint64_t)v->objective,
                         (uint64_t)v->measure,
@@ -213,15 +213,37 @@ static double value_of(const fopo_run *r, const fopo_worth *w, fopo_by by) {
   return fopo_objective_rows[r->plan.valid.objective].larger ? w->expected : -w->expected;
 }
 
+/* Of a - b, where more is better; 0: the pairs are not known. */
+static int difference(double *mean, double *low, double *high, const fopo_run *r,
+                      const fopo_worth_each *a, const fopo_worth_each *b, fopo_by by) {
+  const fopo_validation_options *v = &r->plan.valid;
+  int turned = by == FOPO_BY_EXPECTED && !fopo_objective_rows[v->objective].larger;
+  return fopo_worth_difference(mean, low, high, turned ? b : a, turned ? a : b, by,
+                               v->value != NULL);
+}
+
 /* What decides between equals; a greedy reward, a share of few hundred contexts, is often equal. */
 static fopo_by second_of(fopo_by by) {
   return by == FOPO_BY_EXPECTED ? FOPO_BY_REWARD : FOPO_BY_EXPECTED;
+}
+
+/* Is the worth at hand above the best one's by more than chance, by the measure that decides or, if
+ * that cannot tell, by the reward? */
+static int is_surely_best(const fopo_run *r) {
+  double mean, low, high;
+  for (int i = 0; i < 2; i++) {
+    fopo_by by = i == 0 ? r->plan.by : FOPO_BY_REWARD;
+    if (!difference(&mean, &low, &high, r, &r->validation.each, &known(r)->each, by)) return 1;
+    if (low > 0.0 || high < 0.0) return low > 0.0;
+  }
+  return 0;
 }
 
 /* Is r->valid the best so far? */
 static int is_best(const fopo_run *r) {
   const fopo_run_best *best = &known(r)->best;
   fopo_by by = r->plan.by, second = second_of(by);
+  if (r->plan.sure && best->known && r->plan.valid.sessions != NULL) return is_surely_best(r);
   double now = value_of(r, &r->valid, by), before = value_of(r, &best->worth, by);
   if (isnan(now)) return 0;
   if (!best->known || now != before) return !best->known || now > before;
@@ -362,14 +384,8 @@ static int is_lost(fopo_run *r, fopo_run_best *best) {
   best->loss = best->low = best->high = (double)NAN;
   if (v->sessions == NULL || (r->judged != r->t->step && validate(r) != FOPO_OK)) return 1;
   const fopo_worth_each *kept = &known(r)->each, *last = &r->validation.each;
-  int larger = fopo_objective_rows[v->objective].larger, by_value = v->value != NULL;
   for (int i = 0; i < 2; i++) {
-    fopo_by one = i == 0 ? by : second;
-    int turned = one == FOPO_BY_EXPECTED && !larger;
-    if (!fopo_worth_difference(&mean, &low, &high, turned ? last : kept, turned ? kept : last, one,
-                               by_value)) {
-      return i == 0;
-    }
+    if (!difference(&mean, &low, &high, r, kept, last, i == 0 ? by : second)) return i == 0;
     if (i == 0) {
       best->loss = mean;
       best->low = low;
@@ -386,7 +402,8 @@ fopo_run_best fopo_run_finish(fopo_run *r) {
   u->open = 0;
   best.at_start = best.step == u->first;
   if (!r->plan.keep_best || !validates(r) || !best.known) return (fopo_run_best){0};
-  if (best.step == r->t->step || !is_lost(r, &best)) return best;
+  int is_kept = best.step != r->t->step && is_lost(r, &best);
+  if (!is_kept && !(r->plan.sure && best.at_start)) return best;
   copy_kept(r, 1);
   best.restored = 1;
   return best;

@@ -34,6 +34,8 @@ typedef struct {
                       * that decides by the reward */
   uint64_t patience; /* validations in a row without a better one that end the run; 0: none */
   int keep_best;     /* 1: fopo_run_finish restores the parameters of the best validation */
+  int sure; /* 1: one that is not above the best by more than chance is none, and if none is
+             * above the start, that is restored */
 } fopo_run_plan;
 
 /* A row of the history. */

@@ -23,7 +23,8 @@ function notes.new(t, o, before)
   local title = common(t.gradient, "objective_title"):gsub("reward$", measure)
   local new = setmetatable({t = t, first = t.step, samples = common(t.gradient, "samples"),
                             title = title, reward = measure, by = o.best_by,
-                            keep_best = o.keep_best, ess = 0, records = 0}, notes)
+                            keep_best = o.keep_best, sure = t.policy.scores_lists, ess = 0,
+                            records = 0}, notes)
   for _, name in ipairs(before and kept or {}) do new[name] = before[name] end
   return new
 end
@@ -86,9 +87,10 @@ local function put_back(self, step, best)
   if not (best and best.restored) then return nil end
   if best.at_start then
     local ends = self.last_step == step and ("; the last step: " .. both(self, self.last)) or ""
-    return ("no record was better on validation than the start (%s%s), so its parameters were put "
-            .. "back and the run has changed nothing; try a lower lr, a schedule (fopo.schedule), "
-            .. "more samples, or best_by = \"%s\""):format(both(self, best.worth), ends,
+    return ("no record was better on validation than the start%s (%s%s), so its parameters were "
+            .. "put back and the run has changed nothing; try a lower lr, a schedule "
+            .. "(fopo.schedule), more samples, or best_by = \"%s\""):format(
+      self.sure and " by more than chance" or "", both(self, best.worth), ends,
       self.by == "expected" and "greedy" or "expected")
   end
   local last = self.last_step == step and (" (%s)"):format(both(self, self.last)) or ""

@@ -178,7 +178,7 @@ end
 -- record ends and when the run does.
 function run:plan()
   local t, o = self.t, self.o
-  local p = {trained = t.seconds, keep_best = o.keep_best}
+  local p = {trained = t.seconds, keep_best = o.keep_best, sure = t.policy.scores_lists}
   validation.plan(p, t, o)
   if self.follows then
     p.every = math.maxinteger
