@@ -20,7 +20,7 @@ for name, reward in pairs{hits = false, value = rw} do
     row.each.reward:save(("%s_reward%d.npy"):format(name, i))
     row.each.ndcg:save(("%s_ndcg%d.npy"):format(name, i))
     print("R", name, row.name, row.reward, row.ndcg, row.low, row.high, row == rows.chosen,
-          row.seconds > 0)
+          row.seconds > 0, row.theta:get(1, 1))
   end
   if not reward then
     for i, of in ipairs(rows.judged) do
@@ -96,9 +96,9 @@ def without(n):
     return np.where(cut & np.isfinite(others), 0, w)
 
 
-def measured(W, X, Y, value):
+def measured(W, X, Y, value, voice):
     """Reward and NDCG@20 of one context; None where the order is a matter of rounding."""
-    f = W[X].sum(axis=0) * value
+    f = (voice[X, None] * W[X]).sum(axis=0) * value
     f[X] = -1
     order = np.argsort(-f, kind="stable")[:21]
     close = (f[order[:-1]] - f[order[1:]]) < 1e-5 * f[order[0]]
@@ -114,11 +114,12 @@ for name, value in (("hits", np.ones(P)), ("value", worth)):
     at = [row[0] for row in rows[name]].index("cosine") + 1
     got = np.array([np.load("%s_%s%d.npy" % (name, m, at))[0] for m in ("reward", "ndcg")])
     place, compared = 0, 0
+    voice = ((users + 1) / (users.mean() + 1)) ** float(rows[name][at - 1][7])  # m_b^c0
     for i, of in enumerate(sets):
         for n in range(len(of[0][0])):
             taken = sorted(of[0][0][n] + of[0][1][n])
             W = without(user_of[tuple(taken)]) if i < len(sets) - 1 else whole
-            each = [measured(W, X[n], Y[n], value) for X, Y in of]
+            each = [measured(W, X[n], Y[n], value, voice) for X, Y in of]
             if all(each):
                 mean = np.mean(each, axis=0)
                 compared += 1

@@ -67,7 +67,7 @@ end
 
 -- Of all of a start: learnt once and for each tenth that is held out, judged and trained.
 local function seconds_of(kind, o, work, judged)
-  local learnt = once[kind](work) * (1 + (lists.similarities[kind] and 0 or judged.parts))
+  local learnt = once[kind](work) * lists.times(kind, judged.parts)
   if dense[kind] then return learnt end
   local contexts = judged.contexts * judged.draws * 2 + EPOCHS * math.min(o.data.n, o.held)
   return learnt + contexts * (work.entries / work.users / 2) * 200 / OTHERS
@@ -145,20 +145,6 @@ local function measure(rows, name, pi, judged, o, of_part)
   return row
 end
 
--- Of the rows whose reward is not below the largest by more than chance that of the largest NDCG,
--- which tells smaller differences; of equal ones the first, which costs least.
-local function choose(rows)
-  local best, chosen = rows[1], nil
-  for _, row in ipairs(rows) do
-    if row.reward > best.reward then best = row end
-  end
-  for _, row in ipairs(rows) do
-    local _, high = interval(row.each.reward, best.each.reward)
-    if (row == best or high >= 0) and not (chosen and row.ndcg <= chosen.ndcg) then chosen = row end
-  end
-  return chosen
-end
-
 -- ---- making policies ----
 
 -- The scalars, learnt from where the policy stands.
@@ -207,7 +193,7 @@ end
 -- The best weights with the best dense part, at the t of the largest worth, and trained from there:
 -- steps of the scalars are of about one size, so t does not go far by them.
 function try.hybrid(rows, _, _, judged, o, with_dense)
-  local of, part = choose(only(rows, "list")), choose(only(rows, "dense"))
+  local of, part = lists.best_of(only(rows, "list")), lists.best_of(only(rows, "dense"))
   local pi = with_dense(of.policy, embedding(o, part.dense), dense[part.dense].contexts, o)
   local tried, parameters = {}, pi:parameters()
   of.policy:set_theta(of.theta)
@@ -217,7 +203,7 @@ function try.hybrid(rows, _, _, judged, o, with_dense)
     pi:set_parameters(parameters)
     measure(tried, ("hybrid (%s, %s)"):format(of.list, part.dense), pi, judged, o).share = share
   end
-  local best = choose(tried)
+  local best = lists.best_of(tried)
   rows[#rows + 1] = best
   pi:set_theta(best.theta)
   train_from(rows, best, judged, o)
@@ -388,7 +374,7 @@ assert(fopo.evaluate(pi, s.test).reward > 0.05)]],
       local judged = judged_of(o)
       judged.valid = o.valid.n
       local rows, left_out = measure_all(o, judged)
-      local chosen = choose(rows)
+      local chosen = lists.best_of(rows)
       chosen.policy:set_theta(chosen.theta)
       rows.chosen, rows.judged = chosen, judged
       if o.print then

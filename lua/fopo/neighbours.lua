@@ -1,10 +1,11 @@
 -- How fopo.policy.neighbours comes to its weights: from a start that is learnt from all training
--- users. Training contexts are scored by weights that do not know their user: of similarities these
--- follow by a formula, of other starts they are learnt once more without a part of the users
--- (cross-fitting).
+-- users. Training contexts are scored by weights that do not know their user: of similarities and
+-- of EASE these follow by a formula, of other starts they are learnt once more without a part of
+-- the users (cross-fitting). By these contexts the start is chosen, before its scalars are learnt.
 local native = require "fopo.native"
 local array = require "fopo.array"
 local baseline = require "fopo.baseline"
+local cache = require "fopo.base.cache"
 local define = require "fopo.base.define"
 local origin = require "fopo.base.origin"
 local neighbours = {}
@@ -13,20 +14,24 @@ local PARTS = 10 -- a tenth of the users is held out at a time
 local TOP = 100  -- weights of EASE that an item keeps, but on small catalogues all, with signs
 local SIGNED = 4096
 
--- Of slim as a start. What validation chooses for slim alone may be less, and on large sets that
--- was worse on validation once the scalars were learnt.
-local SLIM_L2 = 100
+-- What a start is chosen from, by training users that it was learnt without: the l2 of slim and
+-- c0, of which the first ones are taken unless others are better by more than chance, then tau. As
+-- many tenths as hold SURE users choose l2, MOST at most.
+local L2, C0 = {100, 10, 30, 300, 1000}, {0, -0.2, -0.4, -0.6}
+local TAU = {125, 250, 500, 1000, 2000, 4000, 8000, 16000}
+local SURE, MOST = 500, 4
+local SHARP = 0.98 -- of the largest expected reward; sharper ones have less to learn from
+local K = 20       -- of NDCG
+local DRAWS = 4    -- of X and Y of each user, ..
+local APART = 2000 -- .. those of epochs that no training comes to
 
 -- What a start's name stands for: a function that learns weights from sessions; l2: as another
 -- baseline has chosen it by validation, so that it is chosen once.
 neighbours.starts = {
-  slim = function(data) return baseline.slim{data = data, l2 = SLIM_L2} end,
+  slim = function(data, l2) return baseline.slim{data = data, l2 = l2 or L2[1]} end,
   cosine = function(data) return baseline.item_knn{data = data} end,
   jaccard = function(data) return baseline.item_knn{data = data, similarity = "jaccard"} end,
-  ease = function(data, l2)
-    local P = data.n_items
-    return baseline.ease{data = data, top = P <= SIGNED and P or TOP, l2 = l2}
-  end,
+  ease = function(data, l2) return baseline.ease{data = data, l2 = l2} end,
 }
 
 -- The start where none is named: slim solves a system of equations for each item, from the users of
@@ -35,7 +40,8 @@ local LARGE = 100000
 
 function neighbours.standard(data) return data.n_items > LARGE and "cosine" or "slim" end
 
-neighbours.similarities = {cosine = true, jaccard = true} -- without a user by a formula
+-- Starts that are without a user by a formula, so that they are learnt once.
+neighbours.exact = {cosine = true, jaccard = true, ease = true}
 
 neighbours.names = {}
 for name in pairs(neighbours.starts) do neighbours.names[#neighbours.names + 1] = name end
@@ -54,6 +60,13 @@ local function learner(start)
   end
 end
 
+-- How often learning once a start costs with `parts` tenths held out. All l2 of slim cost about two
+-- more than one of them.
+function neighbours.times(kind, parts)
+  if neighbours.exact[kind] then return 1 end
+  return 1 + parts + (kind == "slim" and 2 * math.min(parts, MOST) or 0)
+end
+
 -- The users of a tenth, and how many tenths are held out in turn for `held` contexts or more. Tenth
 -- k are the sessions at the places (k - 1) size + 1 .. k size of a random order (sessions_hold).
 function neighbours.parts(data, held)
@@ -61,26 +74,147 @@ function neighbours.parts(data, held)
   return size, math.min(PARTS, math.max(1, math.ceil(held / size)))
 end
 
--- The weights, and the sessions of `data` that the scalars are learnt on. A baseline that is given
--- has seen all of them, so nothing is held out.
+-- ---- what a start is chosen by ----
+
+-- A policy of the weights w.
+local function scorer(w, o)
+  return native.policy_neighbours{neighbours = w, items = neighbours.no_items(o.data),
+    contexts = "mean", temperature = 1, tau = 1, dense_start = 0, value_start = o.value and 1 or 0,
+    train_items = false, seed = 1}
+end
+
+-- Lists of reward and NDCG of the sessions by pi, means over draws of X and Y. rows: which training
+-- contexts they are; nil: new ones.
+local function measure(pi, o, sessions, rows)
+  local k, x, sums = math.min(K, pi.n_items), array.zeros(sessions.n, 1), nil
+  for draw = 1, sessions.at_random and DRAWS or 1 do
+    local some = draw == 1 and sessions or native.sessions_redraw(sessions, o.seed, APART + draw)
+    local ids = native.best_unseen(pi, x, some, cache.exact_of(pi), k, rows)
+    local found = {native.measure_each(ids, some, k, o.reward)}
+    for i = 1, sums and 2 or 0 do sums[i]:add(found[i]) end
+    sums = sums or found
+  end
+  return sums[1]:totable()[1], sums[2]:totable()[1]
+end
+
+-- Of the weights w by the l2 at a place, with each c0: the measures of each session are added to
+-- those in `tried`.
+local function judge(tried, place, w, o, ...)
+  local pi = scorer(w, o)
+  local theta = pi:parameters()
+  for i, c0 in ipairs(C0) do
+    local at = (place - 1) * #C0 + i
+    local one = tried[at] or {place = place, c0 = c0, each = {reward = {}, ndcg = {}}}
+    tried[at] = one
+    theta.c0:set(1, 1, c0)
+    pi:set_parameters(theta)
+    local reward, ndcg = measure(pi, o, ...)
+    table.move(reward, 1, #reward, #one.each.reward + 1, one.each.reward)
+    table.move(ndcg, 1, #ndcg, #one.each.ndcg + 1, one.each.ndcg)
+  end
+end
+
+-- Of rows {reward =, ndcg =, each = {reward =, ndcg =}}, means and arrays over the same contexts:
+-- of those whose reward is not below the largest by more than chance that of the largest NDCG,
+-- which tells smaller differences; of equal ones the first.
+function neighbours.best_of(rows)
+  local best, chosen = rows[1], nil
+  for _, row in ipairs(rows) do
+    if row.reward > best.reward then best = row end
+  end
+  for _, row in ipairs(rows) do
+    local _, high = native.paired_values(row.each.reward, best.each.reward)
+    if (row == best or high >= 0) and not (chosen and row.ndcg <= chosen.ndcg) then chosen = row end
+  end
+  return chosen
+end
+
+-- The best of what was tried; the first unless reward or NDCG are larger by more than chance.
+local function choose(tried)
+  for _, one in ipairs(tried) do
+    for name, list in pairs(one.each) do
+      one.each[name] = array.from{list}
+      one[name] = one.each[name]:mean()
+    end
+  end
+  local first, best = tried[1], neighbours.best_of(tried)
+  for name, each in pairs(best.each) do
+    if best ~= first and native.paired_values(each, first.each[name]) > 0 then return best end
+  end
+  return first
+end
+
+-- The smallest tau whose expected reward, of these rows of training, is nearly the largest.
+local function choose_tau(w, c0, o, training, rows)
+  local pi, sparse = scorer(w, o), require("fopo.gradient").sparse{}
+  local theta, most, found = pi:parameters(), 0.0, {}
+  local reward = native.reward_hits(training, o.reward)
+  theta.c0:set(1, 1, c0)
+  for i, tau in ipairs(TAU) do
+    theta.log_tau:set(1, 1, math.log(tau))
+    pi:set_parameters(theta)
+    local _, stats = sparse:compute(pi, training, rows, reward)
+    found[i], most = stats.reward, math.max(most, stats.reward)
+  end
+  for i, tau in ipairs(TAU) do
+    if found[i] >= SHARP * most then return tau end
+  end
+end
+
+-- Some of the training contexts, as sessions and by their rows.
+local function some_of(training, n)
+  local some, row_of, rows = training:gather(math.min(n, training.n)), {}, {}
+  for i = 1, training.n do row_of[training:user(i)] = i end
+  for i = 1, some.n do rows[i] = row_of[some:user(i)] end
+  return some, rows
+end
+
+-- The weights, the sessions of `data` that the scalars are learnt on, and the first of these: {c0,
+-- tau}. A baseline that is given has seen all of them, so nothing is held out.
 function neighbours.learn(o)
   local data, n = o.data, o.n
   local learn, given = learner(o.start)
-  local first = given or learn(data)
-  local w, l2 = native.neighbours(first, data, n), first.tried and first.l2 or nil
-  if given or o.held == 0 or native.neighbours_leave_out(w, first, data) then return w, data end
   local size, parts = neighbours.parts(data, o.held)
+  local tried, each, chosen = {}, {}, nil
+  if o.start == "ease" then
+    local top = data.n_items <= SIGNED and data.n_items or TOP
+    n = n > 0 and math.min(n, top) or top
+  end
+  local function weights(b)
+    local w = native.neighbours(b, data, n)
+    if o.value then native.neighbours_value(w, o.value) end
+    return w
+  end
   for _, name in ipairs(o.learn or {}) do
     if name == "weights" then parts = PARTS end -- there are too many of them to learn of a few
   end
-  for k = 1, parts do
-    local held, others = native.sessions_hold(data, (k - 1) * size, k * size, o.seed)
-    native.neighbours_hold(w, learn(others, l2), n, held.n)
+  if o.start == "slim" and o.held > 0 then
+    for k = 1, math.min(parts, MOST, math.ceil(SURE / size)) do
+      local held, others = native.sessions_hold(data, (k - 1) * size, k * size, o.seed)
+      each[k] = native.baseline_each("slim", others, {m = 200, l2 = L2[1]}, L2)
+      for place, b in ipairs(each[k]) do judge(tried, place, weights(b), o, held) end
+    end
+    chosen = choose(tried)
   end
-  local training = native.sessions_hold(data, 0, parts * size, o.seed)
-  local from = origin.of(data)
-  origin.set(training, {dataset = from.dataset, split = from.split, held_of = data})
-  return w, training
+  local first = given or learn(data, chosen and L2[chosen.place])
+  local w, training = weights(first), data
+  if given or o.held == 0 then return w, data, {} end
+  if not native.neighbours_leave_out(w, first, data) then
+    for k = 1, parts do
+      local held, others = native.sessions_hold(data, (k - 1) * size, k * size, o.seed)
+      local b = each[k] and each[k][chosen.place] or learn(others, first.l2)
+      native.neighbours_hold(w, b, n, held.n)
+    end
+    training = native.sessions_hold(data, 0, parts * size, o.seed)
+    local from = origin.of(data)
+    origin.set(training, {dataset = from.dataset, split = from.split, held_of = data})
+  end
+  local some, rows = some_of(training, math.max(o.held, size))
+  if not chosen then
+    judge(tried, 1, w, o, some, rows)
+    chosen = choose(tried)
+  end
+  return w, training, {c0 = chosen.c0, tau = choose_tau(w, chosen.c0, o, training, rows)}
 end
 
 -- The dense part of training contexts is scored by items that embed(sessions) makes without the

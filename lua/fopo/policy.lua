@@ -104,16 +104,17 @@ local function options_of_lists(row)
   local options = {
     {"data", "sessions", nil, "to learn the weights from: s.train", required = true},
     {"start", "string|function|baseline", nil, "what the weights are; slim if left out, or cosine "
-     .. "for more than 100,000 items: those of fopo.baseline.slim with l2 = 100 or of ease (100 of "
-     .. "each item; of up to 4,096 items all, with signs), "
+     .. "for more than 100,000 items: those of fopo.baseline.slim, whose l2 is chosen with c0, or "
+     .. "of ease (100 of each item; of up to 4,096 items all, with signs), "
      .. "or the cosine or jaccard similarities of item_knn; a function that makes a baseline of "
      .. "sessions; or a baseline, which is not "
      .. "cross-fitted", one_of = neighbours.names},
     {"n", "integer", 0, "weights that an item keeps, the largest; 0: all that the start has",
      min = 0},
     {"held", "integer", 2000, "contexts that are trained on at least, in tenths of data: for each "
-     .. "tenth the start is learnt once more, without its users; similarities need no more than "
-     .. "one, and all contexts are trained on; 0: all, and the start knows them", min = 0},
+     .. "tenth the start is learnt once more, without its users; similarities and ease need no "
+     .. "more than one, and all contexts are trained on; 0: all, the start knows them, and nothing "
+     .. "of it is chosen by them", min = 0},
     {"items", "array|function", nil, "beta [P, L] of the dense part; or a function that makes them "
      .. "of sessions, as fopo.embed.svd: training contexts are then scored by items that were made "
      .. "without their users, in tenths of data, at the cost of up to ten more of them"},
@@ -127,12 +128,14 @@ local function options_of_lists(row)
   return options
 end
 
+local TAU = 500 -- where nobody is held out
+
 -- A policy of weights that have been learnt, whose scalars are learnt on the sessions `training`.
-local function of_weights(name, make, o, weights, training)
+local function of_weights(name, make, o, weights, training, chosen)
   local embed = type(o.items) == "function" and o.items
   local given = {neighbours = weights, seed = o.seed, temperature = 1, train_items = false,
-                 learn = o.learn, tau = o.tau, dense_start = o.dense_start,
-                 value_start = o.value_start}
+                 learn = o.learn, tau = tonumber(o.tau) or chosen.tau or TAU,
+                 dense_start = o.dense_start, value_start = o.value_start}
   given.items = embed and embed(o.data) or o.items or neighbours.no_items(o.data)
   if define.kind(given.items) ~= "array" then
     define.fail("%s: items returned %s; it is a function that makes an array [P, L] of sessions",
@@ -144,8 +147,12 @@ local function of_weights(name, make, o, weights, training)
   if embed and o.held > 0 and define.kind(o.start) ~= "baseline" then
     neighbours.hold_items(weights, o, training, embed, given.contexts, given.item_weights)
   end
-  if o.value then native.neighbours_value(weights, o.value) end
   local pi = make(given)
+  if chosen.c0 then
+    local parameters = pi:parameters()
+    parameters.c0:set(1, 1, chosen.c0)
+    pi:set_parameters(parameters)
+  end
   training_of[pi] = {data = o.data, training = training, weights = weights}
   return pi
 end
@@ -165,6 +172,7 @@ local function with_weights(name, make)
                   name, o.value_start)
     end
     o.start = o.start or neighbours.standard(o.data)
+    o.reward = define.kind(o.value) == "reward" and o.value or native.reward_hits(o.data, o.value)
     return of_weights(name, make, o, neighbours.learn(o))
   end
 end
@@ -190,7 +198,7 @@ local function with_dense(pi, embed, encoder, o)
   return of_weights("fopo.policy.auto", native.policy_neighbours,
                     {data = known.data, items = embed, contexts = encoder, held = o.held,
                      seed = o.seed, tau = 1, dense_start = 1, value_start = pi.value_start},
-                    known.weights, known.training)
+                    known.weights, known.training, {})
 end
 
 policy.auto = require "fopo.auto"(policy, with_dense)

@@ -37,9 +37,8 @@ static const fopo_baseline_kind *kind_of(lua_State *L, int index) {
   return NULL;
 }
 
-/* native.baseline(name, sessions, {its options, seed, value}): a baseline that has learnt from the
- * sessions. */
-static int baseline(lua_State *L) {
+/* The kind `name` at 1, and its options in the table at 3. */
+static fopo_baseline_options options_of(lua_State *L) {
   fopo_baseline_options o = {.kind = kind_of(L, 1)};
   bind_table(L, 3, "the options");
   for (const fopo_option *row = o.kind->options; row->name != NULL; row++) {
@@ -47,6 +46,13 @@ static int baseline(lua_State *L) {
     bind_check(L, fopo_option_check(row, &o));
   }
   if (o.kind->has_seed) o.seed = bind_option_seed(L, 3);
+  return o;
+}
+
+/* native.baseline(name, sessions, {its options, seed, value}): a baseline that has learnt from the
+ * sessions. */
+static int baseline(lua_State *L) {
+  fopo_baseline_options o = options_of(L);
   fopo_sessions *(*get)(lua_State *, int) = o.kind->join ? bind_any_sessions : bind_get_sessions;
   get(L, 2);
   int at = bind_option(L, 3, "value");
@@ -55,6 +61,33 @@ static int baseline(lua_State *L) {
   if (!lua_isnil(L, at)) o.value = bind_values(L, &o.n_values, at);
   bind_check(L, fopo_baseline_learn(&b->baseline, &b->search, get(L, 2), &o));
   return 1;
+}
+
+/* native.baseline_each(name, sessions, {its options, seed}, {l2, ..}): those with each l2. */
+static int each(lua_State *L) {
+  fopo_baseline_options o = options_of(L);
+  double l2[FOPO_SEARCH_MOST];
+  fopo_baseline *made[FOPO_SEARCH_MOST];
+  bind_table(L, 4, "l2");
+  size_t n = lua_rawlen(L, 4);
+  if (n > FOPO_SEARCH_MOST) return bind_refuse(L, "%zu l2 are too many", n);
+  lua_createtable(L, (int)n, 0);
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 4, (lua_Integer)i + 1);
+    l2[i] = luaL_checknumber(L, -1);
+    lua_pop(L, 1);
+    bind_new(L, &bind_baseline_type, 0);
+    lua_rawseti(L, 5, (lua_Integer)i + 1);
+  }
+  bind_check(L, fopo_baseline_new_each(made, bind_get_sessions(L, 2), &o, l2, n));
+  int solved = 1;
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 5, (lua_Integer)i + 1);
+    ((bind_baseline *)bind_get(L, -1, &bind_baseline_type))->baseline = made[i];
+    solved = solved && made[i] != NULL;
+    lua_pop(L, 1);
+  }
+  return solved ? 1 : bind_refuse(L, "the weights of %s have no solution", o.kind->name);
 }
 
 /* native.baseline_best(baseline, sessions, k, unseen, left_out): ids, scores [N, k], the best items
@@ -146,13 +179,11 @@ static int other(lua_State *L, bind_object *o) {
   return 1;
 }
 
-const luaL_Reg bind_baseline_functions[] = {{"baselines", baselines},
-                                            {"baseline", baseline},
-                                            {"baseline_best", best},
-                                            {"baseline_items", items},
-                                            {"baseline_theta", theta},
-                                            {"baseline_expected", expected},
-                                            {NULL, NULL}};
+const luaL_Reg bind_baseline_functions[] = {
+    {"baselines", baselines},        {"baseline", baseline},
+    {"baseline_each", each},         {"baseline_best", best},
+    {"baseline_items", items},       {"baseline_theta", theta},
+    {"baseline_expected", expected}, {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{NULL, NULL}};
 

@@ -53,6 +53,73 @@ function TestNeighbours:test_ease()
   lu.assertTrue(same >= 0.98 * own.rows * 5, same) -- ties of rounded sums may change places
 end
 
+-- l2 and c0 are those that serve new users better; where users take items at random nothing does.
+function TestNeighbours:test_chosen()
+  local function ndcg(pi) return fopo.evaluate(pi, s.test, {k = 20, expected = false}).ndcg[20] end
+  for _, start in ipairs{"slim", "ease", "cosine"} do
+    local pi = made{start = start}
+    local chosen, theta = ndcg(pi), pi:parameters()
+    lu.assertTrue(theta.c0:get(1, 1) < 0)
+    theta.c0:set(1, 1, 0)
+    pi:set_parameters(theta)
+    lu.assertTrue(chosen > ndcg(pi), start)
+    lu.assertTrue(start ~= "slim" or chosen > ndcg(made{start = start, held = 0}) + 0.01)
+    lu.assertAlmostEquals(made{start = start, tau = 50}:parameters().log_tau:get(1, 1),
+                          math.log(50), 1e-6)
+  end
+  local rows, state = {}, 7
+  for i = 1, 6000 do
+    state = (state * 16807) % 2147483647
+    rows[i] = ("%d,%d"):format(i % 300, state % 100)
+  end
+  local path = os.tmpname()
+  local f = io.open(path, "w")
+  f:write("user,item\n", table.concat(rows, "\n"), "\n")
+  f:close()
+  local random = fopo.data.read(path):sessions{min_items = 6, seed = 1}
+  os.remove(path)
+  local pi = fopo.policy.neighbours{data = random.train, start = "slim"}
+  lu.assertEquals(pi:parameters().c0:get(1, 1), 0)
+  lu.assertEquals(pi:best(random.test):totable(),
+                  fopo.policy.neighbours{data = random.train, start = "slim", held = 0}
+                    :best(random.test):totable())
+end
+
+-- Of EASE all sessions are trained on, by weights without their users, however few of an item are
+-- kept; the lists of the start are those of the baseline that leaves them out.
+function TestNeighbours:test_ease_left_out()
+  local pi, ease = made{start = "ease"}, fopo.baseline.ease{data = s.train}
+  lu.assertEquals(pi:training().n, s.train.n)
+  local theta, rows, same = pi:parameters(), {}, 0
+  theta.c0:set(1, 1, 0)
+  pi:set_parameters(theta)
+  for n = 1, s.train.n do rows[n] = n end
+  local cache = require "fopo.base.cache"
+  local own = native.best_unseen(pi, cache.contexts(s.train, pi), s.train, cache.exact_of(pi), 5,
+                                 rows)
+  local theirs = ease:best(s.train, {k = 5, exclude = "seen", left_out = true})
+  for n, list in ipairs(own:totable()) do
+    for i, id in ipairs(list) do same = same + (theirs:get(n, i) == id and 1 or 0) end
+  end
+  lu.assertTrue(same >= 0.98 * own.rows * 5, same) -- ties of rounded sums may change places
+  for _, n in ipairs{0, 20} do
+    local r = fopo.check{policy = made{start = "ease", n = n, tau = 4}, print = false}
+    lu.assertTrue(r.ok, r.first)
+  end
+end
+
+-- Training that helps by less than chance is taken back.
+function TestNeighbours:test_sure()
+  local pi = made{start = "ease"}
+  local before = pi:theta():totable()
+  local t = fopo.trainer{policy = pi, data = s.train, valid = s.valid,
+                         optim = fopo.optim.adagrad{lr = 1e-4}}
+  t:run{epochs = 1, view = false}
+  lu.assertEquals(pi:theta():totable(), before)
+  lu.assertStrContains(table.concat(t.notes, " "), "by more than chance")
+  lu.assertTrue(t.step > 0)
+end
+
 -- A tenth at a time is held out, and scored by weights that do not know it: less sure of Y than the
 -- weights that were learnt from all.
 function TestNeighbours:test_cross_fitting()
