@@ -6,7 +6,6 @@
 -- differences are paired over users.
 local native = require "fopo.native"
 local array = require "fopo.array"
-local cache = require "fopo.base.cache"
 local define = require "fopo.base.define"
 local embed = require "fopo.embed"
 local lists = require "fopo.neighbours"
@@ -15,7 +14,6 @@ local text = require "fopo.base.text"
 
 local EPOCHS = 5      -- of training the scalars of neighbours
 local DENSE = 100     -- dimensions of a dense start
-local K = 20          -- of NDCG
 local ENOUGH = 4000   -- contexts, over all draws, that tell differences
 local DRAWS = 8       -- of X and Y of a session, at most
 local APART = 1000    -- draws of judging are those of epochs that no training comes to
@@ -75,14 +73,6 @@ end
 
 -- ---- judging ----
 
-local function draws_of(sessions, n, seed)
-  local list = {sessions}
-  for i = 2, sessions.at_random and n or 1 do
-    list[i] = native.sessions_redraw(sessions, seed, APART + i)
-  end
-  return list
-end
-
 -- What policies are judged on: {sessions = the draws of it, part = k, a tenth of the training users
 -- that is held out, others = all others}, or without part validation.
 local function judged_of(o)
@@ -94,36 +84,10 @@ local function judged_of(o)
     local held, others = native.sessions_hold(o.data, (k - 1) * size, k * size, o.seed)
     local split = origin.of(o.data)
     origin.set(others, {dataset = split.dataset})
-    judged[k] = {sessions = draws_of(held, judged.draws, o.seed), part = k, others = others}
+    judged[k] = {sessions = lists.draws(held, judged.draws, o.seed, APART), part = k, others = others}
   end
-  judged[parts + 1] = {sessions = draws_of(o.valid, judged.draws, o.seed)}
+  judged[parts + 1] = {sessions = lists.draws(o.valid, judged.draws, o.seed, APART)}
   return judged
-end
-
--- Of each context of the sessions, which training context of pi its user has; nil: pi scores all
--- sessions alike.
-local function training_rows(pi, sessions)
-  local training, row_of, rows = pi:training(), {}, {}
-  for n = 1, training.n do row_of[training:user(n)] = n end
-  for n = 1, sessions.n do rows[n] = row_of[sessions:user(n)] end
-  return rows
-end
-
--- The reward and NDCG@K of each context, means over the draws, behind those in `each`.
-local function add_contexts(each, pi, of, o)
-  local rows = of.part and pi.scores_lists and training_rows(pi, of.sessions[1]) or nil
-  local sums
-  for _, sessions in ipairs(of.sessions) do
-    local x, k = cache.contexts(sessions, pi), math.min(K, pi.n_items)
-    local ids = native.best_unseen(pi, x, sessions, cache.exact_of(pi), k, rows)
-    local found = {native.measure_each(ids, sessions, k, o.reward)}
-    for i = 1, sums and 2 or 0 do sums[i]:add(found[i]) end
-    sums = sums or found
-  end
-  for i, name in ipairs{"reward", "ndcg"} do
-    local list = sums[i]:scale(1 / #of.sessions):totable()[1]
-    table.move(list, 1, #list, #each[name] + 1, each[name])
-  end
 end
 
 -- The interval of the mean of a, or of a - b.
@@ -135,7 +99,9 @@ end
 local function measure(rows, name, pi, judged, o, of_part)
   local each = {reward = {}, ndcg = {}}
   for _, of in ipairs(judged) do
-    add_contexts(each, of.part and of_part and of_part[of.part] or pi, of, o)
+    local by = of.part and of_part and of_part[of.part] or pi
+    local trained = of.part and by.scores_lists and lists.rows_of(by:training(), of.sessions[1])
+    lists.measure(each, by, of.sessions, o.reward, trained or nil)
   end
   each = {reward = array.from{each.reward}, ndcg = array.from{each.ndcg}}
   local low, high = interval(each.reward)

@@ -83,23 +83,36 @@ local function scorer(w, o)
     train_items = false, seed = 1}
 end
 
--- Lists of reward and NDCG of the sessions by pi, means over draws of X and Y. rows: which training
--- contexts they are; nil: new ones.
-local function measure(pi, o, sessions, rows)
-  local k, x, sums = math.min(K, pi.n_items), array.zeros(sessions.n, 1), nil
-  for draw = 1, sessions.at_random and DRAWS or 1 do
-    local some = draw == 1 and sessions or native.sessions_redraw(sessions, o.seed, APART + draw)
-    local ids = native.best_unseen(pi, x, some, cache.exact_of(pi), k, rows)
-    local found = {native.measure_each(ids, some, k, o.reward)}
+-- The sessions, and if X and Y are a matter of chance draws 2 .. n of them, those of the epochs from
+-- `apart` on, which no training comes to.
+function neighbours.draws(sessions, n, seed, apart)
+  local list = {sessions}
+  for i = 2, sessions.at_random and n or 1 do
+    list[i] = native.sessions_redraw(sessions, seed, apart + i)
+  end
+  return list
+end
+
+-- Appends the reward and NDCG@20 of each session by pi, means over the draws, to each.reward and
+-- each.ndcg. rows: which training contexts of pi the sessions are; nil: new ones.
+function neighbours.measure(each, pi, draws, reward, rows)
+  local k, sums = math.min(K, pi.n_items), nil
+  for _, sessions in ipairs(draws) do
+    local x = cache.contexts(sessions, pi)
+    local ids = native.best_unseen(pi, x, sessions, cache.exact_of(pi), k, rows)
+    local found = {native.measure_each(ids, sessions, k, reward)}
     for i = 1, sums and 2 or 0 do sums[i]:add(found[i]) end
     sums = sums or found
   end
-  return sums[1]:totable()[1], sums[2]:totable()[1]
+  for i, name in ipairs{"reward", "ndcg"} do
+    local list = sums[i]:scale(1 / #draws):totable()[1]
+    table.move(list, 1, #list, #each[name] + 1, each[name])
+  end
 end
 
 -- Of the weights w by the l2 at a place, with each c0: the measures of each session are added to
 -- those in `tried`.
-local function judge(tried, place, w, o, ...)
+local function judge(tried, place, w, o, draws, rows)
   local pi = scorer(w, o)
   local theta = pi:parameters()
   for i, c0 in ipairs(C0) do
@@ -108,9 +121,7 @@ local function judge(tried, place, w, o, ...)
     tried[at] = one
     theta.c0:set(1, 1, c0)
     pi:set_parameters(theta)
-    local reward, ndcg = measure(pi, o, ...)
-    table.move(reward, 1, #reward, #one.each.reward + 1, one.each.reward)
-    table.move(ndcg, 1, #ndcg, #one.each.ndcg + 1, one.each.ndcg)
+    neighbours.measure(one.each, pi, draws, o.reward, rows)
   end
 end
 
@@ -161,12 +172,12 @@ local function choose_tau(w, c0, o, training, rows)
   end
 end
 
--- Some of the training contexts, as sessions and by their rows.
-local function some_of(training, n)
-  local some, row_of, rows = training:gather(math.min(n, training.n)), {}, {}
-  for i = 1, training.n do row_of[training:user(i)] = i end
-  for i = 1, some.n do rows[i] = row_of[some:user(i)] end
-  return some, rows
+-- Which of the training contexts the users of the sessions have.
+function neighbours.rows_of(training, sessions)
+  local row_of, rows = {}, {}
+  for n = 1, training.n do row_of[training:user(n)] = n end
+  for n = 1, sessions.n do rows[n] = row_of[sessions:user(n)] end
+  return rows
 end
 
 -- The weights, the sessions of `data` that the scalars are learnt on, and the first of these: {c0,
@@ -192,7 +203,8 @@ function neighbours.learn(o)
     for k = 1, math.min(parts, MOST, math.ceil(SURE / size)) do
       local held, others = native.sessions_hold(data, (k - 1) * size, k * size, o.seed)
       each[k] = native.baseline_each("slim", others, {m = 200, l2 = L2[1]}, L2)
-      for place, b in ipairs(each[k]) do judge(tried, place, weights(b), o, held) end
+      local draws = neighbours.draws(held, DRAWS, o.seed, APART)
+      for place, b in ipairs(each[k]) do judge(tried, place, weights(b), o, draws) end
     end
     chosen = choose(tried)
   end
@@ -209,9 +221,10 @@ function neighbours.learn(o)
     local from = origin.of(data)
     origin.set(training, {dataset = from.dataset, split = from.split, held_of = data})
   end
-  local some, rows = some_of(training, math.max(o.held, size))
+  local some = training:gather(math.min(math.max(o.held, size), training.n))
+  local rows = neighbours.rows_of(training, some)
   if not chosen then
-    judge(tried, 1, w, o, some, rows)
+    judge(tried, 1, w, o, neighbours.draws(some, DRAWS, o.seed, APART), rows)
     chosen = choose(tried)
   end
   return w, training, {c0 = chosen.c0, tau = choose_tau(w, chosen.c0, o, training, rows)}
