@@ -44,7 +44,7 @@ NEAR = {
             "test_times test_files.py",
     "device": "test_device test_kernels test_cuda test_gradient test_softmax test_sparse_scores",
     "judge": "test_measures test_ope test_baselines test_evaluate.lua test_judged.py test_ope.lua "
-             "test_rewards test_neighbours.py test_values.py",
+             "test_rewards",
     "kernels": "test_kernels test_rows test_prefilter test_core",
     "learn": "test_gradient test_estimators test_rewards test_check test_trainer test_values.py",
     "mips": "test_index test_order test_softmax test_index.lua",
@@ -300,7 +300,7 @@ def judge(copy, fault, limit, noticed, near_only):
     tests = tests_of(copy.tree)
     first = near(fault, tests, noticed)
     rest = [t for t in tests if t not in first and t not in NOT_ASKED]
-    groups = [first[i:i + 4] for i in range(0, len(first), 4)]
+    groups = [first[i:i + 2] for i in range(0, len(first), 2)]
     groups += [] if near_only else [rest[i:i + 12] for i in range(0, len(rest), 12)]
     asked, nearest = 0, [0, 0]  # of the nearest: those that ran, and those that were asked
     with Applied(copy, fault):
