@@ -84,7 +84,8 @@ local function judged_of(o)
     local held, others = native.sessions_hold(o.data, (k - 1) * size, k * size, o.seed)
     local split = origin.of(o.data)
     origin.set(others, {dataset = split.dataset})
-    judged[k] = {sessions = lists.draws(held, judged.draws, o.seed, APART), part = k, others = others}
+    judged[k] = {sessions = lists.draws(held, judged.draws, o.seed, APART), part = k,
+                 others = others}
   end
   judged[parts + 1] = {sessions = lists.draws(o.valid, judged.draws, o.seed, APART)}
   return judged

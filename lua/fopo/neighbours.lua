@@ -83,8 +83,8 @@ local function scorer(w, o)
     train_items = false, seed = 1}
 end
 
--- The sessions, and if X and Y are a matter of chance draws 2 .. n of them, those of the epochs from
--- `apart` on, which no training comes to.
+-- The sessions, and if X and Y are a matter of chance draws 2 .. n of them, those of the epochs
+-- from `apart` on, which no training comes to.
 function neighbours.draws(sessions, n, seed, apart)
   local list = {sessions}
   for i = 2, sessions.at_random and n or 1 do
