@@ -473,6 +473,11 @@ static int add_member(zip_t *zip, char header[FOPO_NPY_HEADER_MOST], const fopo_
                                   0);
 }
 
+/* What libzip says. It does not say everywhere that it has no memory. */
+static const char *reason(zip_error_t *error) {
+  return zip_error_code_zip(error) == ZIP_ER_OK ? "no memory" : zip_error_strerror(error);
+}
+
 /* Fills the sink; on failure the sink's error or the sentence says why. */
 static int write_archive(sink *s, const char *path, const fopo_array *arrays, size_t n,
                          int compress) {
@@ -485,7 +490,7 @@ static int write_archive(sink *s, const char *path, const fopo_array *arrays, si
   zip_t *zip =
       target != NULL ? zip_open_from_source(target, ZIP_CREATE | ZIP_TRUNCATE, &error) : NULL;
   if (zip == NULL) {
-    status = fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path, zip_error_strerror(&error));
+    status = fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path, reason(&error));
     zip_source_free(target);
     goto out;
   }
@@ -496,9 +501,9 @@ static int write_archive(sink *s, const char *path, const fopo_array *arrays, si
   }
   if (wrong == 0) wrong = zip_close(zip);
   if (wrong != 0) { /* closing failed or was not reached, so the archive must be discarded */
-    status = s->stopped != FOPO_OK
-                 ? s->stopped
-                 : fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path, zip_strerror(zip));
+    status = s->stopped != FOPO_OK ? s->stopped
+                                   : fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s", path,
+                                               reason(zip_get_error(zip)));
     zip_discard(zip);
   }
 out:

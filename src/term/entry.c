@@ -139,13 +139,19 @@ static int of_first_word(const char *message, const char *text) {
   return n > 0 && strncmp(near, text, n) == 0;
 }
 
+/* As luaL_loadbufferx of text; a lack of memory, which says nothing of the text, is raised. */
+static int load_text(lua_State *L, const char *text, size_t n, const char *name) {
+  int status = luaL_loadbufferx(L, text, n, name, "t");
+  return status != LUA_ERRMEM ? status : lua_error(L);
+}
+
 /* True if n bytes compile as a chunk with `before` in front of them. Pushes nothing. */
 static int compiles(lua_State *L, const char *before, const char *text, size_t n) {
   lua_pushstring(L, before);
   lua_pushlstring(L, text, n);
   lua_concat(L, 2);
   const char *whole = lua_tolstring(L, -1, &n);
-  int status = luaL_loadbufferx(L, whole, n, "=", "t");
+  int status = load_text(L, whole, n, "=");
   lua_pop(L, 2);
   return status == LUA_OK;
 }
@@ -164,7 +170,7 @@ static int last_value(lua_State *L, const char *text, size_t n, const char *name
     lua_concat(L, 2);
     size_t length;
     const char *whole = lua_tolstring(L, -1, &length);
-    int status = luaL_loadbufferx(L, whole, length, name, "t");
+    int status = load_text(L, whole, length, name);
     lua_remove(L, -2);
     if (status == LUA_OK) return 1;
     lua_pop(L, 1);
@@ -180,9 +186,9 @@ fopo_entry fopo_entry_parse(lua_State *L, int number) {
   if (question(L, text) || uncalled_method(L, text)) return FOPO_ENTRY_READY;
   snprintf(name, sizeof name, "=" FOPO_PROMPT_CHUNK "%d", number);
   const char *whole = lua_pushfstring(L, "return %s", text);
-  if (luaL_loadbufferx(L, whole, strlen(whole), name, "t") == LUA_OK) return FOPO_ENTRY_READY;
+  if (load_text(L, whole, strlen(whole), name) == LUA_OK) return FOPO_ENTRY_READY;
   if (last_value(L, text, n, name)) return FOPO_ENTRY_READY;
-  if (luaL_loadbufferx(L, text, n, name, "t") == LUA_OK) return FOPO_ENTRY_READY;
+  if (load_text(L, text, n, name) == LUA_OK) return FOPO_ENTRY_READY;
   if (at_end(L, -1, text, n) || at_end(L, -2, text, n)) return FOPO_ENTRY_INCOMPLETE;
   if (of_first_word(lua_tostring(L, -1), text)) lua_pop(L, 1);
   return FOPO_ENTRY_WRONG;

@@ -107,8 +107,10 @@ static int read_pasted(lua_State *L) {
 
 /* Reads one more line to the end of the text at index 1. A block of lines stays as it is. */
 static fopo_line read_line(lua_State *L, const char *prompt) {
-  char *line;
+  static char *line; /* freed before the next one, as append() raises where there is no memory */
   if (read_pasted(L)) return FOPO_LINE;
+  free(line);
+  line = NULL;
   fopo_line got = fopo_editor_read(&line, prompt);
   if (got != FOPO_LINE) return got;
   const char *text = line;
@@ -119,7 +121,6 @@ static fopo_line read_line(lua_State *L, const char *prompt) {
     text = fopo_entry_without_mark(line);
   }
   append(L, text, strlen(text));
-  free(line);
   return FOPO_LINE;
 }
 

@@ -309,6 +309,7 @@ local write_record = term.atomic(function(self, cut)
   local ok, row = pcall(end_record, self, cut)
   local why = row
   if not ok then row = self.core:cut_record() end
+  if not row then error(why, 0) end -- it had ended, and there was no memory to show it
   sealed.behind(t).seconds = row.seconds
   local n = self:take(row)
   if self.say then
@@ -366,14 +367,14 @@ function run:done() return self.stopped ~= nil or core_of(self).done end
 -- place of the record that ended with it.
 local make_slice = term.atomic(function(self, seconds, count)
   local t, core = self.t, core_of(self)
-  self:replay_due()
+  if core:steps() == 0 then -- at the end, or before a record that was cut short with all its steps
+    return nil, not self:done() and write_record(self) or nil
+  end
+  self:replay_due() -- behind that record, as in a run that was not stopped
   local most = self.replay[1] and self.replay[1].step - t.step
   if count then most = math.min(most or count, count) end
   if self.checkpoint then seconds = math.min(seconds or math.huge, self.checkpoint:left()) end
   local n = core:steps(seconds, most)
-  if n == 0 then -- at the end, or before a record that was cut short with all its steps
-    return nil, not self:done() and write_record(self) or nil
-  end
   self:tell("advance", "%d", n)
   local began = native.clock()
   local slice = core:advance(nil, n)
