@@ -1,11 +1,13 @@
 """A thousand of the faults that tests/faults can make, the same ones each time, all that what reads
-and writes files can meet once, and two hundred at the prompt: whatever fails, the process goes on,
-nothing is lost, and no result is wrong without an error."""
+and writes files can meet once, two hundred at the prompt, and each hundredth allocation of README's
+session: whatever fails, the process goes on, nothing is lost, and no result is wrong without an
+error."""
 import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "faults"))
 import prompt  # noqa: E402
+import readme  # noqa: E402
 import run  # noqa: E402
 
 if not os.path.exists(run.SEAM):
@@ -21,4 +23,6 @@ if "asan" in run.FOPO:
     sys.exit(failures > 0 or faults < 900)
 typed, wrong, talk = prompt.sweep(200)
 print(*talk, "%d faults at the prompt, %d failures" % (typed, wrong), sep="\n")
-sys.exit(failures + wrong > 0 or faults < 900 or typed < 180)
+refused, lost, talk = readme.sweep(100)
+print(*talk, "%d allocations of README's session refused, %d failures" % (refused, lost), sep="\n")
+sys.exit(failures + wrong + lost > 0 or faults < 900 or typed < 180 or refused < 150)

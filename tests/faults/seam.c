@@ -29,8 +29,10 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- kinds ---- */
@@ -132,10 +134,13 @@ static int fails(int kind, const void *caller) {
   return 1;
 }
 
+static int fails_in_child(const range *r, const void *caller);
+
 static int no_memory(const void *caller) {
   if (!atomic_load_explicit(&watching, memory_order_relaxed)) return 0;
   const range *r = range_of(caller);
-  return r != NULL && fails(r->lua ? kind_lua : kind_memory, caller);
+  if (r == NULL) return 0;
+  return fails_in_child(r, caller) || fails(r->lua ? kind_lua : kind_memory, caller);
 }
 
 /* ---- blocks ---- */
@@ -342,6 +347,106 @@ WRAP(open, int, memfd_create, (const char *p, unsigned f), (p, f), -1)
     return next arguments;                                                                         \
   }
 
+/* ---- every allocation of a session, each in a child of its own ---- */
+
+/* In place of failing one call of a process, the process forks at each allocation: there it fails
+ * in the child, which ends its entry, takes the entry again, and then the lines `checks` in place
+ * of what the parent will read. So each point costs the rest of its entry. For one thread. */
+static long every, offset;      /* points at which a child is made: n % every == offset; 0: none */
+static long point;              /* allocations so far */
+static int in_child, lua_fails; /* calls of Lua that fail still: the first, and its second try */
+static const char *checks;      /* lines that a child takes after its entry */
+static char entry[4096];        /* the last line that was read, with its end */
+static long n_entries;
+static int report = -1; /* gets "== entry point kind status length caller\\n", what was said */
+static int so_far = -1; /* what the parent has said of its entry */
+
+static void tell(long status, const char *kind, const void *caller, int said) {
+  static char text[1 << 16];
+  Dl_info where = {0};
+  ssize_t n = pread(said, text, sizeof text, 0);
+  dladdr(caller, &where);
+  dprintf(report, "== %ld %ld %s %ld %zd %s+%p\n", n_entries, point, kind, status, n < 0 ? 0 : n,
+          where.dli_sname != NULL ? where.dli_sname : where.dli_fname,
+          (void *)((uintptr_t)caller - (uintptr_t)where.dli_fbase));
+  for (ssize_t at = 0, now; at < n; at += now) {
+    if ((now = write(report, text + at, (size_t)(n - at))) <= 0) break;
+  }
+}
+
+/* What the process says goes to the file. */
+static void say_to(int fd) {
+  fflush(stdout);
+  dup2(fd, STDOUT_FILENO);
+  dup2(fd, STDERR_FILENO);
+}
+
+/* True in the child. */
+static int fork_child(const char *kind, const void *caller) {
+  int said = memfd_create("said", 0), status = 0;
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    off_t at = 0, length = lseek(so_far, 0, SEEK_CUR);
+    in_child = 1;
+    every = 0;
+    while (at < length && sendfile(said, so_far, &at, (size_t)(length - at)) > 0) {}
+    say_to(said);
+    close(said);
+    alarm(60);
+    return 1;
+  }
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+  tell(status, kind, caller, said);
+  close(said);
+  return 0;
+}
+
+static int fails_in_child(const range *r, const void *caller) {
+  if (in_child) return r->lua && lua_fails > 0 && lua_fails-- > 0;
+  if (every == 0 || n_entries == 0 || point++ % every != offset) return 0;
+  long before = every;
+  int code = errno;
+  every = 0; /* what follows allocates */
+  int is_child = fork_child(r->lua ? "lua" : "memory", caller);
+  every = is_child ? 0 : before;
+  errno = is_child ? ENOMEM : code;
+  lua_fails = is_child && r->lua;
+  return is_child;
+}
+
+/* What a child reads: its entry again, then `checks`, line by line. */
+static ssize_t line_of_child(char **line, size_t *size) {
+  static int again;
+  const char *from = again++ > 0 ? checks : entry;
+  size_t length = strcspn(from, "\n") + 1;
+  lua_fails = 0;
+  fflush(stdout);
+  if (again == 1) dprintf(STDOUT_FILENO, "== again\n");
+  if (again == 2) dprintf(STDOUT_FILENO, "== checks\n");
+  if (*from == 0) return -1;
+  if (from == checks) checks += length;
+  if (*size < length + 1) *line = realloc(*line, *size = length + 1);
+  memcpy(*line, from, length);
+  (*line)[length] = 0;
+  return (ssize_t)length;
+}
+
+/* The parent has read a line: what it and the checks say without a fault is told first. */
+static void entered(const char *line, ssize_t length) {
+  if (length <= 0 || (size_t)length >= sizeof entry) every = 0; /* the session is at its end */
+  if (every == 0) return;
+  memcpy(entry, line, (size_t)length);
+  entry[length] = 0;
+  n_entries++;
+  long before = every;
+  every = 0;
+  if (so_far < 0) so_far = memfd_create("so far", 0);
+  say_to(so_far);
+  if (ftruncate(so_far, 0) == 0) lseek(so_far, 0, SEEK_SET);
+  if (!fork_child("none", NULL)) every = before;
+}
+
 /* ---- the prompt ---- */
 
 /* 0: off; 1: the fault lasts until the next entry has been typed and run; 2: it was typed. */
@@ -405,14 +510,19 @@ WRAP_STREAM(write, int, fputs, (const char *p, FILE *f), (p, f), -1)
 WRAP_STREAM(write, int, fputc, (int c, FILE *f), (c, f), -1)
 WRAP_STREAM(write, int, vfprintf, (FILE * f, const char *p, va_list a), (f, p, a), -1)
 
+static ssize_t line_of_child(char **line, size_t *size);
+static void entered(const char *line, ssize_t length);
+
 /* getline() becomes __getdelim() where the compiler optimises. */
 #define WRAP_LINE(name, parameters, arguments)                                                     \
   ssize_t name parameters {                                                                        \
     NEXT(name);                                                                                    \
     if (f == stdin) waits();                                                                       \
+    if (f == stdin && in_child) return line_of_child(p, n);                                        \
     if (fails(kind_read, CALLER)) return mark(f);                                                  \
     ssize_t got = next arguments;                                                                  \
     if (f == stdin) typed(STDIN_FILENO, "\n", 1);                                                  \
+    if (f == stdin) entered(*p, got);                                                              \
     return got;                                                                                    \
   }
 WRAP_LINE(getline, (char **p, size_t *n, FILE *f), (p, n, f))
@@ -481,6 +591,18 @@ WRAP(start, int, posix_spawn,
      (child, p, a, t, v, e), codes[kind_start])
 
 /* ---- for Lua ---- */
+
+/* seam.every(n, offset, checks, report): from here on every nth allocation fails in a child, which
+ * then takes the lines of `checks`; what it says goes to the descriptor `report`. */
+static int set_every(lua_State *L) {
+  const char *text = luaL_checkstring(L, 3);
+  checks = strdup(text);
+  offset = (long)luaL_checkinteger(L, 2);
+  report = (int)luaL_checkinteger(L, 4);
+  atomic_store(&watching, 1);
+  every = (long)luaL_checkinteger(L, 1);
+  return 0;
+}
 
 static char *label; /* a file that outlives the process: what it was at when it ended */
 
@@ -606,11 +728,17 @@ static int set_label(lua_State *L) {
 
 int luaopen_seam(lua_State *L);
 int luaopen_seam(lua_State *L) {
-  static const luaL_Reg functions[] = {{"watch", watch},     {"arm", arm},
-                                       {"disarm", disarm},   {"calls", calls_of},
-                                       {"lost", lost},       {"descriptors", descriptors},
-                                       {"threads", threads}, {"files", files},
-                                       {"label", set_label}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"watch", watch},
+                                       {"arm", arm},
+                                       {"every", set_every},
+                                       {"disarm", disarm},
+                                       {"calls", calls_of},
+                                       {"lost", lost},
+                                       {"descriptors", descriptors},
+                                       {"threads", threads},
+                                       {"files", files},
+                                       {"label", set_label},
+                                       {NULL, NULL}};
   int first = 1;
   if (n_ranges == 0) {
     dl_iterate_phdr(add_ranges, &first);
