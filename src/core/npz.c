@@ -728,6 +728,22 @@ fopo_array *fopo_archive_need(fopo_archive *archive, const char *path, const cha
   return convert(a, type, path) == FOPO_OK ? a : NULL;
 }
 
+int fopo_archive_number(void *value, fopo_archive *archive, const char *path, const char *name,
+                        fopo_dtype type) {
+  const fopo_array *a = fopo_archive_need(archive, path, name, type, 0);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  memcpy(value, a->data, fopo_dtype_size(type));
+  return FOPO_OK;
+}
+
+int fopo_archive_text(char *out, size_t size, fopo_archive *archive, const char *path,
+                      const char *name) {
+  const fopo_array *a = fopo_archive_need(archive, path, name, FOPO_BYTES, 0);
+  if (a == NULL) return FOPO_ERR_FORMAT;
+  snprintf(out, size, "%.*s", (int)strnlen(a->data, a->itemsize), (const char *)a->data);
+  return FOPO_OK;
+}
+
 /* ---- one array in a file of its own ---- */
 
 static int is_npz(const char *path) {

@@ -47,4 +47,11 @@ fopo_array *fopo_archive_find(const fopo_archive *archive, const char *name);
 fopo_array *fopo_archive_need(fopo_archive *archive, const char *path, const char *name,
                               fopo_dtype type, int ndim);
 
+/* The same of one number, which *value becomes; and of a text, of which out [size] gets what
+ * fits. */
+int fopo_archive_number(void *value, fopo_archive *archive, const char *path, const char *name,
+                        fopo_dtype type);
+int fopo_archive_text(char *out, size_t size, fopo_archive *archive, const char *path,
+                      const char *name);
+
 #endif

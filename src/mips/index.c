@@ -275,16 +275,14 @@ void fopo_index_members(fopo_array arrays[FOPO_INDEX_MEMBERS], fopo_index_header
 int fopo_index_number(uint64_t *value, fopo_archive *archive, const char *path, const char *name,
                       uint64_t max) {
   *value = 0;
-  fopo_array *a = fopo_archive_need(archive, path, name, FOPO_U64, 0);
-  if (a == NULL) return FOPO_ERR_FORMAT;
-  memcpy(value, a->data, sizeof *value);
-  if (*value > max) {
+  int status = fopo_archive_number(value, archive, path, name, FOPO_U64);
+  if (status == FOPO_OK && *value > max) {
     return fopo_fail(FOPO_ERR_FORMAT,
                      "%s: %s is %" PRIu64 ", more than %" PRIu64
                      "; the index is damaged, build it again",
                      path, name, *value, max);
   }
-  return FOPO_OK;
+  return status;
 }
 
 int fopo_index_save(const fopo_index *ix, const char *path) { return ix->kind->save(ix, path); }
@@ -328,13 +326,12 @@ static const fopo_index_kind *const kinds[] = {
     FOPO_INDEX_KINDS(ROW)};
 
 static int load_kind(fopo_index **ix, fopo_archive *archive, const char *path, fopo_matrix items) {
-  const fopo_array *kind = fopo_archive_need(archive, path, "kind", FOPO_BYTES, 0);
-  if (kind == NULL) return FOPO_ERR_FORMAT;
-  char name[16] = "";
-  if (kind->itemsize < sizeof name) memcpy(name, kind->data, kind->itemsize);
+  char name[16];
+  int status = fopo_archive_text(name, sizeof name, archive, path, "kind");
+  if (status != FOPO_OK) return status;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     if (strcmp(name, kinds[i]->name) != 0) continue;
-    int status = check_items(archive, path, items);
+    status = check_items(archive, path, items);
     return status == FOPO_OK ? kinds[i]->load(ix, archive, path, items) : status;
   }
   return fopo_fail(FOPO_ERR_FORMAT,

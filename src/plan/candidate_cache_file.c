@@ -72,13 +72,11 @@ static int check_candidates(fopo_candidate_cache *cache, fopo_device *device, fo
 
 static int check_mass(fopo_archive *archive, const char *path) {
   if (fopo_archive_find(archive, batches_name) == NULL) return FOPO_OK;
-  const fopo_array *batches = fopo_archive_need(archive, path, batches_name, FOPO_U64, 0);
-  const fopo_array *mass =
-      batches ? fopo_archive_need(archive, path, mass_name, FOPO_F64, 0) : NULL;
-  if (mass == NULL) return FOPO_ERR_FORMAT;
+  uint64_t batches;
   double share;
-  memcpy(&share, mass->data, sizeof share);
-  if (share >= 0.0 && share <= 1.0) return FOPO_OK;
+  int status = fopo_archive_number(&batches, archive, path, batches_name, FOPO_U64);
+  if (status == FOPO_OK) status = fopo_archive_number(&share, archive, path, mass_name, FOPO_F64);
+  if (status != FOPO_OK || (share >= 0.0 && share <= 1.0)) return status;
   return fopo_fail(FOPO_ERR_FORMAT, "%s: %s is %g; a share is 0 to 1", path, mass_name, share);
 }
 
@@ -86,14 +84,14 @@ static int check_norms(fopo_archive *archive, const char *path, size_t P) {
   fopo_mass m = {0};
   if (fopo_archive_find(archive, norms_name) == NULL) return FOPO_OK;
   const fopo_array *counts = fopo_archive_need(archive, path, norms_name, FOPO_U64, 1);
-  const fopo_array *held = counts ? fopo_archive_need(archive, path, held_name, FOPO_F64, 0) : NULL;
-  if (held == NULL) return FOPO_ERR_FORMAT;
+  if (counts == NULL) return FOPO_ERR_FORMAT;
+  int status = fopo_archive_number(&m.held, archive, path, held_name, FOPO_F64);
+  if (status != FOPO_OK) return status;
   if (counts->shape[0] != NORMS) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: %s has %zu numbers, not %d", path, norms_name,
                      counts->shape[0], NORMS);
   }
   memcpy(&m.head, counts->data, NORMS * sizeof m.head);
-  memcpy(&m.held, held->data, sizeof m.held);
   if (m.head > 0 && m.head <= P && m.held >= 0.0 && m.held <= 1.0) return FOPO_OK;
   return fopo_fail(FOPO_ERR_FORMAT,
                    "%s: %llu norms of %zu items hold %g of the mass; use 1 to %zu "

@@ -149,11 +149,7 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
 typedef fopo_policy_file file;
 
 static int text_of(char text[64], const file *f, const char *name) {
-  const fopo_array *a = fopo_archive_need(f->archive, f->path, name, FOPO_BYTES, 0);
-  if (a == NULL) return FOPO_ERR_FORMAT;
-  size_t n = strnlen(a->data, a->itemsize);
-  snprintf(text, 64, "%.*s", (int)(n < 63 ? n : 63), (const char *)a->data);
-  return FOPO_OK;
+  return fopo_archive_text(text, 64, f->archive, f->path, name);
 }
 
 static int check_format(const file *f) {
@@ -205,10 +201,9 @@ static int choice(int *value, const file *f, const char *name, const char *const
 static int read_option(file *f, const fopo_option *row) {
   void *member = (char *)&f->facts->options + row->member;
   if (row->type == FOPO_OPTION_CHOICE) return choice(member, f, row->name, row->choices, -1);
-  const fopo_array *a = fopo_archive_need(f->archive, f->path, row->name, FOPO_F64, 0);
   double value;
-  if (a == NULL) return FOPO_ERR_FORMAT;
-  memcpy(&value, a->data, sizeof value);
+  int status = fopo_archive_number(&value, f->archive, f->path, row->name, FOPO_F64);
+  if (status != FOPO_OK) return status;
   if (!isfinite(value)) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: its %s is %g", f->path, row->name, value);
   }
@@ -258,25 +253,22 @@ static int read_kind(fopo_policy_loaded *p, file *f) {
 }
 
 static int read_temperature(fopo_policy_loaded *p, const file *f) {
-  const fopo_array *a = fopo_archive_need(f->archive, f->path, "temperature", FOPO_F32, 0);
-  if (a == NULL) return FOPO_ERR_FORMAT;
   float *temperature = &p->options.temperature;
-  memcpy(temperature, a->data, sizeof *temperature);
-  if (*temperature > 0.0f && isfinite(*temperature)) return FOPO_OK;
+  int status = fopo_archive_number(temperature, f->archive, f->path, "temperature", FOPO_F32);
+  if (status != FOPO_OK || (*temperature > 0.0f && isfinite(*temperature))) return status;
   return fopo_fail(FOPO_ERR_FORMAT, "%s: its temperature is %g; it must be above 0", f->path,
                    (double)*temperature);
 }
 
 /* Where the items are, unless they are a member. */
 static int read_reference(fopo_policy_loaded *p, const file *f) {
-  const fopo_array *a = fopo_archive_need(f->archive, f->path, "items_file", FOPO_BYTES, 0);
-  if (a == NULL) return FOPO_ERR_FORMAT;
-  snprintf(p->items_file, sizeof p->items_file, "%.*s", (int)strnlen(a->data, a->itemsize),
-           (const char *)a->data);
-  a = fopo_archive_need(f->archive, f->path, "items_crc", FOPO_U32, 0);
-  if (a == NULL) return FOPO_ERR_FORMAT;
-  memcpy(&p->items_crc, a->data, sizeof p->items_crc);
-  a = fopo_archive_need(f->archive, f->path, "items_shape", FOPO_U64, 1);
+  int status =
+      fopo_archive_text(p->items_file, sizeof p->items_file, f->archive, f->path, "items_file");
+  if (status == FOPO_OK) {
+    status = fopo_archive_number(&p->items_crc, f->archive, f->path, "items_crc", FOPO_U32);
+  }
+  if (status != FOPO_OK) return status;
+  const fopo_array *a = fopo_archive_need(f->archive, f->path, "items_shape", FOPO_U64, 1);
   if (a == NULL) return FOPO_ERR_FORMAT;
   uint64_t shape[2] = {0, 0};
   if (a->shape[0] == 2) memcpy(shape, a->data, sizeof shape);
@@ -301,11 +293,7 @@ static int read_items(fopo_policy_loaded *p, const file *f) {
 
 static int read_learn(fopo_policy_loaded *p, const file *f) {
   if (fopo_archive_find(f->archive, "learn") == NULL) return FOPO_OK;
-  const fopo_array *a = fopo_archive_need(f->archive, f->path, "learn", FOPO_BYTES, 0);
-  if (a == NULL) return FOPO_ERR_FORMAT;
-  snprintf(p->learn, sizeof p->learn, "%.*s", (int)strnlen(a->data, a->itemsize),
-           (const char *)a->data);
-  return FOPO_OK;
+  return fopo_archive_text(p->learn, sizeof p->learn, f->archive, f->path, "learn");
 }
 
 /* The weights of the items, if the contexts need them: P finite numbers. */

@@ -31,16 +31,9 @@ static int need_text(fopo_archive *archive, const char *path, const char *name, 
                    remedy);
 }
 
-static int need_count(uint64_t *value, fopo_archive *archive, const char *path, const char *name) {
-  const fopo_array *a = fopo_archive_need(archive, path, name, FOPO_U64, 0);
-  if (a == NULL) return FOPO_ERR_FORMAT;
-  memcpy(value, a->data, sizeof *value);
-  return FOPO_OK;
-}
-
 /* A count of steps, which Lua and doubles hold exactly. */
 static int need_steps(uint64_t *value, fopo_archive *archive, const char *path, const char *name) {
-  int status = need_count(value, archive, path, name);
+  int status = fopo_archive_number(value, archive, path, name, FOPO_U64);
   if (status != FOPO_OK || *value <= (uint64_t)1 << 53) return status;
   return fopo_fail(FOPO_ERR_FORMAT, "%s: its %s is %llu, more steps than any run has made (2^53)",
                    path, name, (unsigned long long)*value);
@@ -69,7 +62,7 @@ static int need_matrix(const float **x, fopo_archive *archive, const char *path,
 static int check_fixed(fopo_archive *archive, const char *path, const fopo_fixed *f) {
   for (int i = 0; i < FOPO_FIXED; i++) {
     uint64_t value = 0;
-    int status = need_count(&value, archive, path, f->name[i]);
+    int status = fopo_archive_number(&value, archive, path, f->name[i], FOPO_U64);
     if (status != FOPO_OK) return status;
     if (value != f->value[i]) {
       return fopo_fail(FOPO_ERR_ARGUMENT,
@@ -133,11 +126,9 @@ static int check_resplit(const fopo_archive *archive, const char *path, const fo
  * ranks. */
 static int check_temperature(fopo_archive *archive, const char *path, const fopo_policy *pi) {
   float temperature = pi->temperature, slack = pi->shard != NULL ? 1e-5f * temperature : 0.0f;
-  const fopo_array *a = fopo_archive_need(archive, path, "temperature", FOPO_F32, 0);
   float value = 0.0f;
-  if (a == NULL) return FOPO_ERR_FORMAT;
-  memcpy(&value, a->data, sizeof value);
-  if (fabsf(value - temperature) <= slack) return FOPO_OK;
+  int status = fopo_archive_number(&value, archive, path, "temperature", FOPO_F32);
+  if (status != FOPO_OK || fabsf(value - temperature) <= slack) return status;
   return fopo_fail(FOPO_ERR_ARGUMENT, "%s: its temperature is %g, here it is %g; use the same",
                    path, (double)value, (double)temperature);
 }
