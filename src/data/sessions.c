@@ -19,6 +19,7 @@
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/rng.h"
+#include "core/sort.h"
 #include "core/status.h"
 #include "core/threads.h"
 
@@ -150,20 +151,6 @@ static int choose_users(job *j, int status) {
   size_t rest = j->split->kept > before ? j->split->kept - before : 0;
   j->n = own.kept < rest ? own.kept : rest;
   return order_users(j, before);
-}
-
-/* How many of the own users stand before a position. */
-static size_t count_before(const job *j, size_t position) {
-  size_t low = 0, high = j->n;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (j->positions[middle] < position) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
 }
 
 /* ---- where the windows of a split by time begin ---- */
@@ -547,13 +534,14 @@ static int make_part(fopo_sessions *s, const fopo_csr *m, const uint8_t *sides, 
 
 /* The users of one part. */
 static fopo_split_segment segment_of(const job *j, size_t first, size_t count) {
-  size_t begin = count_before(j, first);
-  return (fopo_split_segment){.rows = j->order + begin,
-                              .positions = j->positions + begin,
-                              .n = count_before(j, first + count) - begin,
-                              .first = first,
-                              .all = count,
-                              .first_user = j->d->first_user};
+  size_t begin = fopo_sorted_place(j->positions, j->n, (uint32_t)first);
+  return (fopo_split_segment){
+      .rows = j->order + begin,
+      .positions = j->positions + begin,
+      .n = fopo_sorted_place(j->positions, j->n, (uint32_t)(first + count)) - begin,
+      .first = first,
+      .all = count,
+      .first_user = j->d->first_user};
 }
 
 static fopo_sessions *part_of(fopo_split *split, int p) {
@@ -748,6 +736,14 @@ int fopo_split_by(fopo_split *split, const fopo_dataset *d, const fopo_split_opt
                   const fopo_split_plan *plan) {
   static const fopo_split_others none = {count_alone, sum_alone, deal_alone};
   return fopo_split_among(split, d, options, plan, &none);
+}
+
+int fopo_sessions_check(const fopo_sessions *s, size_t contexts, size_t items) {
+  if (contexts > 0 && contexts == s->Y.rows && items == s->Y.cols) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "%zu contexts and %zu items do not fit sessions of %zu contexts x %zu items; "
+                   "make contexts and items from the same sessions",
+                   contexts, items, s->Y.rows, s->Y.cols);
 }
 
 int fopo_sessions_take(fopo_sessions *some, const fopo_sessions *s, const uint32_t *rows,

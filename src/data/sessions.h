@@ -94,6 +94,9 @@ int fopo_split_by(fopo_split *split, const fopo_dataset *d, const fopo_split_opt
 void fopo_split_done(fopo_split *split); /* accepts {0} */
 void fopo_sessions_done(fopo_sessions *s);
 
+/* Whether so many contexts and items can be those of s. */
+int fopo_sessions_check(const fopo_sessions *s, size_t contexts, size_t items);
+
 /* *some, {0} on entry, becomes the contexts rows [n] of s, in this order, without values. */
 int fopo_sessions_take(fopo_sessions *some, const fopo_sessions *s, const uint32_t *rows, size_t n);
 

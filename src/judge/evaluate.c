@@ -13,13 +13,8 @@ static const double z = FOPO_Z95;
 
 static int check(const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sessions,
                  const fopo_index *ix) {
-  size_t P = fopo_policy_n_items(pi);
-  if (x.rows == 0 || x.rows != sessions->Y.rows || sessions->Y.cols != P) {
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "%zu contexts and %zu items do not fit sessions of %zu contexts x %zu items; "
-                     "make contexts and items from the same sessions",
-                     x.rows, P, sessions->Y.rows, sessions->Y.cols);
-  }
+  int status = fopo_sessions_check(sessions, x.rows, fopo_policy_n_items(pi));
+  if (status != FOPO_OK) return status;
   if (ix == NULL) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "evaluation needs an index to find the best item with");
   }

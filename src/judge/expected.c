@@ -218,22 +218,12 @@ static fopo_expected summary(work *w, size_t n) {
   return e;
 }
 
-static int check(const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sessions) {
-  size_t P = fopo_policy_n_items(pi);
-  if (x.rows != sessions->Y.rows || sessions->Y.cols != P) {
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "%zu contexts and %zu items do not fit sessions of %zu contexts x %zu items; "
-                     "make contexts and items from the same sessions",
-                     x.rows, P, sessions->Y.rows, sessions->Y.cols);
-  }
-  return fopo_policy_check_contexts(pi, x);
-}
-
 int fopo_evaluate_expected_each(fopo_expected *e, float *each, fopo_objective_kind objective,
                                 const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sessions,
                                 const fopo_sparse_scores *s, size_t most) {
   *e = (fopo_expected){0};
-  int status = check(pi, x, sessions);
+  int status = fopo_sessions_check(sessions, x.rows, fopo_policy_n_items(pi));
+  if (status == FOPO_OK) status = fopo_policy_check_contexts(pi, x);
   if (status != FOPO_OK) return status;
   fopo_sparse_scores own = fopo_mask_of(&sessions->X);
   if (pi->masks_seen && s == NULL) s = &own;
