@@ -106,14 +106,10 @@ static int leave_out(lua_State *L) {
 static int hold(lua_State *L) {
   size_t n = bind_count(L, 3, "n", 0, SIZE_MAX), count = bind_count(L, 4, "count", 1, UINT32_MAX);
   fopo_neighbours *x = &((bind_neighbours *)bind_get(L, 1, &bind_neighbours_type))->neighbours;
-  fopo_csr *held = fopo_realloc(x->held, x->n_held + 1, sizeof *held);
-  if (held == NULL) bind_check(L, FOPO_ERR_MEMORY);
-  x->held = held;
-  uint32_t *part = fopo_realloc(x->part, x->n_contexts + count, sizeof *part);
-  if (part == NULL) bind_check(L, FOPO_ERR_MEMORY);
-  x->part = part;
+  bind_check(L, fopo_resize(&x->held, x->n_held + 1, sizeof *x->held));
+  bind_check(L, fopo_resize(&x->part, x->n_contexts + count, sizeof *x->part));
   take_weights(L, &x->held[x->n_held], 2, n);
-  for (size_t i = 0; i < count; i++) part[x->n_contexts + i] = (uint32_t)x->n_held;
+  for (size_t i = 0; i < count; i++) x->part[x->n_contexts + i] = (uint32_t)x->n_held;
   x->n_held++;
   x->n_contexts += count;
   return 0;

@@ -191,6 +191,15 @@ void *fopo_realloc(void *block, size_t n, size_t size) {
   return (char *)h + HEAD;
 }
 
+int fopo_resize(void *array, size_t n, size_t size) {
+  void *block;
+  memcpy(&block, array, sizeof block);
+  block = fopo_realloc(block, n, size);
+  if (block == NULL) return FOPO_ERR_MEMORY;
+  memcpy(array, &block, sizeof block);
+  return FOPO_OK;
+}
+
 void fopo_free(void *block) {
   if (block == NULL) return;
   head *h = head_of(block);

@@ -15,6 +15,9 @@ void *fopo_alloc(size_t n, size_t size);
  * sentence set, and the old block stays as it was. */
 void *fopo_realloc(void *block, size_t n, size_t size);
 
+/* The same of the block that *array, a pointer of any type, points to. */
+int fopo_resize(void *array, size_t n, size_t size);
+
 /* Accepts NULL. */
 void fopo_free(void *block);
 

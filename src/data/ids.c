@@ -78,20 +78,15 @@ static int reserve_name(fopo_ids *ids) {
   }
   if (ids->n < ids->capacity) return FOPO_OK;
   size_t capacity = ids->capacity == 0 ? FIRST_CAPACITY : 2 * ids->capacity;
+  int status;
   if (ids->is_text) {
-    uint64_t *offsets = fopo_realloc(ids->offsets, capacity + 1, sizeof *offsets);
-    if (offsets == NULL) return FOPO_ERR_MEMORY;
-    ids->offsets = offsets;
-    uint32_t *hashes = fopo_realloc(ids->hashes, capacity, sizeof *hashes);
-    if (hashes == NULL) return FOPO_ERR_MEMORY;
-    ids->hashes = hashes;
+    status = fopo_resize(&ids->offsets, capacity + 1, sizeof *ids->offsets);
+    if (status == FOPO_OK) status = fopo_resize(&ids->hashes, capacity, sizeof *ids->hashes);
   } else {
-    int64_t *numbers = fopo_realloc(ids->numbers, capacity, sizeof *numbers);
-    if (numbers == NULL) return FOPO_ERR_MEMORY;
-    ids->numbers = numbers;
+    status = fopo_resize(&ids->numbers, capacity, sizeof *ids->numbers);
   }
-  ids->capacity = capacity;
-  return FOPO_OK;
+  if (status == FOPO_OK) ids->capacity = capacity;
+  return status;
 }
 
 /* Extends the direct table to `number` if that is worth its memory. Ids that were hashed before are
@@ -104,12 +99,10 @@ static int cover(fopo_ids *ids, int64_t number) {
   }
   size_t n = ids->direct_n == 0 ? DIRECT_ALWAYS : 2 * ids->direct_n;
   if (n < wanted) n = (size_t)wanted;
-  uint32_t *direct = fopo_realloc(ids->direct, n, sizeof *direct);
-  if (direct == NULL) return FOPO_ERR_MEMORY;
-  ids->direct = direct;
+  if (fopo_resize(&ids->direct, n, sizeof *ids->direct) != FOPO_OK) return FOPO_ERR_MEMORY;
   ids->direct_n = n;
   for (size_t i = 0; i < ids->n; i++) {
-    if ((uint64_t)ids->numbers[i] < n) direct[ids->numbers[i]] = (uint32_t)i + 1;
+    if ((uint64_t)ids->numbers[i] < n) ids->direct[ids->numbers[i]] = (uint32_t)i + 1;
   }
   return FOPO_OK;
 }
@@ -156,9 +149,7 @@ static int append(fopo_ids *ids, const char *name, size_t n, uint32_t hash) {
     size_t capacity = 2 * (ids->text_capacity + n + FIRST_CAPACITY);
     int status = fopo_memory_suffices(capacity, "the ids read so far", "use fewer or shorter ids");
     if (status != FOPO_OK) return status;
-    char *text = fopo_realloc(ids->text, capacity, 1);
-    if (text == NULL) return FOPO_ERR_MEMORY;
-    ids->text = text;
+    if (fopo_resize(&ids->text, capacity, 1) != FOPO_OK) return FOPO_ERR_MEMORY;
     ids->text_capacity = capacity;
   }
   memcpy(ids->text + ids->text_n, name, n);

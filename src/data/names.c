@@ -66,16 +66,13 @@ int fopo_names_copy(fopo_names *to, const fopo_names *from) {
 
 int fopo_names_append(fopo_names *names, size_t *capacity, const char *text, size_t n) {
   size_t used = names->offsets != NULL ? (size_t)names->offsets[names->n] : 0;
-  uint64_t *offsets = fopo_realloc(names->offsets, names->n + 2, sizeof *offsets);
-  if (offsets == NULL) return FOPO_ERR_MEMORY;
-  names->offsets = offsets;
-  if (used + n + 1 > *capacity) {
+  int status = fopo_resize(&names->offsets, names->n + 2, sizeof *names->offsets);
+  if (status == FOPO_OK && used + n + 1 > *capacity) {
     size_t more = 2 * (used + n + 64);
-    char *block = fopo_realloc(names->text, more, 1);
-    if (block == NULL) return FOPO_ERR_MEMORY;
-    names->text = block;
-    *capacity = more;
+    status = fopo_resize(&names->text, more, 1);
+    if (status == FOPO_OK) *capacity = more;
   }
+  if (status != FOPO_OK) return status;
   memcpy(names->text + used, text, n);
   names->text[used + n] = '\0';
   names->offsets[++names->n] = used + n + 1;

@@ -30,25 +30,16 @@ int fopo_pairs_reserve(fopo_pairs *p, size_t more) {
   int status = fopo_memory_suffices(bytes_of(p) * (uint64_t)(capacity - p->capacity),
                                     "the interactions read so far",
                                     "read a part of the file, or on a machine with more memory");
-  if (status != FOPO_OK) return status;
-  uint32_t *user = fopo_realloc(p->user, capacity, sizeof *user);
-  if (user == NULL) return FOPO_ERR_MEMORY;
-  p->user = user;
-  uint32_t *item = fopo_realloc(p->item, capacity, sizeof *item);
-  if (item == NULL) return FOPO_ERR_MEMORY;
-  p->item = item;
-  if (p->with_values) {
-    float *value = fopo_realloc(p->value, capacity, sizeof *value);
-    if (value == NULL) return FOPO_ERR_MEMORY;
-    p->value = value;
+  if (status == FOPO_OK) status = fopo_resize(&p->user, capacity, sizeof *p->user);
+  if (status == FOPO_OK) status = fopo_resize(&p->item, capacity, sizeof *p->item);
+  if (status == FOPO_OK && p->with_values) {
+    status = fopo_resize(&p->value, capacity, sizeof *p->value);
   }
-  if (p->with_times) {
-    double *time = fopo_realloc(p->time, capacity, sizeof *time);
-    if (time == NULL) return FOPO_ERR_MEMORY;
-    p->time = time;
+  if (status == FOPO_OK && p->with_times) {
+    status = fopo_resize(&p->time, capacity, sizeof *p->time);
   }
-  p->capacity = capacity;
-  return FOPO_OK;
+  if (status == FOPO_OK) p->capacity = capacity;
+  return status;
 }
 
 int fopo_pairs_add_values(fopo_pairs *p) {

@@ -266,9 +266,7 @@ static int reserve(fopo_text *t) {
       return fopo_text_refuse(t, t->line + 1, 0, NULL, 0, "the line is longer than 256 MiB");
     }
     size_t capacity = 2 * (t->capacity > t->step ? t->capacity : t->step);
-    char *buffer = fopo_realloc(t->buffer, capacity + SLACK, 1);
-    if (buffer == NULL) return FOPO_ERR_MEMORY;
-    t->buffer = buffer;
+    if (fopo_resize(&t->buffer, capacity + SLACK, 1) != FOPO_OK) return FOPO_ERR_MEMORY;
     t->capacity = capacity;
   }
   t->at = t->buffer;

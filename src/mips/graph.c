@@ -86,9 +86,7 @@ static int worker_reserve(fopo_graph_worker *w, const fopo_graph *g, size_t ef, 
 
 static int reserve(fopo_graph *g, size_t threads, size_t ef, size_t k) {
   if (threads > g->n_workers) {
-    fopo_graph_worker *more = fopo_realloc(g->workers, threads, sizeof *more);
-    if (more == NULL) return FOPO_ERR_MEMORY;
-    g->workers = more;
+    if (fopo_resize(&g->workers, threads, sizeof *g->workers) != FOPO_OK) return FOPO_ERR_MEMORY;
     g->n_workers = threads;
   }
   for (size_t i = 0; i < threads; i++) {

@@ -763,9 +763,8 @@ static int worker_reserve(fopo_scan_worker *w, const search *s) {
 
 static int reserve(fopo_scan *scan, const search *s) {
   if (s->workers > scan->n_workers) {
-    fopo_scan_worker *more = fopo_realloc(scan->workers, s->workers, sizeof *more);
-    if (more == NULL) return FOPO_ERR_MEMORY;
-    scan->workers = more;
+    int status = fopo_resize(&scan->workers, s->workers, sizeof *scan->workers);
+    if (status != FOPO_OK) return status;
     scan->n_workers = s->workers;
   }
   for (size_t i = 0; i < s->workers; i++) {

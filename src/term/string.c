@@ -10,12 +10,8 @@ void fopo_string_put_bytes(fopo_string *b, const char *s, size_t n) {
   if (b->status != FOPO_OK) return;
   if (b->n + n + 1 > b->capacity) {
     size_t capacity = 2 * (b->n + n) + 256;
-    char *grown = fopo_realloc(b->s, capacity, 1);
-    if (grown == NULL) {
-      b->status = FOPO_ERR_MEMORY;
-      return;
-    }
-    b->s = grown;
+    b->status = fopo_resize(&b->s, capacity, 1);
+    if (b->status != FOPO_OK) return;
     b->capacity = capacity;
   }
   memcpy(b->s + b->n, s, n);

@@ -86,13 +86,8 @@ static int push(fopo_job *j, const fopo_run_record *r) {
   }
   if (j->n == j->capacity) {
     size_t capacity = j->capacity > 0 ? 2 * j->capacity : 32;
-    fopo_run_record *more = fopo_realloc(j->records, capacity, sizeof *more);
-    if (more == NULL) {
-      status = FOPO_ERR_MEMORY;
-    } else {
-      j->records = more;
-      j->capacity = capacity;
-    }
+    status = fopo_resize(&j->records, capacity, sizeof *j->records);
+    if (status == FOPO_OK) j->capacity = capacity;
   }
   if (status == FOPO_OK) j->records[j->n++] = *r;
   pthread_mutex_unlock(&j->lock);

@@ -264,12 +264,10 @@ static int reserve_row(fopo_features *f) {
   size_t capacity = f->capacity == 0 ? 1024 : 2 * f->capacity;
   int status = fopo_memory_suffices(4 * (uint64_t)capacity * f->n, "the features read so far",
                                     "name fewer columns");
-  if (status != FOPO_OK) return status;
-  uint32_t *raw = fopo_realloc(f->raw, capacity * (f->n + (f->n == 0)), sizeof *raw);
-  if (raw == NULL) return FOPO_ERR_MEMORY;
-  f->raw = raw;
-  f->capacity = capacity;
-  return FOPO_OK;
+  size_t n = capacity * (f->n + (f->n == 0));
+  if (status == FOPO_OK) status = fopo_resize(&f->raw, n, sizeof *f->raw);
+  if (status == FOPO_OK) f->capacity = capacity;
+  return status;
 }
 
 static int add_level(fopo_log_pass *p, fopo_feature *f, uint32_t *index) {

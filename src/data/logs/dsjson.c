@@ -140,9 +140,7 @@ static int learn_action(fopo_walk *w, uint32_t index, int depth) {
 static int reserve_action(reading *g) {
   if (g->n_actions < g->actions_capacity) return FOPO_OK;
   size_t capacity = g->actions_capacity == 0 ? 16 : 2 * g->actions_capacity;
-  uint32_t *actions = fopo_realloc(g->actions, capacity, sizeof *actions);
-  if (actions == NULL) return FOPO_ERR_MEMORY;
-  g->actions = actions;
+  if (fopo_resize(&g->actions, capacity, sizeof *g->actions) != FOPO_OK) return FOPO_ERR_MEMORY;
   g->actions_capacity = capacity;
   return FOPO_OK;
 }

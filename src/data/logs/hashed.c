@@ -37,14 +37,10 @@ static int reserve(fopo_catalogue *c) {
   int status = fopo_memory_suffices((uint64_t)capacity << (c->bits + 2),
                                     "the features of the actions", "use fewer hash_bits");
   if (status != FOPO_OK) return status;
-  float *items = fopo_realloc(c->items, capacity, sizeof *items << c->bits);
-  if (items == NULL) return FOPO_ERR_MEMORY;
-  c->items = items;
-  uint32_t *offered = fopo_realloc(c->offered, capacity, sizeof *offered);
-  if (offered == NULL) return FOPO_ERR_MEMORY;
-  c->offered = offered;
-  c->capacity = capacity;
-  return FOPO_OK;
+  status = fopo_resize(&c->items, capacity, sizeof *c->items << c->bits);
+  if (status == FOPO_OK) status = fopo_resize(&c->offered, capacity, sizeof *c->offered);
+  if (status == FOPO_OK) c->capacity = capacity;
+  return status;
 }
 
 int fopo_catalogue_offer(fopo_catalogue *c, uint32_t *index, fopo_offer *offer, size_t event,

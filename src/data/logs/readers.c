@@ -107,16 +107,6 @@ int fopo_logs_read(fopo_logs **logs, const char *path, const fopo_logs_options *
 
 enum { FIRST_CAPACITY = 1024 };
 
-/* *array is a pointer to a block of any type. */
-static int resize(void *array, size_t n, size_t size) {
-  void *block;
-  memcpy(&block, array, sizeof block);
-  block = fopo_realloc(block, n, size);
-  if (block == NULL) return FOPO_ERR_MEMORY;
-  memcpy(array, &block, sizeof block);
-  return FOPO_OK;
-}
-
 int fopo_events_reserve(fopo_events *e) {
   fopo_logs *logs = e->logs;
   if (logs->n < e->capacity) return FOPO_OK;
@@ -124,10 +114,11 @@ int fopo_events_reserve(fopo_events *e) {
   size_t n = e->capacity == 0 ? FIRST_CAPACITY : 2 * e->capacity;
   int status = fopo_memory_suffices((uint64_t)n * (12 + 4 * (uint64_t)e->D),
                                     "the events read so far", "use fewer hash_bits or events");
-  if (status == FOPO_OK) status = resize(&logs->actions, n, sizeof *logs->actions);
-  if (status == FOPO_OK) status = resize(&logs->rewards, n, sizeof *logs->rewards);
-  if (status == FOPO_OK) status = resize(&logs->propensities, n, sizeof *logs->propensities);
-  if (status == FOPO_OK && e->D > 0) status = resize(&logs->contexts.x, n, e->D * sizeof(float));
+  if (status == FOPO_OK) status = fopo_resize(&logs->actions, n, sizeof *logs->actions);
+  if (status == FOPO_OK) status = fopo_resize(&logs->rewards, n, sizeof *logs->rewards);
+  if (status == FOPO_OK) status = fopo_resize(&logs->propensities, n, sizeof *logs->propensities);
+  if (status == FOPO_OK && e->D > 0)
+    status = fopo_resize(&logs->contexts.x, n, e->D * sizeof(float));
   if (status == FOPO_OK) e->capacity = n;
   return status;
 }

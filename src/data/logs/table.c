@@ -203,9 +203,7 @@ static int take_item(fopo_log_pass *p) {
   }
   if (g->f.rows == g->capacity) {
     size_t capacity = g->capacity == 0 ? 256 : 2 * g->capacity;
-    uint32_t *item = fopo_realloc(g->item, capacity, sizeof *item);
-    if (item == NULL) return FOPO_ERR_MEMORY;
-    g->item = item;
+    if (fopo_resize(&g->item, capacity, sizeof *g->item) != FOPO_OK) return FOPO_ERR_MEMORY;
     g->capacity = capacity;
   }
   g->item[g->f.rows] = (uint32_t)number;

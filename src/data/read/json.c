@@ -56,9 +56,7 @@ int fopo_json_failed(const fopo_json *j) { return j->failed; }
 static int reserve(fopo_json *j) {
   size_t n = (size_t)(j->end - j->at);
   if (n <= j->capacity || memchr(j->at, '\\', n) == NULL) return FOPO_OK;
-  char *room = fopo_realloc(j->room, 2 * n, 1);
-  if (room == NULL) return FOPO_ERR_MEMORY;
-  j->room = room;
+  if (fopo_resize(&j->room, 2 * n, 1) != FOPO_OK) return FOPO_ERR_MEMORY;
   j->capacity = 2 * n;
   return FOPO_OK;
 }

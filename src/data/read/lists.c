@@ -72,9 +72,7 @@ static int note_user(reader *r, uint64_t user) {
     int status = fopo_memory_suffices(9 * (uint64_t)n, r->t->path,
                                       "renumber its users, or read it with format = \"pairs\"");
     if (status != FOPO_OK) return status;
-    uint8_t *seen = fopo_realloc(r->seen, n, 1);
-    if (seen == NULL) return FOPO_ERR_MEMORY;
-    r->seen = seen;
+    if (fopo_resize(&r->seen, n, 1) != FOPO_OK) return FOPO_ERR_MEMORY;
     r->seen_n = n;
   }
   if (r->seen[user]) {

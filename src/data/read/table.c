@@ -123,9 +123,7 @@ static int is_missing(fopo_field f) {
 /* Copies the field to r->scratch with each "" as one quote. */
 static int undouble(fopo_table *r, fopo_field *f) {
   if (f->n > r->scratch_capacity) {
-    char *scratch = fopo_realloc(r->scratch, 2 * f->n, 1);
-    if (scratch == NULL) return FOPO_ERR_MEMORY;
-    r->scratch = scratch;
+    if (fopo_resize(&r->scratch, 2 * f->n, 1) != FOPO_OK) return FOPO_ERR_MEMORY;
     r->scratch_capacity = 2 * f->n;
   }
   size_t n = 0;

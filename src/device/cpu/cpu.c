@@ -57,9 +57,7 @@ int fopo_cpu_alloc(fopo_device *d, void **device, size_t bytes) {
   *device = NULL;
   if (cpu->n_blocks == cpu->capacity) {
     size_t capacity = cpu->capacity == 0 ? 16 : 2 * cpu->capacity;
-    void **blocks = fopo_realloc(cpu->blocks, capacity, sizeof *blocks);
-    if (blocks == NULL) return FOPO_ERR_MEMORY;
-    cpu->blocks = blocks;
+    if (fopo_resize(&cpu->blocks, capacity, sizeof *cpu->blocks) != FOPO_OK) return FOPO_ERR_MEMORY;
     cpu->capacity = capacity;
   }
   *device = fopo_alloc(bytes, 1);

@@ -40,12 +40,8 @@ int fopo_weights_pack(fopo_csr *W, const uint64_t *room, size_t most) {
     at += n;
     W->indptr[a + 1] = at;
   }
-  uint32_t *ids = fopo_realloc(W->ids, at, sizeof *ids);
-  if (ids == NULL) return FOPO_ERR_MEMORY;
-  W->ids = ids;
-  float *values = fopo_realloc(W->values, at, sizeof *values);
-  if (values == NULL) return FOPO_ERR_MEMORY;
-  W->values = values;
+  if (fopo_resize(&W->ids, at, sizeof *W->ids) != FOPO_OK) return FOPO_ERR_MEMORY;
+  if (fopo_resize(&W->values, at, sizeof *W->values) != FOPO_OK) return FOPO_ERR_MEMORY;
   return FOPO_OK;
 }
 
