@@ -221,6 +221,7 @@ function neighbours.learn(o)
     local from = origin.of(data)
     origin.set(training, {dataset = from.dataset, split = from.split, held_of = data})
   end
+  if o.from then return w, training, {} end
   local some = training:gather(math.min(math.max(o.held, size), training.n))
   local rows = neighbours.rows_of(training, some)
   if not chosen then

@@ -122,6 +122,8 @@ local function options_of_lists(row)
      .. "fopo.reward.hits, or such a reward: scores are multiplied by a power of it, c2, which is "
      .. "learnt"},
   }
+  options[#options + 1] = {"from", "string", nil, "a file that pi:save wrote, of a policy made "
+    .. "with the same options: training goes on from its parameters and its learnt weights"}
   for _, spec in ipairs(table_rows.specs(row.options)) do options[#options + 1] = spec end
   for _, spec in ipairs{contexts, item_weights, learn} do options[#options + 1] = spec end
   options[#options + 1] = {"seed", "integer", 1, row.seed}
@@ -131,7 +133,7 @@ end
 local TAU = 500 -- where nobody is held out
 
 -- A policy of weights that have been learnt, whose scalars are learnt on the sessions `training`.
-local function of_weights(name, make, o, weights, training, chosen)
+local function of_weights(name, make, o, weights, training, chosen, saved)
   local embed = type(o.items) == "function" and o.items
   local given = {neighbours = weights, seed = o.seed, temperature = 1, train_items = false,
                  learn = o.learn, tau = tonumber(o.tau) or chosen.tau or TAU,
@@ -148,7 +150,10 @@ local function of_weights(name, make, o, weights, training, chosen)
     neighbours.hold_items(weights, o, training, embed, given.contexts, given.item_weights)
   end
   local pi = make(given)
-  if chosen.c0 then
+  if saved then
+    file.resume(pi, saved, o.from, given.items)
+    native.neighbours_resume(pi, weights, saved.neighbours)
+  elseif chosen.c0 then
     local parameters = pi:parameters()
     parameters.c0:set(1, 1, chosen.c0)
     pi:set_parameters(parameters)
@@ -173,7 +178,10 @@ local function with_weights(name, make)
     end
     o.start = o.start or neighbours.standard(o.data)
     o.reward = define.kind(o.value) == "reward" and o.value or native.reward_hits(o.data, o.value)
-    return of_weights(name, make, o, neighbours.learn(o))
+    local saved = o.from and file.saved(o.from, "neighbours") or nil
+    if saved then o.learn = o.learn or saved.learn end
+    local weights, training, chosen = neighbours.learn(o)
+    return of_weights(name, make, o, weights, training, chosen, saved)
   end
 end
 

@@ -78,8 +78,8 @@ local function sessions_of_lists(o)
   local training = o.policy:training()
   if not training then
     define.fail("fopo.trainer: the policy was loaded, and its weights know the users that they "
-                .. "were learnt from; make it anew by fopo.policy.neighbours{data = s.train}, give "
-                .. "it pi:set_parameters(loaded:parameters()), and train that one")
+                .. "were learnt from; make it again by fopo.policy.neighbours{data = s.train, from "
+                .. "= its file} with the options that it was made with, and train that one")
   end
   local from = origin.of(training).held_of or training
   if not rawequal(o.data, training) and not rawequal(o.data, from) then

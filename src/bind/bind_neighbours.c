@@ -101,6 +101,16 @@ static int leave_out(lua_State *L) {
   return bind_return_boolean(L, x->n_contexts > 0);
 }
 
+/* native.neighbours_resume(pi, neighbours, saved): pi, which has these weights, goes on from a
+ * policy that was saved with those. */
+static int resume(lua_State *L) {
+  fopo_policy *pi = &bind_policy_whole(L, 1, "from")->policy;
+  bind_neighbours *x = bind_get(L, 2, &bind_neighbours_type);
+  bind_neighbours *from = bind_get(L, 3, &bind_neighbours_type);
+  bind_check(L, fopo_neighbours_resume(pi, &x->neighbours, &from->neighbours));
+  return 0;
+}
+
 /* native.neighbours_hold(neighbours, baseline, n, count): the next `count` training contexts are
  * scored by the weights of this baseline, which was learnt without their users. */
 static int hold(lua_State *L) {
@@ -251,6 +261,7 @@ static int votes(lua_State *L) {
 const luaL_Reg bind_neighbours_functions[] = {{"neighbours", neighbours},
                                               {"neighbours_leave_out", leave_out},
                                               {"neighbours_value", value},
+                                              {"neighbours_resume", resume},
                                               {"neighbours_hold", hold},
                                               {"sessions_hold", sessions_hold},
                                               {"neighbours_dense", dense},

@@ -67,6 +67,10 @@ int fopo_neighbours_value(float **log_v, const float *value, size_t P);
  * numbers that are added, and held weights are kept in the rows of `weights`. */
 int fopo_neighbours_attach(fopo_policy *pi, fopo_neighbours *x);
 
+/* pi, whose weights x were learnt again from the same sessions, becomes as a saved one, whose
+ * weights are `from`: learnt ones differ from those of the start by what is added. */
+int fopo_neighbours_resume(fopo_policy *pi, fopo_neighbours *x, const fopo_neighbours *from);
+
 /* The weights are similarities (fopo_similarity of judge/baselines/together.h) of the training
  * contexts' interactions M [n_contexts, P], which become the weights' own. */
 int fopo_neighbours_leave_out(fopo_neighbours *x, fopo_csr *M, int jaccard, double shrink);

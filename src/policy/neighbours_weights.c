@@ -392,3 +392,32 @@ int fopo_neighbours_attach(fopo_policy *pi, fopo_neighbours *x) {
   }
   return status == FOPO_OK ? fopo_matrix_init(&pi->delta, n, 1) : status;
 }
+
+/* Numbers that another machine has made may be rounded otherwise. */
+static int are_near(const float *a, const float *b, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    if (!(fabsf(a[i] - b[i]) <= 1e-3f * fabsf(a[i]) + 1e-5f)) return 0;
+  }
+  return 1;
+}
+
+int fopo_neighbours_resume(fopo_policy *pi, fopo_neighbours *x, const fopo_neighbours *from) {
+  size_t P = x->weights.rows, n = fopo_csr_nnz(&x->weights);
+  const float *w = from->weights.values;
+  int is_same = from->weights.rows == P && fopo_csr_nnz(&from->weights) == n &&
+                (from->log_v == NULL) == (x->log_v == NULL) &&
+                memcmp(from->weights.indptr, x->weights.indptr, (P + 1) * sizeof(uint64_t)) == 0 &&
+                memcmp(from->weights.ids, x->weights.ids, n * sizeof(uint32_t)) == 0 &&
+                are_near(from->log_m, x->log_m, P);
+  if (is_same && x->log_v != NULL) is_same = are_near(from->log_v, x->log_v, P);
+  if (!is_same || (pi->delta.x == NULL && !are_near(w, x->weights.values, n))) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "the weights of the file are not those of this start on these sessions; give "
+                     "the data and the options that its policy was made with");
+  }
+  for (size_t i = 0; pi->delta.x != NULL && i < n; i++) {
+    pi->delta.x[i] = w[i] - x->weights.values[i];
+  }
+  if (pi->delta.x == NULL) memcpy(x->weights.values, w, n * sizeof *w);
+  return FOPO_OK;
+}

@@ -310,8 +310,46 @@ function TestNeighbours:test_file()
     for n = 1, #a do
       for i = 1, #a[n] do lu.assertEquals(b[n][i].item, a[n][i].item) end
     end
-    refused("make it anew", trainer, loaded)
+    refused("make it again", trainer, loaded)
   end
+  os.remove(path)
+end
+
+-- A policy that was saved is made again with its sessions: training contexts are scored without
+-- their users, and training goes on from there as that of the one that was not saved.
+function TestNeighbours:test_from()
+  local path, g = os.tmpname(), fopo.gradient.sparse{}
+  local items = fopo.embed.svd(s.train, {dim = 4})
+  local function value(pi)
+    local _, stats = g:compute(pi, pi:training(), nil, fopo.reward.hits(pi:training()))
+    return stats.reward
+  end
+  local function on(pi)
+    trainer(pi):run{steps = 5, view = false, keep_best = false}
+    return state(pi)
+  end
+  for _, o in ipairs{{}, {start = "ease"}, {start = "slim", held = 100, items = items},
+                     {start = "jaccard", learn = ALL}} do
+    local function again(from)
+      return made{start = o.start, held = o.held, items = o.items, from = from}
+    end
+    local pi = made(o)
+    on(pi)
+    pi:save(path)
+    local same = again(path)
+    lu.assertEquals(same.learn, pi.learn)
+    lu.assertEquals(same:training().n, pi:training().n)
+    lu.assertAlmostEquals(value(same), value(pi), 1e-6)
+    local mine, theirs = on(same), on(pi)
+    lu.assertAlmostEquals(mine[2], theirs[2], 1e-5)
+    if not o.learn then lu.assertEquals(mine, theirs) end
+    lu.assertTrue(fopo.check{policy = same, print = false}.ok)
+  end
+  refused("on these sessions", made, {start = "cosine", from = path})
+  refused("on these sessions", fopo.policy.neighbours, {data = s.valid, start = "jaccard",
+                                                        from = path})
+  fopo.policy.linear{items = items}:save(path)
+  refused("of the kind linear", made, {from = path})
   os.remove(path)
 end
 

@@ -475,7 +475,7 @@ local notes = require "fopo.run.notes"
 -- The notes of a run with these facts.
 local function notes_of(o)
   local gradient = o.samples and fopo.gradient.snis{samples = o.samples} or fopo.gradient.exact{}
-  local t = {step = 100, gradient = gradient, reward = {}}
+  local t = {step = 100, gradient = gradient, reward = {}, policy = {}}
   local n = notes.new(t, {best_by = o.by or "greedy", keep_best = not o.free})
   for i, w in ipairs(o.records) do
     n:record{step = 100 + 10 * i, worth = w, start = o.start, ess = o.ess or 0}

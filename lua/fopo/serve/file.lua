@@ -42,13 +42,17 @@ local function items_of(f, path, given)
   return items
 end
 
+-- The names of the blocks that are learnt, or nil.
+local function learn_of(f)
+  if not f.learn then return nil end
+  local learn = {}
+  for name in f.learn:gmatch "[^, ]+" do table.insert(learn, name) end
+  return learn
+end
+
 local function made_of(f, items)
-  local o = {items = items, seed = 1}
+  local o = {items = items, seed = 1, learn = learn_of(f)}
   for name, value in pairs(f) do o[name] = o[name] or value end
-  if f.learn then
-    o.learn = {}
-    for name in f.learn:gmatch "[^, ]+" do table.insert(o.learn, name) end
-  end
   local pi = native["policy_" .. f.kind](o)
   pi:set_parameters(f.parameters)
   return pi
@@ -61,6 +65,22 @@ local function read(path, given)
   local pi = made_of(f, items)
   if f.learnt_items then pi:set_items(f.learnt_items) end
   return pi, items, f
+end
+
+-- What a file of a policy of this kind says.
+function file.saved(path, kind)
+  local f = native.policy_load(path)
+  if f.kind ~= kind then
+    define.fail("%s: it has a policy of the kind %s, not %s", path, f.kind, kind)
+  end
+  f.learn = learn_of(f)
+  return f
+end
+
+-- pi, which was made with these items, becomes as the policy of the file f was.
+function file.resume(pi, f, path, items)
+  items_of(f, path, items)
+  pi:set_parameters(f.parameters)
 end
 
 -- ---- saving ----
