@@ -398,7 +398,7 @@ TEST_WITH(refusals, no_leak) {
   d.times.first = NULL;
   strcpy(d.no_times, "line 3 is bad");
   refused(fopo_split_by(&split, &d, &o, &(fopo_split_plan){.by_time = 1}), FOPO_ERR_ARGUMENT,
-          "the dataset has no times: line 3 is bad; read it with");
+          "the dataset has no times: line 3 is bad");
   refused(fopo_split_by(&split, &d, &o, &(fopo_split_plan){.kind = FOPO_SPLIT_TIME}),
           FOPO_ERR_ARGUMENT, "has no times");
 }
