@@ -81,13 +81,7 @@ local logs = c.world == "logs"
 local lists = c.kind == "neighbours" or c.kind == "hybrid" or c.kind == "weights"
 if logs then c.kind, c.seen, lists = c.kind == "mlp" and "mlp" or "linear", "keep", false end
 local learns_items = c.kind == "blocks" or c.kind == "learnt"
-if learns_items then
-  c.rows = "float32"
-  -- A save brings the order of learnt items up to date that a shared head makes by itself, so
-  -- that its bits depend on when the clock lets a run save.
-  if c.estimator ~= "reinforce" and c.estimator ~= "exact" then c.estimator = "snis" end
-  c.proposal, c.job = "uniform", false
-end
+if learns_items then c.rows, c.job = "float32", false end
 if lists then c.seen, c.rows, c.estimator = "mask", "float32", "sparse" end
 if c.kind == "paper" then c.seen = "keep" end
 if logs or c.world == "last" then c.resplit = false end

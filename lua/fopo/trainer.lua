@@ -127,8 +127,8 @@ Everything is a function of the seed: the same bits for any number of threads, i
 several, interrupted and resumed or not; but a run that validates and comes to its end may put its
 best parameters back (keep_best of t:run), and the next one goes on from them. Where a policy learns
 its items, the index of the proposal goes stale: the estimate stays valid, its candidates get worse;
-index_refresh brings it up to date (an index over pi:items()), and t:save does so too. The index of
-validation is asked as it is: index:update(). On a GPU the proposal's exact or norm index is
+index_refresh brings it up to date (an index over pi:items()). The index of validation is asked as
+it is: index:update(). On a GPU the proposal's exact or norm index is
 searched there, budget and all, for k up to 2048 and items that are not learnt; any other on the
 host while the GPU works.
 Epochs. X and Y of a session that were divided at random are drawn anew at the start of each epoch,

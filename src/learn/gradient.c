@@ -110,6 +110,8 @@ int fopo_gradient_owns_order(const fopo_gradient *g) {
   return g->options.head > 0 || (q != NULL && fopo_proposal_is_automatic(q));
 }
 
+uint64_t fopo_gradient_ordering(const fopo_gradient *g) { return g->planner.ordering; }
+
 int fopo_gradient_refresh(fopo_gradient *g) { return fopo_planner_refresh(&g->planner); }
 
 const fopo_mass *fopo_gradient_norms(const fopo_gradient *g) { return &g->planner.cache->norms; }

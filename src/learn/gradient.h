@@ -45,6 +45,10 @@ int fopo_gradient_refresh(fopo_gradient *g);
  * automatic index (plan/mass.h). */
 int fopo_gradient_owns_order(const fopo_gradient *g);
 
+/* Another number after each refresh, and after what it was bound to was given back: then it has
+ * another order. Never 0. */
+uint64_t fopo_gradient_ordering(const fopo_gradient *g);
+
 /* How many norms hold the mass, as the attached cache knows it; head 0: not measured. */
 const fopo_mass *fopo_gradient_norms(const fopo_gradient *g);
 

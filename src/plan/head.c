@@ -49,8 +49,9 @@ int fopo_head_set(fopo_head *head, const fopo_binding *data, fopo_norm_order *no
   int status = FOPO_OK;
   if (head->items.H > 0 && head->all == H && head->products == products) return FOPO_OK;
   if (head->items.order == NULL) {
-    status = ix != NULL ? fopo_norm_order_take(norms, ix, data->items.rows)
-                        : fopo_norm_order_make(norms, data->items);
+    status = ix != NULL    ? fopo_norm_order_take(norms, ix, data->items.rows)
+             : norms->made ? FOPO_OK
+                           : fopo_norm_order_make(norms, data->items);
   }
   head->items.H = 0;
   head->all = H;

@@ -22,7 +22,7 @@ typedef struct {
 
 /* Makes the head the H items of largest norm of the bound data, 1 <= H < P, packed for `products`.
  * Costs nothing if it is that already. The order of norms is kept; if there is none, *norms becomes
- * that of the index (NULL: of the items themselves), and is taken. */
+ * that of the index (NULL: of the items themselves, unless it is one), and is taken. */
 int fopo_head_set(fopo_head *head, const fopo_binding *data, fopo_norm_order *norms,
                   const fopo_index *ix, size_t H, fopo_products products);
 

@@ -21,6 +21,7 @@ static int reserve(fopo_norm_order *o, size_t P) {
 int fopo_norm_order_take(fopo_norm_order *o, const fopo_index *ix, size_t P) {
   int status = reserve(o, P);
   if (status != FOPO_OK || o->version == fopo_index_about(ix).version) return status;
+  o->made = 0;
   return fopo_index_order(o->ids, o->norms, &o->version, ix);
 }
 
@@ -29,11 +30,14 @@ int fopo_norm_order_make(fopo_norm_order *o, fopo_matrix items) {
   if (status == FOPO_OK) status = fopo_matrix_finite(items, "items");
   if (status != FOPO_OK) return status;
   o->version = 0;
+  o->made = 0;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (items.rows > 4096)
   for (size_t a = 0; a < items.rows; a++) {
     o->norms[a] = fopo_norm_up(fopo_norm(fopo_matrix_row(items, a), items.cols));
   }
-  return fopo_order_descending(o->ids, o->norms, items.rows);
+  status = fopo_order_descending(o->ids, o->norms, items.rows);
+  o->made = status == FOPO_OK;
+  return status;
 }
 
 /* ---- on the device ---- */

@@ -16,6 +16,7 @@ enum { FOPO_NORM_ARRAYS = 5 };
 /* To be read; changed by the functions below alone. {0}: not known. */
 typedef struct {
   uint64_t version; /* of the index that it was taken from; 0: none */
+  int made;         /* 1: it was made of the items themselves */
   uint32_t *ids;    /* [P]; owned, as norms */
   float *norms;     /* [P] in that order, rounded up */
 

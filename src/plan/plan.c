@@ -5,7 +5,7 @@
 #include "core/status.h"
 
 void fopo_planner_init(fopo_planner *p, const fopo_binding *data) {
-  *p = (fopo_planner){.data = data};
+  *p = (fopo_planner){.data = data, .ordering = 1};
   p->cache = &p->own;
 }
 
@@ -39,8 +39,14 @@ int fopo_planner_refresh(fopo_planner *p) {
   fopo_index *ix = q != NULL && q->kind == FOPO_PROPOSAL_MIXTURE ? q->index : NULL;
   fopo_planner_forget(p);
   fopo_head_forget(&p->head);
+  p->ordering++;
   int status = ix != NULL ? fopo_index_refresh(ix) : FOPO_OK;
-  return status == FOPO_OK && own != NULL ? fopo_index_refresh(own) : status;
+  if (status == FOPO_OK && q != NULL && fopo_proposal_is_automatic(q)) {
+    return own != NULL ? fopo_index_refresh(own)
+                       : fopo_index_norm(&p->automatic.index, p->data->items, FOPO_BUDGET_AUTO);
+  }
+  return status == FOPO_OK && p->request.head > 0 ? fopo_norm_order_make(&p->norms, p->data->items)
+                                                  : status;
 }
 
 /* Does the device search by itself, and in what? */
@@ -198,6 +204,7 @@ void fopo_planner_rollback(fopo_planner *p, const uint32_t *rows, size_t B, size
 
 void fopo_planner_unbind(fopo_planner *p) {
   fopo_planner_forget(p);
+  p->ordering++;
   fopo_head_unbind(&p->head, p->data);
   fopo_mass_unbind(&p->automatic, p->data->device);
   fopo_norm_order_done(&p->norms, p->data->device);

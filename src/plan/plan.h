@@ -49,8 +49,9 @@ typedef struct {
   fopo_mass_index automatic;
   fopo_norm_order norms; /* of the index in use, or of the head */
   fopo_head head;
-  fopo_plan plan; /* the one in force */
-  int fresh;      /* 1: no batch was committed since a probe found plan.mass */
+  fopo_plan plan;    /* the one in force */
+  int fresh;         /* 1: no batch was committed since a probe found plan.mass */
+  uint64_t ordering; /* of the items: another number when it was made anew, or given back */
 } fopo_planner;
 
 void fopo_planner_init(fopo_planner *p, const fopo_binding *data);
@@ -67,7 +68,8 @@ void fopo_planner_ask(fopo_planner *p, const fopo_plan_request *request);
 /* From now on `cache` remembers, which is not owned; NULL: the own cache. */
 void fopo_planner_attach(fopo_planner *p, fopo_candidate_cache *cache);
 
-/* Items were moved, on the host too: refreshes the indices, and forgets the order of a head. */
+/* Items were moved, on the host too: refreshes the indices and the order of a head, or makes them.
+ */
 int fopo_planner_refresh(fopo_planner *p);
 
 /* Whether a batch of B contexts needs another plan. */

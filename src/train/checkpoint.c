@@ -88,12 +88,6 @@ fopo_fixed fopo_checkpoint_fixed(fopo_trainer *t) {
   };
 }
 
-int fopo_checkpoint_refresh(fopo_trainer *t) {
-  int learns = t->o.policy->learns[FOPO_BLOCK_ITEMS];
-  int own = learns && fopo_gradient_owns_order(t->o.gradient);
-  return t->o.index_refresh > 0 || own ? fopo_trainer_refresh(t) : FOPO_OK;
-}
-
 /* ---- names ---- */
 
 static void add_name(char names[FOPO_RECORD_NAMES], const char *name) {

@@ -29,10 +29,8 @@ typedef struct {
 
 fopo_fixed fopo_checkpoint_fixed(fopo_trainer *t);
 
-/* After a save and after a resume, so that the run that goes on and the resumed one stay the same:
- * refreshes the index that candidates come from, if index_refresh > 0, and an order of items that
- * are learnt, if the gradient has made it by itself. */
-int fopo_checkpoint_refresh(fopo_trainer *t);
+/* The member of t->ordered. */
+static const char fopo_checkpoint_ordered[] = "ordered_items";
 
 /* A CRC-32 that goes on with the lists. */
 uint64_t fopo_checkpoint_lists(uint64_t crc, const fopo_csr *X);

@@ -11,6 +11,7 @@
 typedef struct {
   const float *values[FOPO_BLOCKS]; /* NULL: the block is fixed */
   fopo_moments of[FOPO_BLOCKS];     /* the optimiser's state, read only */
+  const float *ordered;             /* NULL: nothing is ordered by what is learnt */
   uint64_t step, t;
   fopo_stretch record; /* {0} if the file has none, or one of other statistics */
   fopo_unfinished run; /* copies; owned until the trainer takes it */
@@ -238,6 +239,12 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
   for (int i = 0; i < FOPO_BLOCKS && status == FOPO_OK; i++) {
     status = need_block(s, archive, path, t, (fopo_block)i);
   }
+  if (status == FOPO_OK && t->ordered != NULL &&
+      fopo_archive_find(archive, fopo_checkpoint_ordered) != NULL) {
+    fopo_matrix items = t->o.policy->items;
+    status =
+        need_matrix(&s->ordered, archive, path, fopo_checkpoint_ordered, items.rows, items.cols);
+  }
   if (status == FOPO_OK) status = check_fixed(archive, path, &f);
   if (status == FOPO_OK) status = check_resplit(archive, path, t);
   if (status == FOPO_OK) status = check_temperature(archive, path, t->o.policy);
@@ -260,6 +267,14 @@ static void set_values(fopo_policy *pi, fopo_block block, const float *values) {
   if (values == NULL) return;
   memcpy(x.x, values, x.rows * x.cols * sizeof *values);
   if (block == FOPO_BLOCK_ITEMS) pi->version++;
+}
+
+/* The next slice orders the items as the run did; or by what they are, if the file does not say. */
+static void restore_order(fopo_trainer *t, const float *ordered) {
+  fopo_matrix items = t->o.policy->items;
+  if (t->ordered == NULL) return;
+  t->ordering = ordered != NULL ? UINT64_MAX : 0;
+  if (ordered != NULL) memcpy(t->ordered, ordered, items.rows * items.cols * sizeof *ordered);
 }
 
 /* Takes over the candidate cache; opening it once makes the gradient show its epsilon. */
@@ -303,9 +318,9 @@ int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive
     t->unfinished.set = t->o.policy->set;
     s.run = (fopo_unfinished){0};
     t->reach[FOPO_BLOCK_ITEMS].bound = t->reach[FOPO_BLOCK_WEIGHTS].bound = INFINITY;
+    restore_order(t, s.ordered);
     status = restore_cache(t, &file);
   }
-  if (status == FOPO_OK) status = fopo_checkpoint_refresh(t);
   fopo_unfinished_done(&s.run);
   if (status == FOPO_OK && archive != NULL) {
     *archive = file;

@@ -11,7 +11,7 @@
 #include "train/checkpoint.h"
 
 /* The most arrays of the trainer itself. */
-enum { OWN = 19 + FOPO_FIXED + FOPO_UNFINISHED_ARRAYS + FOPO_CANDIDATE_CACHE_ARRAYS };
+enum { OWN = 20 + FOPO_FIXED + FOPO_UNFINISHED_ARRAYS + FOPO_CANDIDATE_CACHE_ARRAYS };
 
 /* Copies for the file; owned. */
 typedef struct {
@@ -99,6 +99,11 @@ static size_t describe(fopo_array *a, fopo_trainer *t, const fopo_fixed *f,
   a[n++] = fopo_array_text("optim", o->options.kind->name);
   a[n++] = fopo_array_of("optim_t", FOPO_U64, &o->t, 0, 1, 1);
   for (int i = 0; i < FOPO_BLOCKS; i++) n += describe_block(a + n, t, (fopo_block)i, &x->of[i]);
+  if (t->ordering > 0) {
+    fopo_matrix items = pi->items;
+    a[n++] =
+        fopo_array_of(fopo_checkpoint_ordered, FOPO_F32, t->ordered, 2, items.rows, items.cols);
+  }
   if (x->learn[0] != '\0') a[n++] = fopo_array_text("learn", x->learn);
   if (t->resplit.from.sessions != NULL) a[n++] = fopo_array_text("resplit", "epoch");
   a[n++] = fopo_array_text("record_names", x->names);
@@ -136,7 +141,6 @@ static int save(fopo_trainer *t, const char *path, const fopo_array *more, size_
     if (n_more > 0) memcpy(arrays + n, more, n_more * sizeof *more);
     status = fopo_npz_save(path, arrays, n + n_more, 0);
   }
-  if (status == FOPO_OK) status = fopo_checkpoint_refresh(t);
   moments_done(&x);
   fopo_free(arrays);
   return status;

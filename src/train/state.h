@@ -43,6 +43,11 @@ struct fopo_trainer {
   float *theta; /* device [n_theta]; the truth while a slice runs */
   fopo_reach reach[FOPO_BLOCKS];
 
+  /* What the gradient orders items by that are learnt: a copy of them, by which a run that was
+   * resumed makes the same order. */
+  float *ordered;    /* [P, L] on the host; NULL: nothing is ordered by what is learnt. Owned */
+  uint64_t ordering; /* fopo_gradient_ordering of it; 0: none was made */
+
   fopo_candidate_cache cache; /* the gradient is opened with it while a slice runs */
 
   /* queue.c; only if the device is asynchronous. */
@@ -124,6 +129,10 @@ int fopo_trainer_check_reach(fopo_trainer *t, double norm);
 
 /* Copies the blocks that learn from the device to the host while a slice runs. */
 int fopo_trainer_fetch(fopo_trainer *t);
+
+/* Before a slice: if t->ordered is not what the gradient orders items by, makes the order of it, or
+ * both of the items as they are. */
+int fopo_trainer_prepare_order(fopo_trainer *t);
 
 /* Brings items that are learnt to the host, and makes what is ordered by them anew. */
 int fopo_trainer_refresh(fopo_trainer *t);

@@ -108,6 +108,16 @@ static int reserve_cache(fopo_trainer *t) {
   return fopo_candidate_cache_reserve(&t->cache, o->device, o->contexts.n, q->k);
 }
 
+/* Items that are learnt, as an order of them is made, where that is more than the user's index as
+ * it was given. */
+static int allocate_order(fopo_trainer *t) {
+  fopo_matrix items = t->o.policy->items;
+  int orders = t->o.index_refresh > 0 || fopo_gradient_owns_order(t->o.gradient);
+  if (!t->o.policy->learns[FOPO_BLOCK_ITEMS] || !orders) return FOPO_OK;
+  t->ordered = fopo_alloc(items.rows * items.cols, sizeof *t->ordered);
+  return t->ordered != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+}
+
 int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
   *t = NULL;
   int status = check(options);
@@ -124,6 +134,7 @@ int fopo_trainer_new(fopo_trainer **t, const fopo_trainer_options *options) {
   x->prepared = FOPO_DUE;
   x->reach[FOPO_BLOCK_ITEMS].bound = INFINITY; /* looked at when the first step is made */
   x->reach[FOPO_BLOCK_WEIGHTS].bound = INFINITY;
+  if (status == FOPO_OK) status = allocate_order(x);
   if (status == FOPO_OK) status = allocate_on_device(x);
   if (status == FOPO_OK) status = fopo_trainer_prepare_optim(x);
   if (status == FOPO_OK) status = reserve_cache(x);
@@ -154,6 +165,7 @@ void fopo_trainer_free(fopo_trainer *t) {
   if (t->theta != NULL) t->o.device->ops->release(t->o.device, t->theta);
   if (t->totals != NULL) t->o.device->ops->release(t->o.device, t->totals);
   if (t->device_order != NULL) t->o.device->ops->release(t->o.device, t->device_order);
+  fopo_free(t->ordered);
   fopo_free(t->order);
   fopo_free(t);
 }
@@ -189,6 +201,7 @@ static int begin_slice(fopo_trainer *t) {
         o->device->ops->put(o->device, t->theta, o->policy->theta.x, t->n_theta * sizeof *t->theta);
   }
   if (status == FOPO_OK) status = fopo_optim_fit(o->optim, o->policy);
+  if (status == FOPO_OK) status = fopo_trainer_prepare_order(t);
   if (status == FOPO_OK) status = fopo_queue_begin(t);
   status = fopo_comm_agree(status);
   if (status == FOPO_OK && fopo_comm_ranks() > 1) status = check_same(t);

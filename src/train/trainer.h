@@ -107,10 +107,10 @@ int fopo_trainer_move_state(fopo_trainer *t, fopo_trainer *from);
 /* .npz: theta, items that are learnt, the optimiser's state, step, seed, batch, the fingerprint of
  * what must not change (shapes, kinds), the record, the candidate cache (plan/candidate_cache.h;
  * 4 N (K + 2) bytes of candidates), and the caller's further arrays (histories). Options such as lr
- * are not taken from the file: a new lr is honoured on resume. All ranks have the
- * same state and the first one writes it, so any number of ranks resumes it. With index_refresh a
- * save refreshes the index, and without it the order of learnt items that a gradient makes by
- * itself, as resuming does, so that the run that goes on and the resumed one stay the same. */
+ * are not taken from the file: a new lr is honoured on resume. All ranks have the same state and
+ * the first one writes it, so any number of ranks resumes it. If an index is refreshed, or a
+ * gradient orders items that are learnt by itself, the file has the items of that order too. Saving
+ * changes nothing. */
 int fopo_trainer_save(fopo_trainer *t, const char *path, const fopo_array *more, size_t n_more);
 
 /* Whether fopo_trainer_resume would take the file. Changes nothing. */

@@ -1,6 +1,7 @@
 /* The parameters while a slice runs: their truth is on the device, and the host has copies. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/status.h"
 #include "train/state.h"
@@ -62,10 +63,43 @@ int fopo_trainer_fetch(fopo_trainer *t) {
   return status;
 }
 
+/* ---- the order of items that are learnt ---- */
+
+static void swap(float *a, float *b, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    float x = a[i];
+    a[i] = b[i];
+    b[i] = x;
+  }
+}
+
+static int refresh(fopo_trainer *t) {
+  int status = fopo_gradient_refresh(t->o.gradient);
+  t->ordering = status == FOPO_OK ? fopo_gradient_ordering(t->o.gradient) : UINT64_MAX;
+  return status;
+}
+
+int fopo_trainer_prepare_order(fopo_trainer *t) {
+  fopo_matrix items = t->o.policy->items;
+  size_t n = items.rows * items.cols;
+  if (t->ordered == NULL || t->ordering == fopo_gradient_ordering(t->o.gradient)) return FOPO_OK;
+  if (t->ordering == 0) {
+    memcpy(t->ordered, items.x, n * sizeof *items.x);
+    t->ordering = fopo_gradient_ordering(t->o.gradient);
+    return fopo_gradient_owns_order(t->o.gradient) ? refresh(t) : FOPO_OK;
+  }
+  swap(items.x, t->ordered, n);
+  int status = refresh(t);
+  swap(items.x, t->ordered, n);
+  return status;
+}
+
 int fopo_trainer_refresh(fopo_trainer *t) {
   fopo_matrix items;
-  int status = t->running ? fetch(t, FOPO_BLOCK_ITEMS, &items) : FOPO_OK;
-  return status == FOPO_OK ? fopo_gradient_refresh(t->o.gradient) : status;
+  int status = fetch(t, FOPO_BLOCK_ITEMS, &items);
+  if (status != FOPO_OK) return status;
+  memcpy(t->ordered, items.x, items.rows * items.cols * sizeof *items.x);
+  return refresh(t);
 }
 
 /* What is too far is looked at once more, at the parameters themselves. */
