@@ -12,6 +12,7 @@ from checks import check, finish, folder, FOPO
 from terminal import Program
 
 os.chdir(folder)
+os.environ["FOPO_THREADS"] = "1"  # the screen is looked at; test_endings.py ends runs of several
 
 WORLD = """
 s = data.synthetic{users = 400, items = 500, clusters = 8, seed = 3}:sessions{min_items = 10}
