@@ -1,5 +1,6 @@
-/* The sparse part of the scores: what sums over the catalogue, against plain loops in double that
- * add s to each score. The rows of s are empty, short, long, and leave one item or none. */
+/* The exact sums of the softmax, the temperature chosen from them and the expected reward, with the
+ * sparse part of the scores: against plain loops in double that add s to each score. The rows of s
+ * are empty, short, long, and leave one item or none. */
 #include "core/progress.h"
 #include "judge/expected.h"
 #include "judge/reference.h"
@@ -158,12 +159,22 @@ TEST(test_sums) {
   scores.sparse = NULL;
   ok(fopo_softmax_sums(alone, NULL, &scores, 0, N));
   assert_true(alone[EMPTY] == log_z[EMPTY] && alone[FEW] != log_z[FEW]);
+  int kept = fopo_threads();
+  ok(fopo_threads_set(3));
+  ok(fopo_softmax_sums(plain, NULL, &scores, 0, N));
+  assert_memory_equal(plain, alone, sizeof plain);
+  ok(fopo_threads_set(kept));
   /* Scores that are no numbers are refused all the same, and none is taken for a mask. */
   x.Q.x[ALL * DIM] = NAN;
   scores.sparse = &s;
   ok(fopo_softmax_sums(log_z, squares, &scores, 0, N));
   x.Q.x[FEW * DIM] = NAN;
   refused(fopo_softmax_sums(log_z, squares, &scores, 0, N), FOPO_ERR_NUMERIC, "context 2");
+  refused(fopo_softmax_sums(log_z, NULL, &scores, 256, 256 + N), FOPO_ERR_NUMERIC, "context 258");
+  scores.Q.rows = 1;
+  fopo_interrupt_request();
+  assert_int_equal(fopo_softmax_sums(log_z, NULL, &scores, 0, N), FOPO_ERR_INTERRUPTED);
+  fopo_interrupt_clear();
 }
 
 /* ---- parts of a catalogue ---- */
@@ -221,24 +232,52 @@ TEST(test_parts) {
 
 /* ---- the temperature ---- */
 
+/* Any number of threads chooses the same bits, for dimensions that BLAS sums in different ways. */
+TEST(test_temperature_by_threads) {
+  static const size_t dims[] = {7, 16, 33, 100};
+  int kept = fopo_threads();
+  for (size_t i = 0; i < 4; i++) {
+    DONE(small_world_done) small_world w;
+    double T[3];
+    small_world_init(&w, 5000, 16, dims[i], 0.001, 0.7, 3);
+    for (int threads = 1; threads <= 3; threads++) {
+      ok(fopo_threads_set(threads));
+      fopo_scores scores = {.Q = w.contexts, .items = w.items};
+      ok(fopo_softmax_temperature(&T[threads - 1], &scores, 30.0));
+    }
+    assert_memory_equal(&T[0], &T[1], sizeof *T);
+    assert_memory_equal(&T[0], &T[2], sizeof *T);
+  }
+  ok(fopo_threads_set(kept));
+  assert_int_equal(fopo_memory_in_use().blocks, 0);
+}
+
+/* At the temperature that is chosen a context has as many items in effect as were asked for. */
 TEST(test_temperature) {
+  static const double wanted[] = {1.5, 4000.0, 40.0};
+  static float zeros[2 * DIM];
   DONE(world_done) world x;
   world_init(&x);
   fopo_sparse_scores s = fopo_mask_of(&x.X), values = values_of(&x.X);
   double T, found, log_z, squares;
   size_t counted[] = {EMPTY, FEW, MANY, ENDS};
   double of[4];
-  for (size_t i = 0; i < 4; i++) {
+  for (size_t at = 0; at < 12; at++) {
+    size_t i = at % 4;
     fopo_sparse_scores row = fopo_score_from(&s, counted[i]);
     float scaled[DIM];
     fopo_scores one = {
         .Q = fopo_matrix_rows(x.Q, counted[i], 1), .items = x.w.items, .sparse = &row};
-    ok(fopo_softmax_temperature(&of[i], &one, 40.0));
+    ok(fopo_softmax_temperature(&of[i], &one, wanted[at / 4]));
     for (size_t j = 0; j < DIM; j++) scaled[j] = (float)((double)one.Q.x[j] / of[i]);
     one.Q = fopo_matrix_view(scaled, 1, DIM);
     ok(fopo_softmax_sums(&log_z, &squares, &one, 0, 1));
-    assert_true(fabs(1.0 / squares / 40.0 - 1.0) < 1e-4);
+    assert_true(fabs(1.0 / squares / wanted[at / 4] - 1.0) < 1e-4);
   }
+  fopo_scores three = {.Q = fopo_matrix_rows(x.Q, 0, 3), .items = x.w.items, .sparse = &s};
+  ok(fopo_softmax_temperature(&found, &three, 40.0));
+  fopo_sort_f64(of, 3);
+  assert_true(found == of[1]);
   /* The contexts with one item left and with none are not counted. */
   fopo_scores all = {.Q = x.Q, .items = x.w.items, .sparse = &s};
   ok(fopo_softmax_temperature(&found, &all, 40.0));
@@ -248,6 +287,10 @@ TEST(test_temperature) {
   fopo_scores two = {.Q = fopo_matrix_rows(x.Q, 0, 2), .items = x.w.items, .sparse = &few};
   refused(fopo_softmax_temperature(&T, &two, 40.0), FOPO_ERR_ARGUMENT,
           "none of 2 contexts scores one item above another and leaves enough of them unmasked");
+  two = (fopo_scores){.Q = fopo_matrix_view(zeros, 2, DIM), .items = x.w.items};
+  refused(fopo_softmax_temperature(&T, &two, 40.0), FOPO_ERR_ARGUMENT, "none of 2 contexts");
+  all.sparse = NULL;
+  refused(fopo_softmax_temperature(&T, &all, P), FOPO_ERR_ARGUMENT, "fewer than 9000");
   all.sparse = &values;
   refused(fopo_softmax_temperature(&T, &all, 40.0), FOPO_ERR_UNAVAILABLE, "masks alone");
 }
@@ -266,11 +309,12 @@ static void make_y(fopo_csr *Y, const world *x) {
   }
 }
 
-/* reward and likelihood of context b; the latter NAN if Y has no item that is not masked. */
-static void plain_expected(double *reward, double *likelihood, const world *x, const fopo_csr *Y,
-                           size_t b, size_t row, int masked) {
-  double log_z, squares, n = 0.0;
-  plain_sums(&log_z, &squares, x, b, row, masked, NULL, 0, 1);
+/* reward and likelihood of context b, the latter NAN if Y has no item that is not masked; and the
+ * sum of squares, 0 if none is left. */
+static void plain_expected(double *reward, double *likelihood, double *squares, const world *x,
+                           const fopo_csr *Y, size_t b, size_t row, int masked) {
+  double log_z, n = 0.0;
+  plain_sums(&log_z, squares, x, b, row, masked, NULL, 0, 1);
   *reward = *likelihood = 0.0;
   for (uint32_t a = 0; a < P; a++) {
     double f = plain_score(x, b, row, a, masked);
@@ -286,11 +330,14 @@ static void same_expected(const world *x, const fopo_policy *pi, const fopo_csr 
                           const fopo_sparse_scores *s, const uint32_t *rows, int masked) {
   fopo_sessions sessions = {.Y = *Y};
   fopo_expected e;
-  double sum = 0.0, logs = 0.0, squares = 0.0, counted = 0.0;
+  double sum = 0.0, both = 0.0, logs = 0.0, squares = 0.0, counted = 0.0, effective[N];
+  size_t left = 0;
   for (size_t b = 0; b < N; b++) {
-    double reward, likelihood;
-    plain_expected(&reward, &likelihood, x, Y, b, rows != NULL ? rows[b] : b, masked);
+    double reward, likelihood, of;
+    plain_expected(&reward, &likelihood, &of, x, Y, b, rows != NULL ? rows[b] : b, masked);
     sum += reward;
+    both += reward * reward;
+    if (of > 0.0) effective[left++] = 1.0 / of;
     if (isnan(likelihood)) continue;
     logs += likelihood;
     squares += likelihood * likelihood;
@@ -300,6 +347,10 @@ static void same_expected(const world *x, const fopo_policy *pi, const fopo_csr 
   ok(fopo_evaluate_expected(&e, pi, x->w.contexts, &sessions, s, 0));
   assert_true(e.contexts == N && e.unanswered == (masked ? 1 : 0));
   assert_true(fabs(e.reward - sum / N) < 1e-6);
+  assert_true(fabs(e.se - sqrt((both - sum * sum / N) / (N - 1) / N)) < 1e-6);
+  fopo_sort_f64(effective, left);
+  double middle = 0.5 * (effective[(left - 1) / 2] + effective[left / 2]);
+  assert_true(fabs(e.effective / middle - 1.0) < 1e-4);
   assert_true(fabs(e.likelihood / (logs / counted) - 1.0) < 1e-6);
   assert_true(fabs(e.likelihood_se / sqrt(variance / counted) - 1.0) < 1e-5);
 }
@@ -325,11 +376,24 @@ TEST(test_expected) {
     same_expected(&x, pi, &Y, &mask, rows, 1);
     same_expected(&x, pi, &Y, &values, rows, 0);
   }
-  /* The median is over the contexts with an item left: of one item in effect, and of many. */
+  /* Contexts 0 and 3 of 6 are those of two evenly spread. */
   fopo_expected e;
+  fopo_sessions sessions = {.Y = Y};
+  double reward[2], likelihood, squares;
+  for (size_t b = 0; b < 2; b++) {
+    plain_expected(&reward[b], &likelihood, &squares, &x, &Y, 3 * b, EMPTY, 0);
+  }
+  ok(fopo_evaluate_expected(&e, &x.w.pi, x.w.contexts, &sessions, NULL, 2));
+  assert_int_equal(e.contexts, 2);
+  assert_true(fabs(e.reward - (reward[0] + reward[1]) / 2.0) < 1e-6);
+  ok(fopo_evaluate_expected(&e, &x.w.pi, x.w.contexts, &sessions, NULL, N + 1));
+  assert_int_equal(e.contexts, N);
+  refused(
+      fopo_evaluate_expected(&e, &x.w.pi, fopo_matrix_rows(x.w.contexts, 0, 2), &sessions, NULL, 0),
+      FOPO_ERR_ARGUMENT, "2 contexts");
+  /* The median is over the contexts with an item left: of one item in effect, and of many. */
   fopo_sparse_scores last = fopo_score_from(&mask, 0);
   uint32_t few[] = {ALL, ALL_BUT_ONE, ALL_BUT_ONE, ALL, ALL, MANY};
-  fopo_sessions sessions = {.Y = Y};
   last.rows = few;
   ok(fopo_evaluate_expected(&e, &x.w.pi, x.w.contexts, &sessions, &last, 0));
   assert_true(e.effective == 1.0 && e.unanswered == 3);

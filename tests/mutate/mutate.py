@@ -42,14 +42,14 @@ NEAR = {
     "core": "test_core test_numbers test_npz test_svd test_rng test_order",
     "data": "test_sessions test_splits test_judged.py test_read test_twins test_logs "
             "test_times test_files.py",
-    "device": "test_device test_kernels test_cuda test_gradient test_softmax test_sparse_scores",
+    "device": "test_device test_kernels test_cuda test_gradient test_scores test_sparse_scores",
     "judge": "test_measures test_ope test_baselines test_evaluate.lua test_judged.py test_ope.lua "
              "test_rewards",
     "kernels": "test_kernels test_rows test_prefilter test_core",
     "learn": "test_gradient test_estimators test_rewards test_check test_trainer test_values.py",
-    "mips": "test_index test_order test_softmax test_index.lua",
+    "mips": "test_index test_order test_scores test_index.lua",
     "plan": "test_mass test_candidate_cache test_head test_automatic.lua test_trainer",
-    "policy": "test_params test_softmax test_scores test_mask test_judged.py "
+    "policy": "test_params test_scores test_mask test_judged.py "
               "test_neighbours.py test_starts.py",
     "ranks": "test_parts test_shares test_read_ranks test_ranks.py",
     "term": "test_plot test_view.lua test_screens.py test_prompt.py test_cli.py",
