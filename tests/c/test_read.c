@@ -853,40 +853,6 @@ TEST(aligned_columns) {
   assert_true(shaped(d, "lists", 5, 8, 6));
 }
 
-/* ---- interruption, memory ---- */
-
-TEST(interrupted) {
-  static const char *const files[] = {FIXTURE("u.data"), FIXTURE("kgat.txt"),
-                                      FIXTURE("scipy_plain.npz"), FIXTURE("goodreads.json")};
-  for (size_t i = 0; i < 4; i++) {
-    fopo_interrupt_request();
-    REFUSE(files[i], FOPO_ERR_INTERRUPTED, "interrupted while reading");
-    fopo_interrupt_clear();
-    fopo_dataset_free(READ(files[i]));
-  }
-}
-
-TEST(memory_faults) {
-  static const char *const files[] = {FIXTURE("mixed_ids.csv"), FIXTURE("bookcrossing.csv"),
-                                      FIXTURE("kgat.txt"), FIXTURE("scipy_plain.npz"),
-                                      FIXTURE("goodreads.json")};
-  size_t blocks = fopo_memory_in_use().blocks;
-  for (int forever = 0; forever < 2; forever++) {
-    for (size_t i = 0; i < 5; i++) {
-      for (long after = 0, status = -1; status != FOPO_OK; after++) {
-        fopo_dataset *d;
-        fopo_memory_fail_after(after, forever);
-        status = fopo_dataset_read(&d, files[i], NULL);
-        if (status == FOPO_OK && fopo_dataset_save(d, in_folder("f.npz")) != FOPO_OK) status = -1;
-        fopo_memory_fail_after(-1, 0);
-        fopo_dataset_free(d);
-        assert_int_equal(fopo_memory_in_use().blocks, blocks);
-        assert_true(after < 300);
-      }
-    }
-  }
-}
-
 /* ---- the real files ---- */
 
 typedef struct {

@@ -176,6 +176,7 @@ static void say_nothing(zip_stat_t *s) { s->valid &= ~(zip_uint64_t)ZIP_STAT_COM
 static void say_more(zip_stat_t *s) { s->comp_method = ZIP_CM_DEFLATE, s->comp_size = 1 << 20; }
 static void say_all(zip_stat_t *s) { s->comp_method = ZIP_CM_DEFLATE, s->comp_size = 2000; }
 static void say_unlike(zip_stat_t *s) { s->size++; }
+static void say_huge(zip_stat_t *s) { s->comp_method = ZIP_CM_DEFLATE, s->size = 100 << 20; }
 static void say_locked(zip_stat_t *s) { s->encryption_method = ZIP_EM_AES_128; }
 static void say_packed(zip_stat_t *s) { s->comp_method = ZIP_CM_BZIP2; }
 static void say_shorter(zip_stat_t *s) {
@@ -189,6 +190,7 @@ TEST(lying) {
   } cases[] = {{say_nothing, "its directory is incomplete"},
                {say_more, "which cannot be in a file"},
                {say_unlike, "which cannot be in a file"},
+               {say_huge, "which cannot be in a file"},
                {say_all, "its members overlap"},
                {say_locked, "is encrypted"},
                {say_packed, "uses compression method"},
@@ -198,10 +200,12 @@ TEST(lying) {
   fopo_archive archive;
   ok(save(path, 1, 0));
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    size_t peak = fopo_memory_in_use().peak;
     lies = cases[i].lies;
     int status = fopo_npz_load(&archive, path);
     lies = NULL;
     check_refused(status, FOPO_ERR_FORMAT, cases[i].part, "load");
+    assert_true(fopo_memory_in_use().peak - peak < 1 << 20); /* none is taken for what is said */
     says(path);
     assert_int_equal(fopo_memory_in_use().blocks, blocks);
   }
