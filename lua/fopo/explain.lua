@@ -147,7 +147,9 @@ end
 
 local function sentences(t)
   if t.step == 0 or #(t.history.step or {}) == 0 then
-    return {"The run has made no step yet: t:run{epochs = 20} begins it."}
+    local flat = norms.unknown(t) and norms.uniform(t)
+    return {flat and "Before a step is made: " .. flat .. "."
+            or "The run has made no step yet: t:run{epochs = 20} begins it."}
   end
   local list = {}
   for _, say in ipairs{progress, validated, expected, samples, head, speed, advice} do

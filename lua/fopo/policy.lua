@@ -50,6 +50,7 @@ local function with_defaults(name, make)
     local sessions = o.data or origin.sessions(o.items)
     local is_square = (o.context_dim or o.items.cols) == o.items.cols
     local known = sessions ~= nil and is_square
+    local left_to_us = not (o.contexts or o.theta or o.temperature or o.seen)
     o.contexts = o.contexts or known and "unit" or "mean"
     o.theta = o.theta or known and "identity" or "random"
     o.temperature = o.temperature or known and "auto" or 1.0
@@ -72,7 +73,9 @@ local function with_defaults(name, make)
         o.temperature = cache.number(x, in_effect, native.policy_temperature, o.items, in_effect)
       end
     end
-    return make(o)
+    local pi = make(o)
+    if left_to_us and not sessions then origin.set(pi, {unknown = is_square}) end
+    return pi
   end
 end
 

@@ -51,6 +51,40 @@ function TestDefaults:test_unknown_sessions()
         fopo.policy.linear, {items = items, temperature = "hot"})
 end
 
+-- Items from elsewhere train to nothing, which is said with the line that helps: then they train to
+-- the bits of the embeddings themselves.
+function TestDefaults:test_items_from_elsewhere()
+  local path = os.tmpname() .. ".npy"
+  items:save(path)
+  local loaded = fopo.array.load(path)
+  os.remove(path)
+  local function trained(o)
+    local t = fopo.trainer{policy = fopo.policy.linear(o), data = s.train, valid = s.valid}
+    local page, before = require "fopo.view.page"
+    local out = page.out
+    page.out = function(said) before = said:gsub("%s+", " ") end
+    fopo.explain(t)
+    page.out = out
+    t:run{steps = 100, view = false}
+    return fopo.evaluate(t.policy, s.test).expected, before, table.concat(t.notes, ". ")
+  end
+  local right = trained{items = items}
+  local nothing, before, noted = trained{items = loaded}
+  lu.assertTrue(nothing < 0.1 * right, nothing)
+  for _, said in ipairs{before, noted} do
+    lu.assertStrContains(said, "fopo.policy.linear{items = items, data = s.train}")
+  end
+  for _, o in ipairs{{items = loaded, data = s.train}, {items = items:copy()}} do
+    local expected, said, ends = trained(o)
+    lu.assertEquals(expected, right)
+    lu.assertNotStrContains(said .. ends, "nearly uniform")
+  end
+  -- who says what the start is, or starts as the paper does, is not told at once
+  for _, o in ipairs{{items = loaded, temperature = 0.5}, {items = loaded, preset = "paper"}} do
+    lu.assertNotStrContains(select(2, trained(o)), "nearly uniform")
+  end
+end
+
 function TestDefaults:test_a_start_that_is_scaled()
   local pi = fopo.policy.linear{items = items, theta_scale = 6}
   local plain = fopo.policy.linear{items = items}

@@ -3,6 +3,7 @@
 local cache = require "fopo.base.cache"
 local define = require "fopo.base.define"
 local native = require "fopo.native"
+local origin = require "fopo.base.origin"
 local text = require "fopo.base.text"
 
 local norms = {}
@@ -99,6 +100,9 @@ local function causes(pi, some)
   return from, remedies
 end
 
+-- Whether the policy of t has the defaults of items whose sessions are not known, as of NumPy's.
+function norms.unknown(t) return origin.of(t.policy).unknown end
+
 -- A sentence if the policy of t chooses among nearly all items, or nil. What it learns from are
 -- sessions.
 function norms.uniform(t)
@@ -111,12 +115,18 @@ function norms.uniform(t)
   if x.cols ~= pi.context_dim then return nil end
   local n = native.evaluate_expected(pi, x, some, CONTEXTS, pi.seen ~= "keep", nil).effective
   if not n or n <= UNIFORM * pi.n_items then return nil end
+  local what = ("the softmax is nearly uniform: in effect it chooses among %s of %s items, so the "
+                .. "expected reward is that of chance and hardly learns"):format(
+    text.count(math.floor(n + 0.5)), text.count(pi.n_items))
+  if norms.unknown(t) then
+    return ("%s: the policy does not know the sessions, of which its temperature, theta, contexts "
+            .. "and mask follow; make it by fopo.policy.%s{items = items, data = s.train}"):format(
+      what, pi.kind)
+  end
   local from, remedies = causes(pi, some)
-  return ("the softmax is nearly uniform: in effect it chooses among %s of %s items, so the "
-          .. "expected reward is that of chance and hardly learns%s; make the policy with %s")
-    :format(text.count(math.floor(n + 0.5)), text.count(pi.n_items),
-            #from > 0 and "; that comes from " .. table.concat(from, ", and from ") or "",
-            table.concat(remedies, " and "))
+  return ("%s%s; make the policy with %s"):format(what,
+    #from > 0 and "; that comes from " .. table.concat(from, ", and from ") or "",
+    table.concat(remedies, " and "))
 end
 
 return norms

@@ -188,7 +188,9 @@ function notes:sentences(step, best)
   list[#list + 1] = lost(self)
   list[#list + 1] = apart(self)
   list[#list + 1] = norms.sentence(self.t, self.first_norms, self.norms)
-  if norms.hold_little(self.norms) then list[#list + 1] = norms.uniform(self.t) end
+  if norms.hold_little(self.norms) or norms.unknown(self.t) then
+    list[#list + 1] = norms.uniform(self.t)
+  end
   return list
 end
 

@@ -9,6 +9,7 @@ local define = require "fopo.base.define"
 local knobs = require "fopo.run.knobs"
 local log = require "fopo.run.log"
 local native = require "fopo.native"
+local norms = require "fopo.run.norms"
 local notes = require "fopo.run.notes"
 local sealed = require "fopo.base.sealed"
 local term = require "fopo.term"
@@ -171,6 +172,8 @@ function run.new(t, o, columns)
     error(why, 0)
   end
   mine.current = r
+  local flat = t.step == 0 and native.ranks() == 0 and norms.unknown(t) and norms.uniform(t)
+  if flat then io.stderr:write("note: ", flat, "\n") end
   return r
 end
 
