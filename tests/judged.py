@@ -157,13 +157,17 @@ def session_problem(r, name):
     return p
 
 
-def ease_problem(r, name, users, l2):
-    """More items than two of the blocks of rows that ease sweeps at once."""
+def large_problem(r, name, users, l2):
+    """More items than two of the blocks of rows that ease sweeps at once; of 2,400 users more
+    contexts than one block of an evaluation."""
     rows = interactions(r, False, users, 600)
     write(name + ".csv", rows, False)
     methods = [{"name": str(top), "kind": "ease", "options": {"l2": l2, "top": top}, "k": [1, 20],
                 "best": 20, "left_out": top == 0} for top in (0, 9)]
-    split = {"split": "users", "min_items": 2, "observed": 0.5, "valid": 0, "test": 0.1, "seed": 1}
+    items = normal(r, len({row[1] for row in rows}), 3)
+    methods.append({"name": "pi", "kind": "linear", "k": [1, 20], "best": 20, "options": {
+        "items": items, "theta": normal(r, 3, 3), "contexts": "unit", "temperature": 0.5}})
+    split = {"split": "users", "min_items": 2, "observed": 0.5, "valid": 0, "test": 0.5, "seed": 1}
     return {"name": name, "timed": False, "rows": rows, "file": name + ".csv", "split": split,
             "methods": methods}
 
@@ -655,7 +659,7 @@ def check_method(what, p, m, reply, sides, known):
     e, kind, value = reply["e"], m["kind"], p.get("value")
     value = None if value is None else np.array(value)
     is_policy = kind in ("linear", "mlp", "neighbours")
-    masks = kind == "neighbours" or m["options"].get("seen") == "mask"
+    masks = kind == "neighbours" or is_policy and m["options"].get("seen", "mask") == "mask"
     keeps = (p["split"] or p["files"]).get("seen") == "keep"
     exclude = "seen" if masks else m.get("exclude", "none" if keeps else "seen")
     check(what + ": exclude", e["exclude"] == exclude, e["exclude"], exclude)
@@ -698,7 +702,7 @@ def check_method(what, p, m, reply, sides, known):
         ids = np.where(ids < X.shape[1], ids, -1)
         check_measures(path, e["index"], ids, X, Y, value)
         check(what + ": reward_index", e["reward_index"] == e["index"]["reward"])
-    if m["left_out"]:
+    if m.get("left_out"):
         M = np.maximum(x, y)
         some = np.arange(0, len(M), max(len(M) // 5, 1))
         for part in ("ids", "scores"):
@@ -900,5 +904,5 @@ def solve(seed, count):
     r = random.Random(seed)
     problems = [(log_problem if r.random() < 0.3 else session_problem)(r, "%d-%d" % (seed, i))
                 for i in range(count)]
-    return solved(problems + [ease_problem(r, "%d-wide" % seed, 400, 20),
-                              ease_problem(r, "%d-tall" % seed, 1500, "auto")])
+    return solved(problems + [large_problem(r, "%d-wide" % seed, 800, 20),
+                              large_problem(r, "%d-tall" % seed, 2400, "auto")])

@@ -568,6 +568,31 @@ TEST(quotes_far_down) {
 
 /* ---- MatrixMarket ---- */
 
+/* A type has both of its ends and nothing beyond. */
+TEST(graphblas_types) {
+  static const struct {
+    const char *name;
+    double least, most;
+  } types[] = {{"bool", 0, 1},        {"int8_t", -128, 127},    {"int16_t", -32768, 32767},
+               {"uint8_t", 0, 255},   {"uint16_t", 0, 65535},   {"int32_t", -0x1p31, 0x1p31 - 1},
+               {"uint64_t", 0, 9e18}, {"int64_t", -9e18, 9e18}, {"uint32_t", 0, 0x1p32 - 1}};
+  for (size_t i = 0; i < 4 * sizeof types / sizeof *types; i++) {
+    char text[160];
+    double end = i % 2 == 0 ? types[i / 4].least : types[i / 4].most;
+    int beyond = i / 2 % 2 == 1;
+    if (beyond) end += i % 2 == 0 ? -fmax(1, -end * 0.1) : fmax(1, end * 1.1);
+    snprintf(text, sizeof text,
+             "%%%%MatrixMarket matrix coordinate real general\n%%%%GraphBLAS type %s\n"
+             "1 2 2\n1 1 %.0f\n1 2 1\n",
+             types[i / 4].name, end);
+    if (beyond) {
+      REFUSE(write_text(text), FOPO_ERR_FORMAT, "is outside the GraphBLAS type");
+    } else {
+      fopo_dataset_free(READ(write_text(text)));
+    }
+  }
+}
+
 TEST(matrix_market) {
   fopo_dataset *d = READ(write_text("%%MatrixMarket MATRIX Coordinate Real General\n% words\n\n"
                                     "2 3 3\n1 1 0.5\n\n2 3 -2e0\n2 1 1\n"));
