@@ -2,11 +2,12 @@
 unset MAKEFLAGS MAKELEVEL MFLAGS
 
 # suite PROMISE SECONDS SEED BUILD_FOLDER NAME...: runs the tests one by one, in an order of the
-# seed, until the time is over; tells in the form of a part and leaves with its status.
+# seed, but those of $first before them, until the time is over; tells in the form of a part and
+# leaves with its status.
 suite() {
   local promise=$1 end=$((SECONDS + $2)) seed=$3 out=$4 name tries=0 failures=0 talk
   shift 4
-  for name in $(shuf -e --random-source=<(yes "$seed") "$@"); do
+  for name in ${first:-} $(shuf -e --random-source=<(yes "$seed") "$@"); do
     ((tries == 0 || SECONDS < end)) || break
     talk=$(bash tests/run.sh "$out" "$name")
     printf '%s\n' "$talk"
