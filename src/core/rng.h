@@ -39,6 +39,9 @@ enum {
   FOPO_STREAM_RESPLIT = 14   /* X / Y of sessions, anew in each epoch */
 };
 
+/* The `row` of draws that all contexts of a batch share. */
+#define FOPO_ROW_OF_BATCH UINT32_MAX
+
 typedef struct {
   uint32_t v[4];
 } fopo_words;

@@ -134,6 +134,12 @@ typedef struct {
   unsigned shift;
 } fopo_part;
 
+/* The others, of which all contexts share draws too. */
+typedef struct {
+  size_t H;              /* items of the head, of all parts of the catalogue */
+  const fopo_part *part; /* the one that this process holds; NULL: the catalogue is whole */
+} fopo_shared_tail;
+
 /* The row of an item in the part; UINT32_MAX: another part holds it. */
 static inline uint32_t fopo_part_row(const fopo_part *part, uint32_t id) {
   uint32_t end = part->guide[(id >> part->shift) + 1];
@@ -213,7 +219,7 @@ typedef struct {
   float *stats; /* device [B, FOPO_STATS] */
   float *sums;  /* device [B, fopo_sums_width(L)]; not NULL: the sums are wanted, not V and stats */
   fopo_statistics *batch; /* device; not NULL: *batch becomes what add_stats would make of stats;
-                           * snis_drawn and snis_head of CUDA alone */
+                           * snis_drawn and snis_head alone */
 } fopo_estimate;
 
 /* The sums of self-normalised importance sampling over some of a context's samples, so that those

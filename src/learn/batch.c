@@ -21,6 +21,7 @@ enum { LEAST_PART = 8 };
 static int can_fuse(const fopo_batch *b) {
   const fopo_binding *data = b->data;
   const fopo_estimator *e = b->options->estimator;
+  if (fopo_batch_shares_tail(b)) return 1;
   return data->device->ops->snis_drawn != NULL && (e->needs & FOPO_CAN_FUSE) &&
          b->plan->listed == 0 && data->L <= FOPO_FUSED_DIM && b->S <= FOPO_FUSED_DRAWS &&
          fopo_reward_is_sparse(b->reward) && !data->learns_items &&

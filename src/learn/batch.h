@@ -102,9 +102,14 @@ static inline int fopo_batch_has_targets(const fopo_batch *b) {
   return fopo_objective_rows[b->options->objective].targets;
 }
 
+/* Whether all contexts share a tail, besides a head: its draws are made where they are used. */
+static inline int fopo_batch_shares_tail(const fopo_batch *b) {
+  return b->plan->H > 0 && b->plan->listed == 0 && b->data->device->ops->snis_shared != NULL;
+}
+
 /* Whether the piece is all of the batch: then a fused operation adds up its statistics, too. */
 static inline int fopo_batch_is_whole(const fopo_batch *b) {
-  return b->fused && b->piece.n == b->B && !fopo_batch_has_targets(b);
+  return b->fused && b->piece.n == b->B && !fopo_batch_has_targets(b) && !fopo_batch_shares_tail(b);
 }
 
 /* Where the device's operations leave v of the piece. */

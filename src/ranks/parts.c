@@ -70,13 +70,6 @@ static int keep_alone(fopo_parts *p, fopo_device *d, const fopo_samples *samples
   return FOPO_OK;
 }
 
-static int draw_others_alone(fopo_parts *p, fopo_device *d, const fopo_samples *samples,
-                             const fopo_shared_head *head, size_t H, size_t listed,
-                             fopo_device_batch *batch) {
-  (void)p, (void)H;
-  return d->ops->draw_others(d, samples, head, listed, batch);
-}
-
 static int score_alone(fopo_parts *p, fopo_device *d, const fopo_candidate_sets *sets,
                        const fopo_candidate_sets *host, const fopo_rows *items,
                        const fopo_device_batch *batch) {
@@ -101,7 +94,6 @@ const fopo_parts_ops fopo_parts_alone = {.begin = begin_alone,
                                          .share = share_alone,
                                          .fetch = fetch,
                                          .keep_draws = keep_alone,
-                                         .draw_others = draw_others_alone,
                                          .score = score_alone,
                                          .share_searches = share_alone,
                                          .gather_sets = gather_alone,
@@ -223,7 +215,6 @@ static const fopo_parts_ops split = {.begin = fopo_comm_begin,
                                      .share = fopo_comm_own_share,
                                      .fetch = fetch,
                                      .keep_draws = keep_alone,
-                                     .draw_others = draw_others_alone,
                                      .score = score_alone,
                                      .share_searches = fopo_comm_own_share,
                                      .gather_sets = gather_sets,
@@ -236,14 +227,6 @@ static int keep_dealt(fopo_parts *p, fopo_device *d, const fopo_samples *samples
   int status = d->ops->keep_part(d, samples, p->counts, p->part, batch);
   batch->counts = p->counts;
   return status;
-}
-
-static int draw_others_dealt(fopo_parts *p, fopo_device *d, const fopo_samples *samples,
-                             const fopo_shared_head *head, size_t H, size_t listed,
-                             fopo_device_batch *batch) {
-  (void)head, (void)listed; /* a part of the catalogue lists no head */
-  batch->counts = p->counts;
-  return d->ops->draw_others_of_part(d, samples, p->counts, p->part, H, batch);
 }
 
 /* scores [k] of the candidates ids that the part holds, and 0 for those of other parts. */
@@ -283,7 +266,6 @@ static const fopo_parts_ops dealt = {.begin = fopo_comm_begin,
                                      .share = share_alone,
                                      .fetch = fetch,
                                      .keep_draws = keep_dealt,
-                                     .draw_others = draw_others_dealt,
                                      .score = score_dealt,
                                      .share_searches = share_alone,
                                      .gather_sets = gather_alone,

@@ -42,11 +42,6 @@ typedef struct {
   int (*keep_draws)(fopo_parts *p, fopo_device *d, const fopo_samples *samples,
                     fopo_device_batch *batch);
 
-  /* draw_others of device/ops.def, of a head of H items in all; also the part of it held here. */
-  int (*draw_others)(fopo_parts *p, fopo_device *d, const fopo_samples *samples,
-                     const fopo_shared_head *head, size_t H, size_t listed,
-                     fopo_device_batch *batch);
-
   /* The scores [n, k] of candidates at the queries of the batch, for all ranks; host: scratch. */
   int (*score)(fopo_parts *p, fopo_device *d, const fopo_candidate_sets *sets,
                const fopo_candidate_sets *host, const fopo_rows *items,

@@ -1291,6 +1291,39 @@ static double score_error(const shared *s) {
   return 2 * bits * sqrt(most);
 }
 
+/* The estimate on the host, of listed items alone: those of the head, whose packed rows stand
+ * behind the items, then the tail. */
+static void listed_head(float *V, float *stats, shared *s) {
+  size_t B = s->x.B, S = s->x.S, H = s->host.H, L = s->x.L, P = s->x.P, all = H + S;
+  FREED(free) float *items = room((P + H) * L, 4), *logq = room(B * all, 4), *r = room(B * all, 4);
+  FREED(free) uint32_t *ids = room(B * all, 4);
+  fopo_rows_widen(fopo_matrix_view(items, P, L), &s->x.items.rows);
+  for (size_t h = 0; h < H; h++) {
+    memcpy(items + (P + h) * L, s->packed + h * s->host.rows.ld, L * sizeof *items);
+  }
+  for (size_t b = 0; b < B; b++) memcpy(ids + b * all, s->order, H * sizeof *ids);
+  fopo_samples samples = {ids, logq, r};
+  fopo_device_batch batch = on_host(&s->x);
+  batch.S = all;
+  for (size_t b = 0; b < B; b++) {
+    memcpy(ids + b * all + H, s->x.ids + b * S, S * sizeof *ids);
+    memcpy(logq + b * all + H, s->x.logq + b * S, S * sizeof *logq);
+  }
+  if (s->reward.Y.indptr != NULL) {
+    ok(cpu->ops->reward_hits(cpu, &samples, &s->reward.Y, s->reward.value, &batch));
+  }
+  if (s->reward.credit.action != NULL) {
+    ok(cpu->ops->reward_credit(cpu, &samples, &s->reward.credit, 1, &batch));
+  }
+  for (size_t b = 0; b < B; b++) {
+    for (size_t h = 0; h < H; h++) ids[b * all + h] = (uint32_t)(P + h);
+    memcpy(r + b * all + H, s->x.r + b * S, S * sizeof *r);
+  }
+  fopo_rows rows = fopo_rows_float32(items, L);
+  ok(cpu->ops->snis(cpu, &(fopo_estimate){.V = V, .stats = stats}, &samples, &rows, FOPO_TAIL_LEAST,
+                    &batch));
+}
+
 /* If no w = exp(f) is off by more than a share e (of rounding a weight too), no wbar is by more
  * than 2 e, nor rbar by more than 2 e R, R the largest reward; so V = sum wbar (r - rbar) beta is
  * off by at most sum wbar (2 e |r - rbar| + 2 e R) |beta| <= 6 e R max |beta|. */
@@ -1299,10 +1332,7 @@ static void check_head(shared *s, int kinds) {
   shared_up(s, kinds);
   FREED(free) float *V = room(B * L, 4), *stats = room(B * FOPO_STATS, 4);
   float *V_ = blank(B * L * 4), *stats_ = blank(B * FOPO_STATS * 4), *got = room(B * FOPO_STATS, 4);
-  fopo_device_batch host = on_host(&s->x);
-  fopo_samples tail = {s->x.ids, s->x.logq, s->x.r};
-  ok(cpu->ops->snis_head(cpu, &(fopo_estimate){.V = V, .stats = stats}, &s->host, &s->reward, &tail,
-                         &s->x.items.rows, &host));
+  listed_head(V, stats, s);
   ok(gpu_head(V_, stats_, s));
   double R = 2.5, most = 0; /* a credit's largest */
   double e = score_error(s) + 0x1p-20 + (s->card.rows.type == FOPO_BFLOAT16 ? 0x1p-16 : 0);

@@ -72,8 +72,10 @@ static int begin(setting *s, const method *m, fopo_device *device) {
   size_t dim = s->w.L, few = s->w.P < P ? 5 : 1; /* the world of the faults is smaller */
   fopo_network net = {2, {dim, 9, dim}, FOPO_TANH};
   fopo_optim_options adam = adam_of(0.01);
+  /* beside a head that contexts share, all others: the CPU draws them once for the batch */
+  size_t others = s->w.P - m->head / few;
   fopo_gradient_options o = {.estimator = m->estimator,
-                             .samples = SAMPLES / few,
+                             .samples = m->head > 0 && !m->items ? others : SAMPLES / few,
                              .baseline = m->baseline,
                              .head = m->head / few,
                              .products = m->products};

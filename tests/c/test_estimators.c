@@ -186,8 +186,8 @@ static fopo_gradient_options shared(size_t H, size_t U) {
 TEST(test_shared_head) {
   DONE(small_world_done) small_world w;
   tiny_world(&w, 400, 0.5, 2);
-  deviation d = measure(&w, shared(40, 300), 100);
-  assert_true(worst(&d, "shared head 40, tail 300") < 3.0);
+  deviation d = measure(&w, shared(40, 75), 400);
+  assert_true(worst(&d, "shared head 40, tail 75") < 3.0);
   assert_true(fabs(mean_of(&d.reward)) < 3.0 * error_of(&d.reward));
 
   deviation few = measure(&w, shared(6, 6), 400), many = measure(&w, shared(6, 48), 400);

@@ -92,6 +92,19 @@ TEST(test_look_up) {
   }
 }
 
+static void check_same(float V[2][B * DIM], float stats[2][B * FOPO_STATS]) {
+  double largest = 0.0;
+  for (size_t i = 0; i < B * DIM; i++) largest = fmax(largest, fabs((double)V[0][i]));
+  assert_true(largest > 0.01);
+  for (size_t i = 0; i < B * DIM; i++) {
+    assert_true(fabs((double)V[0][i] - (double)V[1][i]) < 1e-6 * largest);
+  }
+  for (size_t i = 0; i < B * FOPO_STATS; i++) {
+    double one = (double)stats[0][i];
+    assert_true(fabs(one - (double)stats[1][i]) <= 1e-6 * fmax(fabs(one), 0.1));
+  }
+}
+
 /* Estimates the draws ids [B, S] whole, then by parts: V and the statistics agree. `keep` leaves
  * each part's draws in its samples. */
 static void compare(const uint32_t *ids, const float *logq, float floor,
@@ -128,16 +141,7 @@ static void compare(const uint32_t *ids, const float *logq, float floor,
   assert_int_equal(kept, B * S); /* no draw is lost, and none is kept twice */
   fopo_estimate joined = {.V = V[1], .stats = stats[1]};
   ok(cpu->ops->join_sums(cpu, &joined, sums, RANKS, &batch));
-  double largest = 0.0;
-  for (size_t i = 0; i < B * DIM; i++) largest = fmax(largest, fabs((double)V[0][i]));
-  assert_true(largest > 0.01);
-  for (size_t i = 0; i < B * DIM; i++) {
-    assert_true(fabs((double)V[0][i] - (double)V[1][i]) < 1e-6 * largest);
-  }
-  for (size_t i = 0; i < B * FOPO_STATS; i++) {
-    double one = (double)stats[0][i];
-    assert_true(fabs(one - (double)stats[1][i]) <= 1e-6 * fmax(fabs(one), 0.1));
-  }
+  check_same(V, stats);
 }
 
 static void keep_by_id(fopo_samples *samples, uint32_t *counts, const part_of *x) {
@@ -154,21 +158,52 @@ TEST(test_uniform) {
   compare(ids, logq, INFINITY, keep_by_id);
 }
 
-/* Draws anew by place, in the part itself. */
-static void keep_by_place(fopo_samples *samples, uint32_t *counts, const part_of *x) {
-  fopo_device_batch batch = batch_of();
-  ok(cpu->ops->draw_others_of_part(cpu, samples, counts, &x->part, HEAD, &batch));
+/* Hits of the contexts, a quarter of them of the head, as ids or, of a part, as its rows. */
+static fopo_csr hits_of(uint64_t *indptr, uint32_t *ids, const fopo_part *part) {
+  size_t n = 0;
+  for (size_t c = 0; c <= rows[B - 1]; c++) {
+    indptr[c] = n;
+    for (size_t a = 0; a < P; a++) {
+      uint32_t id = part != NULL && a < part->rows ? part->id[a] : (uint32_t)a;
+      if ((part == NULL || a < part->rows) && (id + c) % 17 < 2) ids[n++] = (uint32_t)a;
+    }
+    indptr[c + 1] = n;
+  }
+  return (fopo_csr){.rows = rows[B - 1] + 1, .cols = P, .indptr = indptr, .ids = ids};
 }
 
-TEST(test_others) {
-  static uint32_t ids[B * S];
-  static float logq[B * S];
+static fopo_estimate sum_shared(fopo_estimate e, const float *x, const uint32_t *by, size_t own,
+                                const uint32_t *at, const fopo_part *part) {
+  static uint64_t indptr[B * 7 + 1];
+  static uint32_t ids[(B * 7 + 1) * P];
+  static float packed[HEAD * DIM];
   fopo_device_batch batch = batch_of();
-  fopo_samples samples = {.ids = ids, .logq = logq};
-  fopo_shared_head head = {.H = HEAD, .order = order, .place = place};
-  ok(cpu->ops->draw_others(cpu, &samples, &head, 0, &batch));
-  for (size_t i = 0; i < B * S; i++) assert_true(place[ids[i]] >= HEAD);
-  compare(ids, logq, INFINITY, keep_by_place);
+  fopo_rows all = fopo_rows_float32(x, DIM);
+  fopo_shared_head head = {.H = own, .order = by, .place = at, .rows = {packed, DIM, FOPO_FLOAT32}};
+  fopo_shared_tail tail = {HEAD, part};
+  fopo_sparse_reward reward = {.Y = hits_of(indptr, ids, part)};
+  ok(cpu->ops->pack_head(cpu, &head, &all, DIM, FOPO_PRODUCTS_FLOAT32));
+  ok(cpu->ops->snis_shared(cpu, &e, &head, &tail, &reward, &all, &batch));
+  return e;
+}
+
+/* A head, and draws of the others that all contexts share: of few others each part has some. */
+TEST(test_shared) {
+  static float V[2][B * DIM], stats[2][B * FOPO_STATS];
+  static float sums[RANKS * B * (2 * DIM + 2 * FOPO_SUMS_DOUBLES)];
+  static part_of x;
+  uint32_t same[P];
+  for (uint32_t i = 0; i < P; i++) same[i] = i;
+  sum_shared((fopo_estimate){.V = V[0], .stats = stats[0]}, items, order, HEAD, place, NULL);
+  for (uint32_t rank = 0; rank < RANKS; rank++) {
+    fill_part(&x, rank);
+    fopo_estimate e = {.sums = sums + rank * B * fopo_sums_width(DIM)};
+    sum_shared(e, x.items, same, fopo_part_places(&x.part, HEAD), same, &x.part);
+  }
+  fopo_device_batch batch = batch_of();
+  fopo_estimate joined = {.V = V[1], .stats = stats[1]};
+  ok(cpu->ops->join_sums(cpu, &joined, sums, RANKS, &batch));
+  check_same(V, stats);
 }
 
 /* One rank: the shard is the catalogue in the norm order, and the answers are those of an index. */

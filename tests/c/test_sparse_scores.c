@@ -424,6 +424,17 @@ TEST(test_topk) {
 
 /* ---- a shared head ---- */
 
+/* A head and draws of the others, in samples or, on the CPU, made for all contexts. */
+static int sum_shared(const fopo_estimate *e, const fopo_shared_head *head,
+                      const fopo_sparse_reward *reward, const fopo_samples *tail,
+                      const fopo_rows *items, const fopo_device_batch *batch) {
+  fopo_shared_tail others = {.H = head->H};
+  if (d->ops->snis_shared != NULL) {
+    return d->ops->snis_shared(d, e, head, &others, reward, items, batch);
+  }
+  return d->ops->snis_head(d, e, head, reward, tail, items, batch);
+}
+
 /* With a tail in full the estimate is exact: that of all items. */
 static void check_head(const world *w, size_t H, fopo_products products, int drawn) {
   size_t L = w->L, U = P - H;
@@ -461,7 +472,7 @@ static void check_head(const world *w, size_t H, fopo_products products, int dra
   for (uint32_t a = 0; a < P; a++) all[a] = a;
   for (int o = 0; o < FOPO_OBJECTIVE_ROWS; o++) {
     e.objective = (fopo_objective_kind)o;
-    ok(d->ops->snis_head(d, &e, &head, &reward, drawn ? NULL : &tail, &items, &batch));
+    ok(sum_shared(&e, &head, &reward, drawn ? NULL : &tail, &items, &batch));
     get(V, e.V, B * L * 4), get(stats, e.stats, sizeof stats);
     for (size_t b = 0; b < B; b++) {
       for (uint32_t a = 0; a < P; a++) {
@@ -631,7 +642,7 @@ static void objectives_here(void) {
         e.objective = (fopo_objective_kind)o;
         e.c = by_head ? NULL : on(NULL, B * P * 4);
         if (by_head) {
-          ok(d->ops->snis_head(d, &e, &head, &reward, &tail, &items, &of_tail));
+          ok(sum_shared(&e, &head, &reward, &tail, &items, &of_tail));
         } else {
           ok(d->ops->snis(d, &e, &samples, &items, INFINITY, &batch));
         }

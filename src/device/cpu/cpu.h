@@ -29,6 +29,11 @@ void *fopo_cpu_scratch(const fopo_device *d);
  */
 int fopo_cpu_reserve_shared(fopo_device *d, size_t bytes, const char *what);
 
+/* The ranks [U] of draws among M items, ascending: one in each of U equal strips. log U / M: each
+ * stands for M / U items. */
+void fopo_cpu_draw_ranks(uint32_t *ranks, uint32_t row, fopo_draw_key key, size_t U, size_t M);
+float fopo_cpu_tail_density(size_t U, size_t M);
+
 /* The constants of the kernel for update t >= 1. */
 fopo_adam_step fopo_cpu_adam_step(const fopo_adam *o, uint64_t t);
 fopo_adagrad_step fopo_cpu_adagrad_step(const fopo_adagrad *o);

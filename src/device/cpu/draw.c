@@ -243,8 +243,7 @@ int fopo_cpu_draw_mixture(fopo_device *d, const fopo_samples *samples, const fop
 
 /* ---- head and tail ---- */
 
-/* The ranks of U draws among M items, ascending: one in each of U equal strips. */
-static void draw_ranks(uint32_t *ranks, uint32_t row, fopo_draw_key key, size_t U, size_t M) {
+void fopo_cpu_draw_ranks(uint32_t *ranks, uint32_t row, fopo_draw_key key, size_t U, size_t M) {
   size_t strip = M / U, more = M % U, first = 0, rest = 0;
   fopo_kernels_get()->draw_uniform(ranks, (uint32_t)M, U, key.seed, key.step, row);
   for (size_t u = 0; u < U; u++) {
@@ -256,8 +255,7 @@ static void draw_ranks(uint32_t *ranks, uint32_t row, fopo_draw_key key, size_t 
   }
 }
 
-/* log U / M: each of U draws stands for M / U items. */
-static float tail_density(size_t U, size_t M) {
+float fopo_cpu_tail_density(size_t U, size_t M) {
   return fminf((float)log((double)U / (double)M), FOPO_TAIL_LEAST);
 }
 
@@ -265,7 +263,7 @@ static float tail_density(size_t U, size_t M) {
 static void tail_row(uint32_t *ids, const uint32_t *sorted, size_t n, uint32_t row,
                      fopo_draw_key key, size_t U, size_t P) {
   size_t below = 0;
-  draw_ranks(ids, row, key, U, P - n);
+  fopo_cpu_draw_ranks(ids, row, key, U, P - n);
   /* the ranks ascend, so one walk along the candidates turns them into ids */
   for (size_t u = 0; u < U; u++) {
     while (below < n && sorted[below] <= ids[u] + below) below++;
@@ -294,7 +292,7 @@ int fopo_cpu_draw_tail(fopo_device *d, const fopo_samples *samples, const fopo_c
     memcpy(sorted, head->ids + b * k, n * sizeof *sorted);
     if (!is_ascending(sorted, n)) fopo_sort_ids(sorted, fopo_cpu_scratch(d), n, P);
     tail_row(sorted + n, sorted, n, batch->rows[b], batch->key, U, P);
-    float density = tail_density(U, P - n);
+    float density = fopo_cpu_tail_density(U, P - n);
     memset(logq, 0, n * sizeof *logq);
     for (size_t s = n; s < S; s++) logq[s] = density;
   }
@@ -306,14 +304,14 @@ int fopo_cpu_draw_others(fopo_device *d, const fopo_samples *samples, const fopo
   (void)d;
   size_t S = batch->S, U = S - listed, M = batch->P - head->H;
   const uint32_t *others = head->order + head->H;
-  float density = tail_density(U, M);
+  float density = fopo_cpu_tail_density(U, M);
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (batch->B * S > FEW)
   for (size_t b = 0; b < batch->B; b++) {
     uint32_t *ids = samples->ids + b * S;
     float *logq = samples->logq + b * S;
     memcpy(ids, head->order, listed * sizeof *ids);
     memset(logq, 0, listed * sizeof *logq);
-    draw_ranks(ids + listed, batch->rows[b], batch->key, U, M);
+    fopo_cpu_draw_ranks(ids + listed, batch->rows[b], batch->key, U, M);
     for (size_t s = listed; s < S; s++) {
       ids[s] = others[ids[s]];
       logq[s] = density;
@@ -323,26 +321,6 @@ int fopo_cpu_draw_others(fopo_device *d, const fopo_samples *samples, const fopo
 }
 
 /* ---- the draws of a part of the catalogue ---- */
-
-int fopo_cpu_draw_others_of_part(fopo_device *d, const fopo_samples *samples, uint32_t *counts,
-                                 const fopo_part *part, size_t H, const fopo_device_batch *batch) {
-  (void)d;
-  size_t U = batch->S, M = part->P - H;
-  float density = tail_density(U, M);
-#pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (batch->B * U > FEW)
-  for (size_t b = 0; b < batch->B; b++) {
-    uint32_t *ids = samples->ids + b * U, n = 0;
-    draw_ranks(ids, batch->rows[b], batch->key, U, M);
-    for (size_t u = 0; u < U; u++) {
-      uint32_t place = ids[u] + (uint32_t)H, row = place / part->size;
-      ids[n] = row;
-      n += place - row * part->size == part->rank;
-    }
-    for (size_t s = 0; s < n; s++) samples->logq[b * U + s] = density;
-    counts[b] = n;
-  }
-  return FOPO_OK;
-}
 
 int fopo_cpu_keep_part(fopo_device *d, const fopo_samples *samples, uint32_t *counts,
                        const fopo_part *part, const fopo_device_batch *batch) {

@@ -1,13 +1,15 @@
-/* A head that all contexts share: two dense products over packed rows, and the tail.
+/* What all contexts share: the items of a head, and draws of the others, the tail. Two dense
+ * products over packed rows, and what each context has for itself: the items that earn something.
  *
- * A unit of work is a panel of up to 32 contexts times a chunk of the head: its scores, their
- * exponentials, and the sums of w and w beta, each relative to the largest score of the unit. The
- * tail of a context, and the items of the head that earn something, are a unit too. A context's
- * units are then joined in the order of the chunks. How the head is cut follows from its size
- * alone, so the bits are the same for any number of threads. */
+ * A unit of work is a panel of up to 32 contexts times a chunk of the shared rows: its scores,
+ * their exponentials, and the sums of w and w beta, each relative to the largest score of the unit.
+ * The own items of a few contexts are a unit too. A context's units are then joined in the order of
+ * the chunks. How the rows are cut follows from the sizes alone, so the bits are the same for any
+ * number of threads. */
 #include <math.h>
 #include <string.h>
 
+#include "core/rng.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "device/cpu/cpu.h"
@@ -23,18 +25,30 @@ enum {
   MOST_CHUNK = 512,
   CHUNKS = 16,
 
-  TAILS = 8,    /* contexts whose tails are a unit of work */
-  REWARDED = 64 /* items that earn something, looked at together */
+  OWNERS = 8, /* contexts whose own items are a unit of work */
+  BLOCK = 64, /* own items of the head that are looked at together */
+  AHEAD = 8,  /* rows of the tail that are on their way while one is packed */
+  LINE = 64   /* bytes that a prefetch brings */
 };
 
 /* ---- packing ---- */
 
-static float item_number(const fopo_rows *items, size_t a, size_t i) {
-  size_t at = a * items->ld + i;
+static const char *row_of(const fopo_rows *items, size_t a) {
+  return (const char *)items->x + a * items->ld * fopo_float_bytes(items->type);
+}
+
+/* to [L] = row a, in float32 */
+static void widen_row(float *to, const fopo_rows *items, size_t a, size_t L) {
+  const void *row = row_of(items, a);
+  const uint16_t *half = row;
   switch (items->type) {
-  case FOPO_FLOAT16: return fopo_from_float16(((const uint16_t *)items->x)[at]);
-  case FOPO_BFLOAT16: return fopo_from_bfloat16(((const uint16_t *)items->x)[at]);
-  default: return ((const float *)items->x)[at];
+  case FOPO_FLOAT32: memcpy(to, row, L * sizeof *to); break;
+  case FOPO_FLOAT16:
+    for (size_t i = 0; i < L; i++) to[i] = fopo_from_float16(half[i]);
+    break;
+  case FOPO_BFLOAT16:
+    for (size_t i = 0; i < L; i++) to[i] = fopo_from_bfloat16(half[i]);
+    break;
   }
 }
 
@@ -51,133 +65,271 @@ int fopo_cpu_pack_head(fopo_device *d, fopo_shared_head *head, const fopo_rows *
   head->rows.ld = L;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
   for (size_t h = 0; h < head->H; h++) {
-    for (size_t i = 0; i < L; i++) {
-      float number = item_number(items, order[h], i);
-      if (products == FOPO_PRODUCTS_BFLOAT16) {
-        number = fopo_from_bfloat16(fopo_to_bfloat16(number));
-      }
-      x[h * L + i] = number;
-    }
+    float *row = x + h * L;
+    widen_row(row, items, order[h], L);
+    if (products != FOPO_PRODUCTS_BFLOAT16) continue;
+    for (size_t i = 0; i < L; i++) row[i] = fopo_from_bfloat16(fopo_to_bfloat16(row[i]));
   }
   return FOPO_OK;
 }
 
 /* ---- the shape of the work ---- */
 
-/* An id of a sparse row that is in the head. */
+/* A number that is added to a score of a unit: s, or -infinity. */
 typedef struct {
-  uint32_t at; /* of its score among those of its unit */
-  float value; /* s */
-} listed;
+  uint32_t chunk, at; /* `at` among the scores of the unit */
+  float value;
+} correction;
+
+/* Items of the contexts' own, those of a panel without gaps. */
+typedef struct {
+  uint32_t *at; /* their ids; of items in the head, their places */
+  float *less;  /* minus the sparse part of the score, which running sums take as log q */
+  float *r;
+  size_t *first, *n; /* [B] where those of a context begin, and how many they are */
+} own_items;
+
+/* Of contexts: items that may earn something, and corrections that there may be. */
+typedef struct {
+  size_t own, corrections;
+} counts;
 
 typedef struct {
-  size_t B, H, L;
-  size_t width;  /* of a panel */
-  size_t panels; /* of contexts */
-  size_t chunk;  /* rows */
-  size_t chunks;
-  size_t unit;    /* floats of the sums of a unit */
-  float *queries; /* [panels, L, width] */
-  float *sums;    /* [panels, chunks, unit]: shift, sum w, sum w^2 [width], sum w beta [L, width] */
-  float *totals;  /* [panels, L, width] of all units */
-  char *tails;    /* [B] the memory of a running sum */
-  fopo_running *tail; /* [B] */
-
-  /* The sparse part of the scores; NULL: there is none. */
-  listed *list; /* all that are in the head, by panel and by chunk, each context's in order */
-  size_t *
-      list_at; /* [panels, chunks + 2] where each panel's chunks begin in list; the last: scratch */
+  const fopo_shared_head *head;
+  const fopo_rows *items;
+  const fopo_sparse_reward *reward;
+  const fopo_device_batch *batch;
+  size_t B, H, U, L;      /* U: draws that are held here */
+  size_t places;          /* items that are held here */
+  size_t width;           /* of a panel */
+  size_t panels;          /* of contexts */
+  size_t chunk;           /* rows */
+  size_t of_head, chunks; /* those of the head, and all: those of the tail come behind */
+  size_t unit;            /* floats of the sums of a unit */
+  float density;          /* the log q of a draw */
+  uint32_t *drawn;        /* [U] places in the norm order, ascending */
+  float *rows;            /* [U, L] */
+  float *queries;         /* [panels, L, width] */
+  float *sums;   /* [panels, chunks, unit]: shift, sum w, sum w^2 [width], sum w beta [L, width] */
+  float *totals; /* [panels, L, width] of all units */
+  char *memory;  /* [B] of running sums */
+  fopo_running *own;         /* [B] over the context's own items outside the head */
+  own_items inside, outside; /* the head */
+  counts *begin;             /* [panels] where those of a panel begin, in them and in these: */
+  correction *found, *list;  /* as they are found, and by chunk */
+  size_t *list_at;           /* [panels, chunks + 2] where each chunk begins; the last: scratch */
 } work;
-
-static size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 static size_t divided(size_t n, size_t by) { return (n + by - 1) / by; }
 
-static work shape(size_t B, size_t H, size_t L) {
-  work k = {.B = B, .H = H, .L = L, .width = B > FOPO_PANEL / 2 ? FOPO_PANEL : FOPO_PANEL / 2};
-  k.panels = divided(B, k.width);
-  k.chunk = divided(divided(H, CHUNKS), LEAST_CHUNK) * LEAST_CHUNK;
+static work shape(const fopo_shared_head *head, size_t U, const fopo_device_batch *batch) {
+  work k = {.head = head, .batch = batch, .B = batch->B, .H = head->H, .U = U, .L = batch->L};
+  k.width = k.B > FOPO_PANEL / 2 ? FOPO_PANEL : FOPO_PANEL / 2;
+  k.panels = divided(k.B, k.width);
+  k.chunk = divided(divided(k.H, CHUNKS), LEAST_CHUNK) * LEAST_CHUNK;
   if (k.chunk > MOST_CHUNK) k.chunk = MOST_CHUNK;
   if (k.chunk == 0) k.chunk = LEAST_CHUNK; /* a part of a catalogue may have none of the head */
-  k.chunks = divided(H, k.chunk);
-  k.unit = (3 + L) * k.width;
+  k.of_head = divided(k.H, k.chunk);
+  k.chunks = k.of_head + divided(k.U, k.chunk);
+  k.unit = (3 + k.L) * k.width;
   return k;
 }
 
-/* How many ids the contexts before b have in their sparse rows. */
-static size_t count_listed(const fopo_device_batch *batch, size_t b) {
-  fopo_sparse_scores sparse = fopo_batch_scores(batch);
-  size_t n = 0;
-  for (size_t i = 0; i < b; i++) n += fopo_score_row_of(&sparse, i).n;
-  return n;
+/* *n += those of context b. An item is drawn twice at most, in two strips that meet at it. */
+static void count(counts *n, const work *k, size_t b) {
+  fopo_sparse_scores sparse = fopo_batch_scores(k->batch);
+  const fopo_sparse_reward *reward = k->reward;
+  size_t own = reward->credit.action != NULL;
+  if (reward->Y.indptr != NULL) own += fopo_csr_count(&reward->Y, k->batch->rows[b]);
+  n->own += own;
+  n->corrections += 2 * (own + fopo_score_row_of(&sparse, b).n);
 }
 
-static int reserve(work *k, fopo_device *d, const fopo_device_batch *batch) {
-  size_t queries = rounded(k->panels * k->L * k->width * sizeof(float)), totals = queries;
-  size_t sums = rounded(k->panels * k->chunks * k->unit * sizeof(float));
-  size_t tails = k->B * rounded(fopo_running_bytes(k->L));
-  size_t running = rounded(k->B * sizeof(fopo_running)), starts = 0, list = 0;
-  if (batch->sparse.indptr != NULL) {
-    starts = rounded(k->panels * (k->chunks + 2) * sizeof *k->list_at);
-    list = rounded((count_listed(batch, k->B) + 1) * sizeof *k->list);
-  }
-  size_t bytes = queries + totals + sums + tails + running + starts + list;
-  int status = fopo_cpu_reserve_shared(d, bytes, "the sums of a shared head");
-  if (status == FOPO_OK) status = fopo_cpu_reserve(d, k->chunk * k->width * sizeof(float));
-  if (status != FOPO_OK) return status;
-  char *at = ((fopo_cpu *)d->state)->shared;
-  k->queries = (float *)(void *)at;
-  k->totals = (float *)(void *)(at + queries);
-  k->sums = (float *)(void *)(at + queries + totals);
-  k->tails = at + queries + totals + sums;
-  k->tail = (fopo_running *)(void *)(k->tails + tails);
-  if (starts == 0) return FOPO_OK;
-  k->list_at = (size_t *)(void *)(k->tails + tails + running);
-  k->list = (listed *)(void *)(k->tails + tails + running + starts);
-  return FOPO_OK;
+/* The next n bytes of the memory; NULL while it is only measured. */
+static void *take(char *memory, size_t *used, size_t n) {
+  size_t at = *used;
+  *used += (n + 63) / 64 * 64;
+  return memory == NULL ? NULL : memory + at;
 }
+
+static size_t lay_out(work *k, char *memory) {
+  counts most = {0, 0};
+  size_t used = 0, panel = k->L * k->width * sizeof(float);
+  k->begin = take(memory, &used, k->panels * sizeof *k->begin);
+  for (size_t b = 0; b < k->B; b++) {
+    if (memory != NULL && b % k->width == 0) k->begin[b / k->width] = most;
+    count(&most, k, b);
+  }
+  k->drawn = take(memory, &used, k->batch->S * sizeof *k->drawn);
+  k->rows = take(memory, &used, k->U * k->L * sizeof *k->rows);
+  k->queries = take(memory, &used, k->panels * panel);
+  k->totals = take(memory, &used, k->panels * panel);
+  k->sums = take(memory, &used, k->panels * k->chunks * k->unit * sizeof *k->sums);
+  k->memory = take(memory, &used, k->B * fopo_running_bytes(k->L));
+  k->own = take(memory, &used, k->B * sizeof *k->own);
+  for (own_items *x = &k->inside; x <= &k->outside; x++) {
+    x->at = take(memory, &used, most.own * sizeof *x->at);
+    x->less = take(memory, &used, most.own * sizeof *x->less);
+    x->r = take(memory, &used, most.own * sizeof *x->r);
+    x->first = take(memory, &used, k->B * sizeof *x->first);
+    x->n = take(memory, &used, k->B * sizeof *x->n);
+  }
+  k->found = take(memory, &used, most.corrections * sizeof *k->found);
+  k->list = take(memory, &used, most.corrections * sizeof *k->list);
+  k->list_at = take(memory, &used, k->panels * (k->chunks + 2) * sizeof *k->list_at);
+  return used;
+}
+
+static int reserve(work *k, fopo_device *d) {
+  int status = fopo_cpu_reserve_shared(d, lay_out(k, NULL), "the sums of a shared head");
+  if (status == FOPO_OK) status = fopo_cpu_reserve(d, k->chunk * k->width * sizeof(float));
+  if (status == FOPO_OK) lay_out(k, ((fopo_cpu *)d->state)->shared);
+  return status;
+}
+
+/* ---- the draws ---- */
+
+/* Fills drawn; of a catalogue that is dealt out those of its part, whose rows are places. */
+static void draw(work *k, const fopo_shared_tail *tail) {
+  const fopo_part *part = tail->part;
+  size_t U = k->batch->S, M = k->batch->P - tail->H, n = 0;
+  fopo_cpu_draw_ranks(k->drawn, FOPO_ROW_OF_BATCH, k->batch->key, U, M);
+  for (size_t u = 0; u < U; u++) {
+    size_t place = tail->H + k->drawn[u], row = part != NULL ? place / part->size : place;
+    k->drawn[n] = (uint32_t)row;
+    n += part == NULL || place % part->size == part->rank;
+  }
+  k->density = fopo_cpu_tail_density(U, M);
+  k->U = n;
+  k->chunks = k->of_head + divided(n, k->chunk);
+}
+
+static void prefetch_row(const work *k, size_t a) {
+  const char *row = row_of(k->items, a);
+  size_t bytes = k->L * fopo_float_bytes(k->items->type);
+  for (size_t i = 0; i < bytes; i += LINE) __builtin_prefetch(row + i);
+}
+
+/* Row u of the tail. */
+static void pack_drawn(const work *k, size_t u) {
+  const uint32_t *order = k->head->order;
+  if (u + AHEAD < k->U) prefetch_row(k, order[k->drawn[u + AHEAD]]);
+  widen_row(k->rows + u * k->L, k->items, order[k->drawn[u]], k->L);
+}
+
+/* ---- what a panel knows of its contexts ---- */
 
 /* The queries of panel p, transposed; missing ones are 0. */
-static void fill_panel(const work *k, const float *Q, size_t p) {
+static void fill_panel(const work *k, size_t p) {
   float *panel = k->queries + p * k->L * k->width;
+  const float *Q = k->batch->Q;
   for (size_t j = 0; j < k->width; j++) {
     size_t b = p * k->width + j;
     for (size_t i = 0; i < k->L; i++) panel[i * k->width + j] = b < k->B ? Q[b * k->L + i] : 0.0f;
   }
 }
 
-/* Lists the ids of the panel's sparse rows that are in the head, by the chunk that they are in: one
- * pass counts those of each chunk, a second one puts them there. */
-static void list_panel(const work *k, const fopo_shared_head *head, const fopo_device_batch *batch,
-                       size_t p) {
-  size_t first = p * k->width, end = first + k->width < k->B ? first + k->width : k->B;
-  size_t *at = k->list_at + p * (k->chunks + 2), *next = at + 1; /* next [chunks + 1] */
-  size_t begin = count_listed(batch, first);
-  fopo_sparse_scores sparse = fopo_batch_scores(batch);
-  memset(at, 0, (k->chunks + 2) * sizeof *at);
-  for (int put = 0; put < 2; put++) {
-    for (size_t b = first; b < end; b++) {
-      fopo_score_row row = fopo_score_row_of(&sparse, b);
-      for (size_t i = 0; i < row.n; i++) {
-        size_t place = head->place[row.ids[i]], chunk = place / k->chunk;
-        if (place >= k->H) continue;
-        size_t in_unit = place % k->chunk * k->width + (b - first);
-        if (put) k->list[next[chunk]] = (listed){(uint32_t)in_unit, fopo_score_entry(&row, i)};
-        next[chunk + !put]++;
-      }
-    }
-    if (put) break;
-    /* next[c] = where chunk c begins; when all are put, where it ends, which is at[c + 1] */
-    next[0] = begin;
-    for (size_t c = 0; c < k->chunks; c++) next[c + 1] += next[c];
-    at[0] = begin;
+/* Adds `value` to the scores of context j of a panel wherever the item at `place` is among the
+ * shared rows. The draws are spread evenly over the places behind the head. */
+static void correct(const work *k, size_t *n, size_t place, size_t j, float value) {
+  if (place < k->H) {
+    k->found[(*n)++] = (correction){(uint32_t)(place / k->chunk),
+                                    (uint32_t)(place % k->chunk * k->width + j), value};
+    return;
+  }
+  size_t behind = k->places - k->H;
+  size_t u = (size_t)((double)(place - k->H) / (double)behind * (double)k->U);
+  while (u > 0 && k->drawn[u - 1] >= place) u--;
+  while (u < k->U && k->drawn[u] < place) u++;
+  for (; u < k->U && k->drawn[u] == place; u++) {
+    k->found[(*n)++] = (correction){(uint32_t)(k->of_head + u / k->chunk),
+                                    (uint32_t)(u % k->chunk * k->width + j), value};
   }
 }
 
-/* ---- a unit of the head ---- */
+static void add_own(own_items *x, size_t b, uint32_t at, float s, float r) {
+  size_t i = x->first[b] + x->n[b]++;
+  x->at[i] = at, x->less[i] = -s, x->r[i] = r;
+}
 
-/* Adds s to the scores f [chunk, width] of a unit. */
-static void add_listed(const work *k, float *f, size_t panel, size_t chunk) {
+/* An item that earns r in context b is one of its own. Outside the head it stands for itself, and
+ * its draws for nothing. */
+static void add_rewarded(work *k, size_t *n, size_t b, uint32_t id, float r) {
+  fopo_sparse_scores sparse = fopo_batch_scores(k->batch);
+  fopo_score_row row = fopo_score_row_of(&sparse, b);
+  uint32_t place = k->head->place[id];
+  float s = fopo_score_of(&row, id);
+  if (place < k->H) {
+    add_own(&k->inside, b, place, s, r);
+  } else {
+    add_own(&k->outside, b, id, s, r);
+    correct(k, n, place, b % k->width, -INFINITY);
+  }
+}
+
+/* Context b: corrections of its sparse scores, and its own items. */
+static void list_context(work *k, size_t *n, size_t b) {
+  const fopo_sparse_reward *reward = k->reward;
+  fopo_sparse_scores sparse = fopo_batch_scores(k->batch);
+  fopo_score_row row = fopo_score_row_of(&sparse, b);
+  uint32_t context = k->batch->rows[b], action = UINT32_MAX; /* of another part of the catalogue */
+  float given = 0.0f;
+  for (size_t i = 0; i < row.n; i++) {
+    correct(k, n, k->head->place[row.ids[i]], b % k->width, fopo_score_entry(&row, i));
+  }
+  if (reward->credit.action != NULL) {
+    const fopo_credit *c = &reward->credit;
+    action = c->action[context];
+    if (action != UINT32_MAX) given = c->weight[context] * (c->gain[context] - c->shift);
+  }
+  size_t hits = reward->Y.indptr != NULL ? fopo_csr_count(&reward->Y, context) : 0;
+  for (size_t i = 0; i < hits; i++) {
+    uint32_t id = fopo_csr_row(&reward->Y, context)[i];
+    float r = fopo_hit_value(reward->value, id);
+    add_rewarded(k, n, b, id, id == action ? r + given : r);
+    if (id == action) action = UINT32_MAX;
+  }
+  if (action != UINT32_MAX) add_rewarded(k, n, b, action, given);
+}
+
+/* Brings the places of a context's items, which lie far apart. */
+static void prefetch_places(const work *k, size_t b) {
+  fopo_sparse_scores sparse = fopo_batch_scores(k->batch);
+  fopo_score_row row = fopo_score_row_of(&sparse, b);
+  const fopo_csr *Y = &k->reward->Y;
+  uint32_t context = k->batch->rows[b];
+  for (size_t i = 0; i < row.n; i++) __builtin_prefetch(k->head->place + row.ids[i]);
+  if (Y->indptr == NULL) return;
+  for (size_t i = 0; i < fopo_csr_count(Y, context); i++) {
+    __builtin_prefetch(k->head->place + fopo_csr_row(Y, context)[i]);
+  }
+}
+
+/* Lists the own items of panel p, and its corrections by the chunk that they are in. */
+static void list_panel(work *k, size_t p) {
+  size_t first = p * k->width, end = first + k->width < k->B ? first + k->width : k->B;
+  size_t *at = k->list_at + p * (k->chunks + 2), *next = at + 1; /* next [chunks + 1] */
+  counts begin = k->begin[p];
+  size_t n = begin.corrections, inside = begin.own, outside = begin.own;
+  for (size_t b = first; b < end; b++) prefetch_places(k, b);
+  for (size_t b = first; b < end; b++) {
+    k->inside.first[b] = inside, k->outside.first[b] = outside;
+    k->inside.n[b] = k->outside.n[b] = 0;
+    list_context(k, &n, b);
+    inside += k->inside.n[b], outside += k->outside.n[b];
+  }
+  /* next[c] = where chunk c begins; when all are put, where it ends, which is at[c + 1] */
+  memset(at, 0, (k->chunks + 2) * sizeof *at);
+  for (size_t i = begin.corrections; i < n; i++) next[k->found[i].chunk + 1]++;
+  at[0] = next[0] = begin.corrections;
+  for (size_t c = 0; c < k->chunks; c++) next[c + 1] += next[c];
+  for (size_t i = begin.corrections; i < n; i++) k->list[next[k->found[i].chunk]++] = k->found[i];
+}
+
+/* ---- a unit of the shared rows ---- */
+
+/* Corrects the scores f [chunk, width] of a unit. */
+static void correct_unit(const work *k, float *f, size_t panel, size_t chunk) {
   const size_t *at = k->list_at + panel * (k->chunks + 2) + chunk;
   for (size_t i = at[0]; i < at[1]; i++) {
     f[k->list[i].at] = fopo_score_sum(f[k->list[i].at], k->list[i].value);
@@ -194,18 +346,20 @@ static void weigh_unit(float *f, float *w, float *shift, size_t n, size_t width)
   kernels->exp_columns(f, w, w + width, finite, n, width);
 }
 
-/* f [chunk, width] is scratch. */
-static void sum_unit(const work *k, float *f, const fopo_shared_head *head, size_t panel,
-                     size_t chunk) {
+/* f [chunk, width] is scratch. The weights of draws are exp(f - density), all relative to a shift
+ * that has the density in it. */
+static void sum_unit(const work *k, float *f, size_t panel, size_t chunk) {
   const fopo_kernels *kernels = fopo_kernels_get();
-  size_t width = k->width, L = k->L, first = chunk * k->chunk;
-  size_t n = k->H - first < k->chunk ? k->H - first : k->chunk;
+  int is_head = chunk < k->of_head;
+  size_t width = k->width, L = k->L, first = (is_head ? chunk : chunk - k->of_head) * k->chunk;
+  size_t all = is_head ? k->H : k->U, n = all - first < k->chunk ? all - first : k->chunk;
   const float *queries = k->queries + panel * L * width;
-  const float *rows = (const float *)head->rows.x + first * L;
+  const float *rows = (is_head ? (const float *)k->head->rows.x : k->rows) + first * L;
   float *shift = k->sums + (panel * k->chunks + chunk) * k->unit, *w = shift + width;
   kernels->scores(f, rows, L, NULL, n, queries, L, width);
-  if (k->list != NULL) add_listed(k, f, panel, chunk);
+  correct_unit(k, f, panel, chunk);
   weigh_unit(f, w, shift, n, width);
+  for (size_t j = 0; j < width && !is_head; j++) shift[j] -= k->density;
   memset(w + 2 * width, 0, L * width * sizeof *w);
   for (size_t s = 0; s < n; s += TILE) {
     kernels->add_products(w + 2 * width, rows + s * L, L, f + s * width,
@@ -213,89 +367,52 @@ static void sum_unit(const work *k, float *f, const fopo_shared_head *head, size
   }
 }
 
-/* ---- the tail of a context, and its items that earn something ---- */
+/* ---- the own items of a context ---- */
 
-/* Items of the head that earn something in one context. */
-typedef struct {
-  const fopo_shared_head *head;
-  const float *q;
-  size_t L, n;
-  uint32_t ids[REWARDED], places[REWARDED];
-  float r[REWARDED];
-} rewarded;
-
-/* Adds them to the sums of w r and w r beta alone: that of w has them from the units. */
-static void add_rewarded(fopo_running *sums, rewarded *x, const fopo_cpu_sparse *sparse) {
-  const fopo_kernels *k = fopo_kernels_get();
-  size_t n = x->n, L = x->L;
-  float c[REWARDED];
-  x->n = 0;
-  if (n == 0) return;
-  fopo_cpu_gather_dot(c, &x->head->rows, x->places, n, x->q, L);
-  fopo_cpu_sparse_add(c, sparse, x->ids, n);
-  float largest = k->max(c, n);
-  if (largest > sums->shift) fopo_running_raise(sums, largest, L);
-  if (sums->shift == -INFINITY && fopo_cpu_all_masked(c, n)) return;
-  k->exp_sum(c, c, sums->shift, n);
-  for (size_t i = 0; i < n; i++) {
-    c[i] *= x->r[i];
-    sums->wd += (double)c[i];
-  }
-  fopo_cpu_gather_axpy(sums->wd_beta, &x->head->rows, x->places, c, n, 0, L);
-}
-
-/* Takes an item into x, if it is in the head. */
-static void take_rewarded(rewarded *x, uint32_t id, float r) {
-  x->ids[x->n] = id;
-  x->places[x->n] = x->head->place[id];
-  x->r[x->n] = r;
-  x->n += x->places[x->n] < x->head->H;
-}
-
-static void add_hits(fopo_running *sums, rewarded *x, const fopo_sparse_reward *reward,
-                     uint32_t row, const fopo_cpu_sparse *sparse) {
-  const uint32_t *hits = fopo_csr_row(&reward->Y, row);
-  for (size_t i = 0; i < fopo_csr_count(&reward->Y, row); i++) {
-    take_rewarded(x, hits[i], fopo_hit_value(reward->value, hits[i]));
-    if (x->n == REWARDED) add_rewarded(sums, x, sparse);
-  }
-  add_rewarded(sums, x, sparse);
-}
-
-static void add_credit(fopo_running *sums, rewarded *x, const fopo_credit *credit, uint32_t row,
-                       const fopo_cpu_sparse *sparse) {
-  uint32_t action = credit->action[row];
-  if (action == UINT32_MAX) return; /* of another part of the catalogue */
-  take_rewarded(x, action, credit->weight[row] * (credit->gain[row] - credit->shift));
-  add_rewarded(sums, x, sparse);
-}
-
-static void sum_tail(const work *k, size_t b, size_t n_next, const fopo_shared_head *head,
-                     const fopo_sparse_reward *reward, const fopo_samples *tail,
-                     const fopo_rows *items, const fopo_device_batch *batch) {
-  size_t L = k->L;
-  fopo_running *sums = &k->tail[b];
-  fopo_cpu_sparse sparse;
-  fopo_cpu_sparse_take(&sparse, batch, b);
-  *sums = fopo_running_at(k->tails + b * rounded(fopo_running_bytes(L)), L);
-  fopo_draws_of_context draws = fopo_cpu_draws(tail, items, &sparse, batch, b);
-  draws.n_next = draws.n < batch->S ? 0 : n_next;
-  fopo_running_add(sums, &draws);
-  rewarded x;
-  x.head = head, x.q = draws.q, x.L = L, x.n = 0;
-  if (reward->Y.indptr != NULL) add_hits(sums, &x, reward, batch->rows[b], &sparse);
-  if (reward->credit.action != NULL) {
-    add_credit(sums, &x, &reward->credit, batch->rows[b], &sparse);
+/* Adds those in the head to the sums of w r and w r beta alone: that of w has them from the units.
+ */
+static void add_inside(fopo_running *sums, const work *k, size_t b) {
+  const fopo_kernels *kernels = fopo_kernels_get();
+  const fopo_rows *rows = &k->head->rows;
+  size_t L = k->L, first = k->inside.first[b], end = first + k->inside.n[b];
+  for (size_t i = first; i < end; i += BLOCK) {
+    size_t n = end - i < BLOCK ? end - i : BLOCK;
+    const uint32_t *at = k->inside.at + i;
+    float c[BLOCK];
+    fopo_cpu_gather_dot(c, rows, at, n, k->batch->Q + b * L, L);
+    for (size_t j = 0; j < n; j++) c[j] = fopo_score_sum(c[j], -k->inside.less[i + j]);
+    float largest = kernels->max(c, n);
+    if (largest > sums->shift) fopo_running_raise(sums, largest, L);
+    if (sums->shift == -INFINITY && fopo_cpu_all_masked(c, n)) continue;
+    kernels->exp_sum(c, c, sums->shift, n);
+    for (size_t j = 0; j < n; j++) {
+      c[j] *= k->inside.r[i + j];
+      sums->wd += (double)c[j];
+    }
+    fopo_cpu_gather_axpy(sums->wd_beta, rows, at, c, n, 0, L);
   }
 }
 
-/* The tails of TAILS contexts, each while rows of the next are on their way. */
-static void sum_tails(const work *k, size_t first, const fopo_shared_head *head,
-                      const fopo_sparse_reward *reward, const fopo_samples *tail,
-                      const fopo_rows *items, const fopo_device_batch *batch) {
-  size_t end = first + TAILS < k->B ? first + TAILS : k->B;
+/* The own items of OWNERS contexts, each while rows of the next are on their way. */
+static void sum_own(const work *k, size_t first) {
+  static const fopo_cpu_sparse none;
+  size_t end = first + OWNERS < k->B ? first + OWNERS : k->B, L = k->L;
   for (size_t b = first; b < end; b++) {
-    sum_tail(k, b, b + 1 < end ? batch->S : 0, head, reward, tail, items, batch);
+    const own_items *x = &k->outside;
+    size_t at = x->first[b];
+    k->own[b] = fopo_running_at(k->memory + b * fopo_running_bytes(L), L);
+    fopo_draws_of_context own = {.q = k->batch->Q + b * L,
+                                 .L = L,
+                                 .sparse = &none,
+                                 .items = k->items,
+                                 .ids = x->at + at,
+                                 .logq = x->less + at,
+                                 .r = x->r + at,
+                                 .n = x->n[b],
+                                 .n_next = b + 1 < end ? x->n[b + 1] : 0,
+                                 .floor = INFINITY};
+    fopo_running_add(&k->own[b], &own);
+    add_inside(&k->own[b], k, b);
   }
 }
 
@@ -311,50 +428,39 @@ static void add_scaled(float *total, const float *x, const float *factor, size_t
   }
 }
 
-/* The sums of a tail and of the units, which are w, ww and column total [L, width]. */
-static void put_joined(float *to, fopo_running *tail, double w, double ww, const float *total,
-                       size_t L, size_t width) {
-  tail->w += w;
-  tail->ww += ww;
-  tail->head = w;
-  for (size_t i = 0; i < L; i++) tail->w_beta[i] += total[i * width];
-  fopo_cpu_put_sums(to, tail, L);
-}
-
-/* V and the statistics of a context from the sums of its tail, and w, ww and column total [L,
- * width] of its units. As in estimate.c; only the rewarded items have a part in sum w r beta. */
-static void put_estimate(const fopo_estimate *e, size_t b, const fopo_running *tail, double w,
-                         double ww, const float *total, size_t L, size_t width) {
-  double W = tail->w + w, rbar = tail->wd / W, W2 = tail->ww + ww;
+/* V and the statistics of a context, from its sums. As in estimate.c; only its own items have a
+ * part in sum w r beta. */
+static void put_estimate(const fopo_estimate *e, size_t b, const fopo_running *all, size_t L) {
+  double W = all->w, rbar = all->wd / W;
   float *V = e->V + b * L, *stats = e->stats + b * FOPO_STATS;
   if (W == 0.0) { /* all that was looked at is masked */
     memset(V, 0, L * sizeof *V);
     memset(stats, 0, FOPO_STATS * sizeof *stats);
     return;
   }
-  fopo_objective_rule rule = fopo_objective_rule_of(e->objective, rbar, (double)tail->shift, W);
+  fopo_objective_rule rule = fopo_objective_rule_of(e->objective, rbar, (double)all->shift, W);
   for (size_t i = 0; i < L; i++) {
-    double w_beta = (double)tail->w_beta[i] + (double)total[i * width];
-    V[i] = (float)fopo_objective_direction(&rule, (double)tail->wd_beta[i], rbar, w_beta, W);
+    V[i] = (float)fopo_objective_direction(&rule, (double)all->wd_beta[i], rbar,
+                                           (double)all->w_beta[i], W);
   }
   stats[FOPO_STAT_REWARD] = (float)rule.value;
-  stats[FOPO_STAT_ESS] = (float)(W * W / W2);
+  stats[FOPO_STAT_ESS] = (float)(W * W / all->ww);
   stats[FOPO_STAT_MAX_WEIGHT] = (float)(1 / W);
-  stats[FOPO_STAT_HEAD_MASS] = (float)(w / W);
+  stats[FOPO_STAT_HEAD_MASS] = (float)(all->head / W);
 }
 
-/* Joins all units of panel p and its tails. */
+/* Joins all units of panel p and the own items of its contexts. */
 static void join(const work *k, const fopo_estimate *e, size_t p) {
   size_t width = k->width, L = k->L, n = k->B - p * width < width ? k->B - p * width : width;
   float *units = k->sums + p * k->chunks * k->unit, *total = k->totals + p * L * width;
   float shift[FOPO_PANEL], finite[FOPO_PANEL], factor[FOPO_PANEL], sum[FOPO_PANEL];
   const fopo_kernels *kernels = fopo_kernels_get();
-  double w[FOPO_PANEL] = {0}, ww[FOPO_PANEL] = {0};
+  double w[FOPO_PANEL] = {0}, ww[FOPO_PANEL] = {0}, in_head[FOPO_PANEL] = {0};
   memset(total, 0, L * width * sizeof *total);
 
-  /* the shift of each context: the largest of its units and of its tail */
+  /* the shift of each context: the largest of its units and of its own items */
   for (size_t j = 0; j < width; j++) {
-    shift[j] = j < n ? k->tail[p * width + j].shift : units[j];
+    shift[j] = j < n ? k->own[p * width + j].shift : -INFINITY;
     for (size_t c = 0; c < k->chunks; c++) shift[j] = fmaxf(shift[j], units[c * k->unit + j]);
     finite[j] = shift[j] == -INFINITY ? 0.0f : shift[j]; /* all is masked: the sums are 0 */
   }
@@ -368,44 +474,52 @@ static void join(const work *k, const fopo_estimate *e, size_t p) {
     for (size_t j = 0; j < width; j++) {
       w[j] += (double)factor[j] * (double)unit[width + j];
       ww[j] += (double)factor2[j] * (double)unit[2 * width + j];
+      if (c < k->of_head) in_head[j] = w[j];
     }
     add_scaled(total, unit + 3 * width, factor, L, width);
   }
 
-  /* each context's units and its tail */
+  /* each context's units and its own items */
   for (size_t j = 0; j < n; j++) {
     size_t b = p * width + j;
-    fopo_running *tail = &k->tail[b];
-    if (shift[j] > tail->shift) fopo_running_raise(tail, shift[j], L);
+    fopo_running *all = &k->own[b];
+    if (shift[j] > all->shift) fopo_running_raise(all, shift[j], L);
+    all->w += w[j], all->ww += ww[j], all->head = in_head[j];
+    for (size_t i = 0; i < L; i++) all->w_beta[i] += total[i * width + j];
     if (e->sums != NULL) {
-      put_joined(e->sums + b * fopo_sums_width(L), tail, w[j], ww[j], total + j, L, width);
+      fopo_cpu_put_sums(e->sums + b * fopo_sums_width(L), all, L);
     } else {
-      put_estimate(e, b, tail, w[j], ww[j], total + j, L, width);
+      put_estimate(e, b, all, L);
     }
   }
 }
 
-int fopo_cpu_snis_head(fopo_device *d, const fopo_estimate *e, const fopo_shared_head *head,
-                       const fopo_sparse_reward *reward, const fopo_samples *tail,
-                       const fopo_rows *items, const fopo_device_batch *batch) {
-  work k = shape(batch->B, head->H, batch->L);
-  int status = reserve(&k, d, batch);
+int fopo_cpu_snis_shared(fopo_device *d, const fopo_estimate *e, const fopo_shared_head *head,
+                         const fopo_shared_tail *tail, const fopo_sparse_reward *reward,
+                         const fopo_rows *items, const fopo_device_batch *batch) {
+  work k = shape(head, batch->S, batch);
+  k.items = items, k.reward = reward;
+  k.places = tail->part != NULL ? tail->part->rows : batch->P;
+  int status = reserve(&k, d);
   if (status != FOPO_OK) return status;
+  draw(&k, tail);
   size_t units = k.panels * k.chunks;
 #pragma omp parallel num_threads(fopo_threads())
   {
+#pragma omp for schedule(static) nowait
+    for (size_t u = 0; u < k.U; u++) pack_drawn(&k, u);
 #pragma omp for schedule(static)
     for (size_t p = 0; p < k.panels; p++) {
-      fill_panel(&k, batch->Q, p);
-      if (k.list != NULL) list_panel(&k, head, batch, p);
+      fill_panel(&k, p);
+      list_panel(&k, p);
     }
     /* the large units first, so that the threads end together */
 #pragma omp for schedule(dynamic)
-    for (size_t u = 0; u < units + divided(k.B, TAILS); u++) {
+    for (size_t u = 0; u < units + divided(k.B, OWNERS); u++) {
       if (u < units) {
-        sum_unit(&k, fopo_cpu_scratch(d), head, u / k.chunks, u % k.chunks);
+        sum_unit(&k, fopo_cpu_scratch(d), u / k.chunks, u % k.chunks);
       } else {
-        sum_tails(&k, (u - units) * TAILS, head, reward, tail, items, batch);
+        sum_own(&k, (u - units) * OWNERS);
       }
     }
 #pragma omp for schedule(dynamic)

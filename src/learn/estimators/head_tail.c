@@ -3,10 +3,17 @@
  * head is the K candidates of each context, or the H items of largest norm for all contexts; which,
  * and H, may follow from the mass (plan/mass.h). Bias of order 1 / U, of the tail alone; K +
  * U rows a context and the search, or H + U rows and none. K + U and H + U are at most P; U = M is
- * the exact gradient. */
+ * the exact gradient.
+ *
+ * A head that contexts share goes with a tail that they share, on the CPU: 4 U draws a batch, whose
+ * rows are read once, and the items that earn something in a context in full, for most of the
+ * variance is in whether they are drawn. */
 #include "core/clock.h"
 #include "core/status.h"
 #include "learn/estimators/covariance.h"
+
+/* A tail that is drawn once for all contexts has so many times U draws. */
+enum { SHARED = 4 };
 
 static size_t draws(const fopo_batch *b) {
   const fopo_gradient_options *o = b->options;
@@ -58,12 +65,12 @@ static int draw_with_candidates(fopo_batch *b) {
 
 static int draw(fopo_batch *b) {
   const fopo_plan *plan = b->plan;
-  fopo_parts *parts = b->data->parts;
+  fopo_device *d = b->data->device;
   if (plan->H == 0) return draw_with_candidates(b);
   if (b->fused) return FOPO_OK;
   double start = fopo_clock();
-  int status = parts->ops->draw_others(parts, b->data->device, &b->draws.samples, &plan->head,
-                                       plan->H, plan->listed, &b->piece.device);
+  int status =
+      d->ops->draw_others(d, &b->draws.samples, &plan->head, plan->listed, &b->piece.device);
   b->seconds[FOPO_PHASE_PROPOSE] += fopo_clock() - start;
   return status;
 }
@@ -80,6 +87,18 @@ static int combine_fused(fopo_batch *b) {
   return d->ops->snis_drawn(d, &estimate, &draws, &reward, &b->data->beta, FOPO_TAIL_LEAST, &batch);
 }
 
+static int combine_shared(fopo_batch *b, const fopo_sparse_reward *reward,
+                          const fopo_device_batch *batch) {
+  const fopo_binding *data = b->data;
+  fopo_device *d = data->device;
+  fopo_estimate estimate = fopo_batch_estimate(b);
+  fopo_shared_tail tail = {b->plan->H, data->parts->part};
+  fopo_device_batch x = *batch;
+  size_t M = data->P - b->plan->H;
+  x.S = b->S < M / SHARED ? SHARED * b->S : M;
+  return d->ops->snis_shared(d, &estimate, &b->plan->head, &tail, reward, &data->beta, &x);
+}
+
 /* w = exp(f) in the head and M / U exp(f) in the tail. A shared head whose items are not listed is
  * summed by dense products. */
 static int combine(fopo_batch *b) {
@@ -93,6 +112,7 @@ static int combine(fopo_batch *b) {
   fopo_sparse_reward reward = fopo_batch_sparse(b);
   fopo_device_batch x = b->piece.device;
   fopo_batch_fetched(b, &reward.Y, &x.rows);
+  if (fopo_batch_shares_tail(b)) return combine_shared(b, &reward, &x);
   return d->ops->snis_head(d, &estimate, &b->plan->head, &reward,
                            b->fused ? NULL : &b->draws.samples, &data->beta, &x);
 }
@@ -120,7 +140,7 @@ static const fopo_option options[] = {
      .standard = 64,
      .least = 1,
      .symbol = "U",
-     .text = "U, draws of the other items"},
+     .text = "U, draws of the other items; 4 U for all contexts where they share them"},
     {.name = "products",
      .type = FOPO_OPTION_CHOICE,
      .member = offsetof(fopo_gradient_options, products),
@@ -155,10 +175,16 @@ const fopo_estimator fopo_estimator_head_tail = {
           "one is given, or among all norms. With P - U <= 8,192, a head of that many is the exact gradient.\n"
           "One draw in each of U equal strips of the other items (by id; with head = H by norm): all are drawn\n"
           "equally often, and U = M is the exact gradient.\n"
+          "Beside a shared head the contexts of a batch share the draws too, on the CPU: 4 U of them (at most M),\n"
+          "drawn once. The items of Y are then not left to the draws: each is taken in full in its own context,\n"
+          "where draws of it weigh 0, as do draws of seen items. So sum w r and sum w r beta are exact, and the\n"
+          "expectation of sum w and sum w beta is that of all items, in each context as if it were alone; only\n"
+          "the errors of contexts go together. On a GPU, and where items are learnt or rewards not sparse, every\n"
+          "context has U draws of its own, and Y is among them.\n"
           "Bias: that of a ratio whose tail is estimated, of order 1 / U, and less the more of the policy's\n"
           "mass the head holds; none from the head. Variance: of the tail alone.\n"
-          "Cost: K + U rows a context and the search; or H + U rows, of which H are shared. Where the index\n"
-          "finds fewer than K, the tail has more draws. K + U, or H + U, is at most P.\n"
+          "Cost: K + U rows a context and the search; or H + 4 U rows a batch and those of Y, which all contexts\n"
+          "multiply. Where the index finds fewer than K, the tail has more draws. K + U, or H + U, is at most P.\n"
           "With rewards that are not sparse (a model's, a function's) or items that are learnt, the H items\n"
           "are read one by one for each context, which is the same estimate and slower.\n"
           "With products = \"bfloat16\" the rows of a head for all contexts are rounded to 8 bits, and the\n"
