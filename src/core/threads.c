@@ -20,6 +20,10 @@
 /* OpenBLAS keeps a buffer per calling thread and ends the process when it runs out of them. */
 enum { MOST = 256 };
 
+/* Multiply-adds of a thread: a tenth of a millisecond, several times what it takes to wake one that
+ * sleeps. */
+enum { ENOUGH = 1 << 21 };
+
 /* Address space of a thread without its stack: its arena of malloc, its buffer of OpenBLAS. */
 #define A_THREAD ((uint64_t)72 << 20)
 
@@ -61,6 +65,11 @@ int fopo_threads(void) {
   if (n != 0) return n;
   pthread_once(&once, start);
   return atomic_load(&count);
+}
+
+int fopo_threads_for(size_t work) {
+  size_t n = work / ENOUGH, most = (size_t)fopo_threads();
+  return n == 0 ? 1 : (int)(n < most ? n : most);
 }
 
 /* Address space of n threads; their stacks have the size that ulimit -s gives. */

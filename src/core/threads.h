@@ -4,8 +4,14 @@
 #ifndef FOPO_CORE_THREADS_H
 #define FOPO_CORE_THREADS_H
 
+#include <stddef.h>
+
 /* At start: FOPO_THREADS, else OMP_NUM_THREADS, else the processors this process may run on. */
 int fopo_threads(void);
+
+/* Threads for a loop of so many multiply-adds, or of what takes as long: no more than have enough
+ * of it to be worth waking. */
+int fopo_threads_for(size_t work);
 
 /* n >= 1, else FOPO_ERR_ARGUMENT; FOPO_ERR_MEMORY if a limited address space lacks room, or if the
  * system starts no more threads. Must not be called while work runs. */

@@ -20,7 +20,8 @@
 
 enum {
   TILE = 256, /* samples of the mixture that pass through the loops together; even */
-  FEW = 1024  /* draws outside a head: not worth waking the threads for */
+  FEW = 1024, /* draws outside a head: not worth waking the threads for */
+  DRAW = 32   /* multiply-adds in the time of a draw */
 };
 
 static void uniform_row(uint32_t *ids, float *logq, uint32_t row, fopo_draw_key key, size_t S,
@@ -35,7 +36,8 @@ int fopo_cpu_draw_uniform(fopo_device *d, const fopo_samples *samples,
                           const fopo_device_batch *batch) {
   (void)d;
   size_t S = batch->S;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  int threads = fopo_threads_for(DRAW * batch->B * S);
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
   for (size_t b = 0; b < batch->B; b++) {
     uniform_row(samples->ids + b * S, samples->logq + b * S, batch->rows[b], batch->key, S,
                 batch->P);
@@ -225,7 +227,8 @@ int fopo_cpu_draw_mixture(fopo_device *d, const fopo_samples *samples, const fop
   size_t k = sets->k, S = batch->S, P = batch->P;
   int status = fopo_cpu_reserve(d, mixture_bytes(k));
   if (status != FOPO_OK) return status;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  int threads = fopo_threads_for(DRAW * batch->B * (S + k));
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
   for (size_t b = 0; b < batch->B; b++) {
     size_t n = sets->counts[b] < k ? sets->counts[b] : k;
     uint32_t *ids = samples->ids + b * S;
@@ -283,7 +286,8 @@ int fopo_cpu_draw_tail(fopo_device *d, const fopo_samples *samples, const fopo_c
   size_t k = head->k, S = batch->S, P = batch->P;
   int status = fopo_cpu_reserve(d, k * sizeof *head->ids);
   if (status != FOPO_OK) return status;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  int threads = fopo_threads_for(DRAW * batch->B * (S + k));
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
   for (size_t b = 0; b < batch->B; b++) {
     size_t n = head->counts[b] < k ? head->counts[b] : k, U = S - n;
     /* by id, so that sums do not depend on the order in which the head was found */

@@ -106,7 +106,8 @@ int fopo_cpu_snis(fopo_device *d, const fopo_estimate *e, const fopo_samples *sa
   size_t S = batch->S, L = batch->L;
   int status = fopo_cpu_reserve(d, fopo_running_bytes(L));
   if (status != FOPO_OK) return status;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  int threads = fopo_threads_for(2 * batch->B * S * L);
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
   for (size_t b = 0; b < batch->B; b++) {
     fopo_cpu_sparse sparse;
     fopo_cpu_sparse_take(&sparse, batch, b);

@@ -504,7 +504,8 @@ int fopo_cpu_snis_shared(fopo_device *d, const fopo_estimate *e, const fopo_shar
   if (status != FOPO_OK) return status;
   draw(&k, tail);
   size_t units = k.panels * k.chunks;
-#pragma omp parallel num_threads(fopo_threads())
+  int threads = fopo_threads_for(2 * k.B * (k.H + k.U) * k.L);
+#pragma omp parallel num_threads(threads)
   {
 #pragma omp for schedule(static) nowait
     for (size_t u = 0; u < k.U; u++) pack_drawn(&k, u);

@@ -14,7 +14,8 @@ int fopo_cpu_scores(fopo_device *d, const fopo_candidate_sets *sets, const fopo_
   (void)d;
   size_t k = sets->k, L = batch->L;
   const uint32_t *counts = sets->counts;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  int threads = fopo_threads_for(batch->B * k * L);
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
   for (size_t b = 0; b < batch->B; b++) {
     size_t count = counts == NULL || counts[b] > k ? k : counts[b];
     const uint32_t *ids = sets->ids + b * k;
@@ -29,8 +30,9 @@ int fopo_cpu_scores(fopo_device *d, const fopo_candidate_sets *sets, const fopo_
 }
 
 enum {
-  REWARD_BITS = 13, /* of the Bloom filter, 1 KiB: a context's items set few of its bits */
-  REWARD_TILE = 256 /* samples that are filtered at once */
+  REWARD_BITS = 13,  /* of the Bloom filter, 1 KiB: a context's items set few of its bits */
+  REWARD_TILE = 256, /* samples that are filtered at once */
+  DRAW = 8           /* multiply-adds in the time of one of them */
 };
 
 int fopo_cpu_reward_hits(fopo_device *d, const fopo_samples *samples, const fopo_csr *Y,
@@ -38,7 +40,8 @@ int fopo_cpu_reward_hits(fopo_device *d, const fopo_samples *samples, const fopo
   (void)d;
   const fopo_kernels *k = fopo_kernels_get();
   size_t S = batch->S;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  int threads = fopo_threads_for(DRAW * batch->B * S);
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
   for (size_t b = 0; b < batch->B; b++) {
     uint32_t bloom[(1 << REWARD_BITS) / 32] = {0}, maybe[REWARD_TILE], row = batch->rows[b];
     const uint32_t *hits = fopo_csr_row(Y, row), *id = samples->ids + b * S;
