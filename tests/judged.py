@@ -626,6 +626,9 @@ def policy_scores(what, m, reply, x, y, X):
         near(what + ": which weights", W[W > 0], S[W > 0], 1e-5)
         near(what + ": log m", pi.neighbours["log_m"], np.log((n + 1) / (n.mean() + 1)), 1e-5)
         v = np.array(o.get("value", np.ones(P)))
+        z = np.load(what + ".npz")
+        check(what + ": shapes", all(z[name].shape == (len(one[0]),)
+                                     for name, one in o["set"].items()), list(z))
         near(what + ": log v", pi.neighbours["log_v"], np.log(v / v.mean()), 1e-5)
     both = [pi.scores(np.flatnonzero(row)) for row in X]
     for i, row in enumerate(X):

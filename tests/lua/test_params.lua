@@ -433,4 +433,19 @@ function TestBlocks:test_files()
   os.remove(path)
 end
 
+-- Hidden weights start as Glorot and Bengio (tanh) and He et al. (relu) say, the last ones near 0.
+function TestBlocks:test_start_of_mlp()
+  for activation, variance in pairs{tanh = 2 / (4 + 9), relu = 2 / 4} do
+    local pi = fopo.policy.mlp{items = fopo.array.randn(20, 4, 1), hidden = {9}, seed = 3,
+                               activation = activation}
+    local normal, p = fopo.array.randn(1, pi.n_params, 3, 1), pi:parameters()
+    for i = 1, 4 * 9 do
+      lu.assertAlmostEquals(p.W1:get((i - 1) // 9 + 1, (i - 1) % 9 + 1),
+                            normal:get(1, i) * math.sqrt(variance), 1e-6)
+    end
+    lu.assertAlmostEquals(p.W2:get(1, 1), normal:get(1, 4 * 9 + 9 + 1) * 0.005, 1e-8)
+    lu.assertEquals(p.b1:norm() + p.b2:norm(), 0.0)
+  end
+end
+
 os.exit(lu.LuaUnit.run())
