@@ -9,8 +9,9 @@
 -- with X the first 0.1, 0.2, .. or 0.9 of it, drawn anew each epoch. Both are judged on the valid
 -- part with seen items left out, and differences are paired over its contexts, with 95 % intervals.
 --
--- Options (defaults): epochs=5 dim=100 kinds=cosine,linear (linear, or a start of policy.neighbours)
---   min_items=5 seeds=1,2,3 (of the order of training and of the prefixes)
+-- Options (defaults): epochs=5 dim=100 min_items=5
+--   kinds=cosine,linear (linear, or a start of policy.neighbours)
+--   seeds=1,2,3 (of the order of training and of the prefixes)
 local fopo = require "fopo"
 local lists = require "fopo.base.lists"
 local native = require "fopo.native"
