@@ -258,6 +258,21 @@ function TestJob:test_patience_and_best()
   lu.assertStrContains(tostring(j), "no better validation in 4 records")
 end
 
+-- A job that nobody looks at says at the prompt that it has ended, why, and what is held.
+function TestJob:test_end_is_said()
+  for reason, o in pairs{["no better validation in 4 records"] = {steps = 2000, patience = 4},
+                         ["at step 40, "] = {steps = 40}} do
+    local t, said, until_then = new{valid = s.valid, lr = 0.3}, nil, fopo.clock() + 60
+    o.every = 10
+    t:start(o)
+    while not said and fopo.clock() < until_then do said = job.idle() end
+    lu.assertStrContains(said, "the job has ended at step " .. t.step)
+    lu.assertStrContains(said, reason)
+    lu.assertStrContains(said, ("valid %.4f"):format(t.held.valid))
+    lu.assertNil(job.idle())
+  end
+end
+
 function TestJob:test_lines()
   local t = new()
   t:start{steps = 200, every = 100, view = true}

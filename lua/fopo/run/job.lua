@@ -100,6 +100,15 @@ local function tick(j)
   save(j, checkpoint.due)
 end
 
+-- That a job came to its end, why, and what the policy holds; nil of one whose lines are JSON.
+local function farewell(j, e)
+  if e.failed then return "the job has failed: " .. e.sentence end
+  if j.say and not j.run.say_note then return nil end
+  local why = e.sentence ~= "" and "; " .. e.sentence or ""
+  return ("the job has ended at step %s, after %s of training%s%s"):format(text.count(e.step),
+    text.seconds(e.seconds), validation.state(j.trainer), why)
+end
+
 -- For the prompt, while it waits: drains the jobs, not so long that a key would wait, and gives the
 -- lines to print or nil.
 function job.idle()
@@ -108,8 +117,7 @@ function job.idle()
   for _, j in ipairs(list) do
     local ok, why = pcall(tick, j)
     if not ok then pending[#pending + 1] = tostring(why) end
-    local e = j.ended
-    if e and e.failed then pending[#pending + 1] = "the job has failed: " .. e.sentence end
+    if j.ended then pending[#pending + 1] = farewell(j, j.ended) end
   end
   if #pending == 0 then return nil end
   local lines = table.concat(pending, "\n")
@@ -345,7 +353,8 @@ job.lr = 1e-4, job.epsilon = 0.5 and so on, as of fopo.trainer, change it; job.h
 records so far.
 While it works pi shows theta as it is, and may be used; what the job trains with is kept alive and
 refuses changes. t.history, the log and on_record get the records when the prompt is idle or the job
-is touched. Ctrl-C is not for the job; leaving the program stops it. A custom reward needs t:run.]],
+is touched; its end is said there, with why and what the policy holds. Ctrl-C is not for the job;
+leaving the program stops it. A custom reward needs t:run.]],
     example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
