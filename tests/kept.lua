@@ -64,6 +64,8 @@ draw("shared", "whole", "whole", "sessions", "items")
 
 if ranks then
   c.job, c.replay = false, false
+  local alone = {blocks = "mlp", learnt = "linear", weights = "neighbours"} -- of one process
+  c.kind = alone[c.kind] or c.kind
   if c.world == "logs" then c.world = "users" end
   if c.shared ~= "whole" then
     c.resplit, c.kind = false, "linear"
@@ -138,8 +140,9 @@ local policies = {
     return fopo.policy.linear(o)
   end,
   neighbours = function()
+    local learn = pick(nil, {"theta", "bias", "importance"})
     return fopo.policy.neighbours{data = train, start = "cosine", n = 10,
-                                  learn = pick(nil, {"theta", "bias", "importance"})}
+                                  learn = not ranks and learn or nil}
   end,
   hybrid = function()
     return fopo.policy.neighbours{data = train, start = "jaccard", n = 10, items = items,
