@@ -162,6 +162,16 @@ check("a job stops", ask(p, "job:stop() io.write(job.state)") == "stopped")
 rows = open("runs/job/history.csv").read().strip().split("\n")
 check("its log", len(rows) > 2 and rows[-1].split(",")[0] == ask(p, "io.write(job.step)"), rows[-1])
 ask(p, "new():start{steps = 100000000} new():start{steps = 100000000}")
+check("jobs that nobody holds", ask(p, "io.write(#jobs(), jobs()[#jobs()].state)")[-8:]
+      == "training")
+p.send("\x04")
+check("Ctrl-D asks", p.wait("jobs have not ended: Ctrl-D again stops them and leaves; jobs() "),
+      p.screen.text())
+check("an entry takes it back", ask(p, "io.write(6 * 7)") == "42")
+p.send("\x04")
+check("and asks again", p.wait(lambda s: "jobs have not ended" in s.rsplit(">%d>" % count, 1)[-1]),
+      p.screen.text())
+p.wait(lambda s: s.rstrip().endswith("fopo>"))
 begun = time.monotonic()
 p.send("\x04")
 check("leaving ends jobs", p.ended(60) == 0 and p.restored(), p.screen.text())

@@ -30,6 +30,7 @@ local fopo = {
   schedule = require "fopo.schedule",
   optim = require "fopo.optim",
   trainer = require "fopo.trainer",
+  jobs = require("fopo.run.job").list,
   tune = require "fopo.tune",
   evaluate = require "fopo.evaluate",
   baseline = require "fopo.baseline",

@@ -100,7 +100,7 @@ local sections = {
   {"Optimisers", "Steps up the gradient, for the objective is a reward, and their learning rates.",
    {"fopo.optim.", "optim:", "fopo.schedule.", "schedule:"}},
   {"Training", "Runs in the foreground and jobs behind the prompt.",
-   {"fopo.trainer", "trainer:", "job:", "fopo.tune"}},
+   {"fopo.trainer", "trainer:", "job:", "fopo.jobs", "fopo.tune"}},
   {"Judging",
    "The worth of a policy on sessions and logs that it has not seen, what to compare it with, and "
    .. "checks of the program.",

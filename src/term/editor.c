@@ -103,6 +103,18 @@ void fopo_editor_idle(void) {
   lua_pop(L, 1);
 }
 
+static int asked; /* Ctrl-D was pressed while jobs train, and nothing was entered since */
+
+int fopo_editor_leaves(void) {
+  fopo_editor_idle();
+  int n = fopo_jobs_running();
+  if (!terminal || n == 0 || asked) return 1;
+  asked = 1;
+  printf("\n%d job%s not ended: Ctrl-D again stops %s and leaves; jobs() shows %s\n", n,
+         n == 1 ? " has" : "s have", n == 1 ? "it" : "them", n == 1 ? "it" : "them");
+  return 0;
+}
+
 /* ---- endings ---- */
 
 static struct termios outside; /* the terminal's state before readline */
@@ -159,6 +171,7 @@ static int ask_background(void) {
 }
 
 void fopo_editor_remember(const char *entry) {
+  asked = 0;
   if (terminal && strspn(entry, " \t\n") < strlen(entry)) fopo_history_add(entry);
 }
 

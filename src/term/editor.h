@@ -23,6 +23,10 @@ fopo_line fopo_editor_read(char **line, const char *prompt);
  */
 void fopo_editor_idle(void);
 
+/* Whether the end of the input ends the program. At a terminal the first Ctrl-D only says that jobs
+ * would be stopped, where there are any. */
+int fopo_editor_leaves(void);
+
 /* Adds an entry, of one line or several, to the history (term/history.h). */
 void fopo_editor_remember(const char *entry);
 

@@ -241,7 +241,7 @@ static int step(lua_State *L) {
     }
   }
   lost = got == FOPO_LINE_LOST;
-  lua_pushboolean(L, got != FOPO_LINE_END && !lost);
+  lua_pushboolean(L, !lost && (got != FOPO_LINE_END || !fopo_editor_leaves()));
   return 1;
 }
 

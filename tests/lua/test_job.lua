@@ -47,6 +47,20 @@ function TestJob:tearDown()
   collectgarbage()
 end
 
+function TestJob:test_list()
+  new():start{steps = 100000000} -- which nobody holds
+  local j = new():start{steps = 20}
+  collectgarbage()
+  local list = fopo.jobs()
+  lu.assertIs(list[#list], j)
+  lu.assertEquals(list[#list - 1].state, "training")
+  j:wait()
+  lu.assertStrContains(tostring(fopo.jobs()), ("%d  job, done: step 20"):format(#list))
+  list[#list - 1]:stop()
+  lu.assertIs(fopo.jobs()[#fopo.jobs()], j)
+  for _, one in ipairs(fopo.jobs()) do lu.assertNotEquals(one.state, "training") end
+end
+
 function TestJob:test_same_as_run()
   local o = {valid = s.valid, index = ix}
   local t, u = ran(o, {steps = 300, every = 50}), new(o)

@@ -13,6 +13,8 @@ local validation = require "fopo.run.validation"
 
 local job = {__name = "fopo.job"}
 local jobs = {}     -- that have not ended: a job needs nobody to hold it
+local started = setmetatable({}, {__mode = "v"}) -- all that there are, by their number
+local count = 0
 local columns, line, object -- of trainers: those of the history; record n as text and as JSON
 
 -- ---- records ----
@@ -337,6 +339,8 @@ local start = term.atomic(function(t, o)
     r.say_note = function(note) pending[#pending + 1] = note end
   end
   jobs[j], sealed.behind(t).job = true, j
+  count = count + 1
+  started[count] = j
   return j
 end)
 
@@ -370,5 +374,31 @@ assert(t.step == 200)]],
 end
 
 function job.__tostring(j) return job.describe(j) end
+
+local function describe_all(list)
+  local lines = {}
+  for n, j in ipairs(list) do lines[n] = ("%d  %s"):format(n, job.describe(j)) end
+  return #lines > 0 and table.concat(lines, "\n") or "no jobs"
+end
+
+local all = {__name = "fopo.jobs", describe = describe_all, __tostring = describe_all}
+
+job.list = define.fn{
+  name = "fopo.jobs", returns = "table",
+  text = [[The jobs that have not ended, also those that no variable holds any more, and the ended
+ones that one still holds, in the order of their start: fopo.jobs()[1].trainer goes on with the
+first. It prints how each stands.]],
+  example = [[
+s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+items = fopo.embed.svd(s.train, {dim = 8})
+fopo.trainer{policy = fopo.policy.linear{items = items}, data = s.train}:start{steps = 20}
+list = fopo.jobs()
+assert(list[#list]:wait().step == 20)]],
+  call = function()
+    local list = {}
+    for n = 1, count do list[#list + 1] = started[n] end
+    return setmetatable(list, all)
+  end,
+}
 
 return job
