@@ -107,7 +107,7 @@ typedef struct fopo_several {
   fopo_pairs pairs;                  /* in the order of the files, with indices of these */
   size_t files;                      /* so far */
   size_t rows_read, skipped, errors; /* errors: malformed rows, a part of skipped */
-  int timed;                         /* 1: some file has times */
+  int timed;                         /* 1: some file has times, or seems to */
   char format[32];                   /* of the first file; "mixed" if another one differs */
   char no_times[240];                /* which file lost the times first, and why; or "" */
   /* the stretch of the file that is being read: the rows that begin in bytes from .. to - 1 */

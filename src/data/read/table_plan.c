@@ -335,17 +335,17 @@ static int is_recent(double x) { return (x >= 1e8 && x < 4.3e9) || (x >= 1e11 &&
 
 int fopo_table_holds_times(fopo_table *r, size_t column, int *is_date) {
   const char *p = r->t->at;
-  size_t count, rows = 0;
-  for (; rows < SAMPLE && fopo_table_peek(r, &p, &count); rows++) {
+  size_t count, seen = 0;
+  for (int rows = 0; rows < SAMPLE && fopo_table_peek(r, &p, &count); rows++) {
     double x;
     if (count <= column) continue;
     fopo_field f = fopo_field_trim(r->fields[column]);
     int date = fopo_parse_date(&x, f.at, f.n);
-    if (rows == 0) *is_date = date;
+    if (seen++ == 0) *is_date = date;
     if (date != *is_date) return 0;
     if (!date && (!fopo_field_time(&x, f, 0) || !is_recent(x))) return 0;
   }
-  return rows > 0;
+  return seen > 0;
 }
 
 /* Times in a column of another name are not read, because they may be a fact about the items, but

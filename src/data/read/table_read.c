@@ -207,6 +207,9 @@ static void exchange(fopo_table *r, fopo_several *s) {
 
 static int read_several(fopo_table *r, fopo_several *s) {
   fopo_text *t = r->t;
+  int is_unread = *r->d->no_times != '\0'; /* a column of times that nobody has named */
+  if (is_unread) fopo_several_lose_times(s, "", r->d->no_times);
+  s->timed |= is_unread;
   int status =
       fopo_several_expect(s, t->path, r->time != FOPO_NO_COLUMN, r->value != FOPO_NO_COLUMN);
   if (!s->pairs.with_times) r->time = FOPO_NO_COLUMN;
@@ -221,7 +224,7 @@ static int read_several(fopo_table *r, fopo_several *s) {
   exchange(r, s);
   s->errors = r->errors;
   s->end = fopo_text_place(t);
-  if (*r->d->no_times != '\0') {
+  if (!is_unread && *r->d->no_times != '\0') {
     char why[sizeof r->d->no_times + 2];
     snprintf(why, sizeof why, ", %s", r->d->no_times);
     fopo_several_lose_times(s, t->path, why);
