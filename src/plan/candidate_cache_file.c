@@ -73,7 +73,7 @@ static int check_candidates(fopo_candidate_cache *cache, fopo_device *device, fo
 static int check_mass(fopo_archive *archive, const char *path) {
   if (fopo_archive_find(archive, batches_name) == NULL) return FOPO_OK;
   uint64_t batches;
-  double share;
+  double share = 0.0;
   int status = fopo_archive_number(&batches, archive, path, batches_name, FOPO_U64);
   if (status == FOPO_OK) status = fopo_archive_number(&share, archive, path, mass_name, FOPO_F64);
   if (status != FOPO_OK || (share >= 0.0 && share <= 1.0)) return status;

@@ -117,8 +117,9 @@ int fopo_events_reserve(fopo_events *e) {
   if (status == FOPO_OK) status = fopo_resize(&logs->actions, n, sizeof *logs->actions);
   if (status == FOPO_OK) status = fopo_resize(&logs->rewards, n, sizeof *logs->rewards);
   if (status == FOPO_OK) status = fopo_resize(&logs->propensities, n, sizeof *logs->propensities);
-  if (status == FOPO_OK && e->D > 0)
+  if (status == FOPO_OK && e->D > 0) {
     status = fopo_resize(&logs->contexts.x, n, e->D * sizeof(float));
+  }
   if (status == FOPO_OK) e->capacity = n;
   return status;
 }

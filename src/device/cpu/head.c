@@ -310,7 +310,7 @@ static void list_panel(work *k, size_t p) {
   size_t first = p * k->width, end = first + k->width < k->B ? first + k->width : k->B;
   size_t *at = k->list_at + p * (k->chunks + 2), *next = at + 1; /* next [chunks + 1] */
   counts begin = k->begin[p];
-  size_t n = begin.corrections, inside = begin.own, outside = begin.own;
+  size_t n = begin.corrections, inside = begin.own, outside = inside;
   for (size_t b = first; b < end; b++) prefetch_places(k, b);
   for (size_t b = first; b < end; b++) {
     k->inside.first[b] = inside, k->outside.first[b] = outside;
