@@ -14,7 +14,7 @@ for name in ([[policy data contexts reward gradient optim batch seed device inde
                best_step log_folder job native knobs resplit unlogged current given_contexts began
                valid_automatic seen cut unfinished run start save resume describe trainer state
                last sentence pause stop wait before ended say on_record by_hand fields sealed
-               at_rest idle open save_all settled watch]]):gmatch("%S+") do
+               at_rest idle list open save_all settled watch]]):gmatch("%S+") do
   knobs.taken[name] = true
 end
 
