@@ -1,62 +1,41 @@
 """The prompt in a pseudo-terminal: editing, history, completion, Ctrl-C, pasted blocks, endings."""
-import fcntl
 import os
-import pty
 import re
-import select
 import signal
-import subprocess
-import termios
 import time
 
 from checks import check, finish, folder as home, FOPO
+from terminal import Program
 
 PROMPT = "fopo> "
 history = os.path.join(home, "state", "fopo", "history")
+os.environ.pop("FOPO_HISTORY", None)
 
 
-class Prompt:
-    """A fopo at a terminal of its own. What it prints is collected in self.seen."""
+class Prompt(Program):
+    """A fopo at a terminal of its own, of which what it sends is looked at, not the screen."""
 
     def __init__(self, *args, term="xterm", **env):
-        self.master, slave = pty.openpty()
-        self.before = termios.tcgetattr(slave)
-        self.slave = slave
-        environment = {**os.environ, "TERM": term, "HOME": home, "INPUTRC": "/dev/null",
-                       "LC_ALL": "C.UTF-8", "XDG_STATE_HOME": os.path.join(home, "state"),
-                       "XDG_CONFIG_HOME": os.path.join(home, "config"), **env}
-        environment.pop("FOPO_HISTORY", None)
-        self.process = subprocess.Popen([FOPO, *args], stdin=slave, stdout=slave, stderr=slave,
-                                        env=environment, start_new_session=True,
-                                        preexec_fn=self.own_terminal)
-        self.seen = ""
+        super().__init__([FOPO, *args], TERM=term, HOME=home, INPUTRC="/dev/null",
+                         XDG_STATE_HOME=os.path.join(home, "state"),
+                         XDG_CONFIG_HOME=os.path.join(home, "config"), **env)
+        self.at = 0  # up to where `wait` has returned
 
-    @staticmethod
-    def own_terminal():
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # it is ignored in background jobs
-
-    def send(self, text):
-        os.write(self.master, text.encode())
+    @property
+    def seen(self):
+        return self.raw[self.at:].decode(errors="replace")
 
     def wait(self, wanted, seconds=30):
         """What came up to and with `wanted` (after what earlier calls returned)."""
         end = time.monotonic() + seconds
         while wanted not in self.seen:
-            ready, _, _ = select.select([self.master], [], [], 0.05)
-            if ready:
-                try:
-                    self.seen += os.read(self.master, 65536).decode(errors="replace")
-                    continue
-                except OSError:
-                    pass
-            if time.monotonic() > end or self.process.poll() is not None:
-                check("waiting for %r" % wanted, wanted in self.seen, self.seen)
+            if not self.read(0.05) and (time.monotonic() > end or self.process.poll() is not None):
+                check("waiting for %r" % wanted, False, self.seen)
                 break
-        at = self.seen.find(wanted)
-        at = len(self.seen) if at < 0 else at + len(wanted)
-        text, self.seen = self.seen[:at], self.seen[at:]
-        return text
+        found = self.raw.find(wanted.encode(), self.at)
+        at = len(self.raw) if found < 0 else found + len(wanted.encode())
+        text, self.at = self.raw[self.at:at], at
+        return text.decode(errors="replace")
 
     def enter(self, line):
         """Sends a line and returns what came until the next prompt, without the echo."""
@@ -71,11 +50,9 @@ class Prompt:
 
     def end(self, code=0):
         self.send("\x04")
-        self.process.wait(30)
-        check("exit code", self.process.returncode == code, self.process.returncode)
-        check("the terminal is as it was", termios.tcgetattr(self.slave) == self.before)
-        os.close(self.slave)
-        os.close(self.master)
+        check("exit code", self.ended() == code, self.process.returncode)
+        check("the terminal is as it was", self.restored())
+        self.close()
 
 
 def plain(text):
@@ -225,13 +202,12 @@ p.end()
 # the terminal after other endings
 p = Prompt("-i", "-e", "print 'begun'")
 check("-e before the prompt", "begun" in p.wait(PROMPT))
-check("os.exit", (p.send("os.exit(5)\r"), p.process.wait(30))[1] == 5)
-check("terminal after os.exit", termios.tcgetattr(p.slave) == p.before)
+p.send("os.exit(5)\r")
+check("os.exit", p.ended() == 5 and p.restored(), p.seen)
 p = Prompt()
 p.wait(PROMPT)
 p.process.send_signal(signal.SIGTERM)
-p.process.wait(30)
-check("terminal after SIGTERM", termios.tcgetattr(p.slave) == p.before)
+check("SIGTERM", p.ended() == -signal.SIGTERM and p.restored(), p.seen)
 
 # a function of Lua's library that never ends: the second Ctrl-C says so, the third ends the program
 for code in ("table.move({}, 1, 10^14, 2)", "string.find(('a'):rep(50), ('.-'):rep(40) .. 'b')"):
@@ -240,14 +216,11 @@ for code in ("table.move({}, 1, 10^14, 2)", "string.find(('a'):rep(50), ('.-'):r
     p.start(code)
     for _ in range(20):  # on a loaded machine the first may arrive late
         p.send("\x03")
-        time.sleep(1.2)
-        if select.select([p.master], [], [], 0)[0]:
-            p.seen += os.read(p.master, 65536).decode()
+        p.settle(1.2)
         if "next Ctrl-C ends the program" in p.seen:
             break
     p.send("\x03")
-    check("ended: " + code, p.process.wait(30) == -signal.SIGINT)
-    check("terminal after it", termios.tcgetattr(p.slave) == p.before)
+    check("ended: " + code, p.ended() == -signal.SIGINT and p.restored(), p.seen)
 
 # one that takes seconds: the interruption is raised when it returns
 p = Prompt()
