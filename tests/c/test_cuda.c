@@ -1303,17 +1303,17 @@ static void listed_head(float *V, float *stats, shared *s) {
   }
   for (size_t b = 0; b < B; b++) memcpy(ids + b * all, s->order, H * sizeof *ids);
   fopo_samples samples = {ids, logq, r};
-  fopo_device_batch batch = on_host(&s->x);
-  batch.S = all;
+  fopo_device_batch host = on_host(&s->x);
+  host.S = all;
   for (size_t b = 0; b < B; b++) {
     memcpy(ids + b * all + H, s->x.ids + b * S, S * sizeof *ids);
     memcpy(logq + b * all + H, s->x.logq + b * S, S * sizeof *logq);
   }
   if (s->reward.Y.indptr != NULL) {
-    ok(cpu->ops->reward_hits(cpu, &samples, &s->reward.Y, s->reward.value, &batch));
+    ok(cpu->ops->reward_hits(cpu, &samples, &s->reward.Y, s->reward.value, &host));
   }
   if (s->reward.credit.action != NULL) {
-    ok(cpu->ops->reward_credit(cpu, &samples, &s->reward.credit, 1, &batch));
+    ok(cpu->ops->reward_credit(cpu, &samples, &s->reward.credit, 1, &host));
   }
   for (size_t b = 0; b < B; b++) {
     for (size_t h = 0; h < H; h++) ids[b * all + h] = (uint32_t)(P + h);
@@ -1321,7 +1321,7 @@ static void listed_head(float *V, float *stats, shared *s) {
   }
   fopo_rows rows = fopo_rows_float32(items, L);
   ok(cpu->ops->snis(cpu, &(fopo_estimate){.V = V, .stats = stats}, &samples, &rows, FOPO_TAIL_LEAST,
-                    &batch));
+                    &host));
 }
 
 /* If no w = exp(f) is off by more than a share e (of rounding a weight too), no wbar is by more
@@ -1849,21 +1849,6 @@ TEST(test_items) {
   ok(gpu->ops->items_expectation(gpu, dense_, items_on_gpu(&x), z_, w_, &card));
   assert_close(dense_, rows, P * L, 1e-6, 0.1, "the expectation of the items' gradient");
   free(c), free(rows);
-}
-
-/* ---- the same bits again ---- */
-
-TEST(test_again) {
-  DONE(batch_free) batch x = batch_new(5, 300, 500, 100, 0, FOPO_FLOAT32);
-  batch_up(&x);
-  float V[2][500], stats[2][5 * FOPO_STATS], *V_ = blank(sizeof V[0]), *s_ = blank(sizeof stats[0]);
-  for (int i = 0; i < 2; i++) {
-    ok(gpu_snis(V_, NULL, s_, &x, -3.0f));
-    down(V[i], V_, sizeof V[0]);
-    down(stats[i], s_, sizeof stats[0]);
-  }
-  assert_memory_equal(V[0], V[1], sizeof V[0]);
-  assert_memory_equal(stats[0], stats[1], sizeof stats[0]);
 }
 
 /* usage: test_cuda [PATTERN], of the names of tests */

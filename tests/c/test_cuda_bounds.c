@@ -31,7 +31,7 @@ typedef struct {
 
 static void drawn_up(drawn *x, size_t L) {
   for (size_t i = 0; i < B * S; i++) {
-    x->ids[i] = (uint32_t)(i * 5 % P);
+    x->ids[i] = (uint32_t)((i * 5 + P - 1) % P); /* the last row first */
     x->logq[i] = -1.0f - (float)(i % 3) / 4;
     x->r[i] = i % 4 == 0 ? 1.0f : 0.0f;
   }
@@ -48,13 +48,12 @@ static float *floats_of(fopo_rows rows) {
   return x;
 }
 
-/* Scores, both estimators, and what copies rows. */
-static void check_rows(drawn *x, fopo_rows items, fopo_rows items_, size_t L) {
+/* Scores, both estimators, and what copies rows; the card has n rows. */
+static void check_rows(drawn *x, fopo_rows items, fopo_rows items_, size_t n, size_t L) {
   static float V[B * MOST], f[B * S], X[B * MOST], stats[B * FOPO_STATS];
   float *V_ = blank(B * L * 4), *f_ = blank(sizeof f), *stats_ = blank(sizeof stats);
   float *X_ = blank(B * L * 4);
-  uint32_t rows[B] = {P - 1, 3}, *rows_ = up(rows, sizeof rows);
-  fopo_device_batch host = {.B = B, .S = S, .P = P, .L = L, .Q = x->Q}, card = host;
+  fopo_device_batch host = {.B = B, .S = S, .P = n, .L = L, .Q = x->Q}, card = host;
   fopo_samples samples = {x->ids, x->logq, x->r}, samples_ = {x->ids_, x->logq_, x->r_};
   card.Q = x->Q_;
   ok(cpu->ops->scores(cpu, &(fopo_candidate_sets){S, x->ids, f, NULL}, &items, &host));
@@ -66,12 +65,12 @@ static void check_rows(drawn *x, fopo_rows items, fopo_rows items_, size_t L) {
   assert_close(V_, V, B * L, 3e-6, 1, "snis' V");
   if (items.type != FOPO_FLOAT32) return;
   fopo_matrix all = {floats_of(items), P, L, items.ld};
-  fopo_matrix all_ = {floats_of(items_), P, L, items_.ld};
+  fopo_matrix all_ = {floats_of(items_), n, L, items_.ld};
   ok(cpu->ops->reinforce(cpu, &e, &samples, NULL, all, &host));
   ok(gpu->ops->reinforce(gpu, &e_, &samples_, NULL, all_, &card));
   assert_close(V_, V, B * L, 3e-6, 1, "reinforce's V");
-  ok(cpu->ops->gather_rows(cpu, fopo_matrix_view(X, B, L), all, rows));
-  ok(gpu->ops->gather_rows(gpu, fopo_matrix_view(X_, B, L), all_, rows_));
+  ok(cpu->ops->gather_rows(cpu, fopo_matrix_view(X, B, L), all, x->ids));
+  ok(gpu->ops->gather_rows(gpu, fopo_matrix_view(X_, B, L), all_, x->ids_));
   assert_same(X_, X, B * L * 4, "gather_rows");
 }
 
@@ -91,7 +90,7 @@ static void check_length(size_t L, fopo_float type) {
     items = (fopo_rows){half, ld, type};
     items_ = (fopo_rows){up(half, P * ld * 2), ld, type};
   }
-  check_rows(&x, items, items_, L);
+  check_rows(&x, items, items_, P, L);
   forget();
 }
 
@@ -129,32 +128,13 @@ TEST(test_wide_rows) {
   }
   for (size_t i = 0; i < B * S; i++) away[i] = (uint32_t)(n - 1 - 350 * x.ids[i]);
   ok(gpu->ops->put(gpu, x.ids_, away, sizeof away));
-  float V[B * WIDE_L], f[B * S], X[B * WIDE_L], stats[B * FOPO_STATS];
-  float *V_ = blank(sizeof V), *f_ = blank(sizeof f), *X_ = blank(sizeof X);
-  float *stats_ = blank(sizeof stats);
-  fopo_rows items = fopo_rows_float32(near, WIDE_L), items_ = fopo_rows_float32(far, ld);
-  fopo_device_batch host = {.B = B, .S = S, .P = n, .L = WIDE_L, .Q = x.Q}, card = host;
-  fopo_samples samples = {x.ids, x.logq, x.r}, samples_ = {x.ids_, x.logq_, x.r_};
-  fopo_estimate e = {.V = V, .stats = stats}, e_ = {.V = V_, .stats = stats_};
-  fopo_matrix all = {near, P, WIDE_L, WIDE_L}, all_ = {far, n, WIDE_L, ld};
-  card.Q = x.Q_;
-  ok(cpu->ops->scores(cpu, &(fopo_candidate_sets){S, x.ids, f, NULL}, &items, &host));
-  ok(gpu->ops->scores(gpu, &(fopo_candidate_sets){S, x.ids_, f_, NULL}, &items_, &card));
-  assert_close(f_, f, B * S, 2e-6, 3, "scores");
-  ok(cpu->ops->snis(cpu, &e, &samples, &items, -2.0f, &host));
-  ok(gpu->ops->snis(gpu, &e_, &samples_, &items_, -2.0f, &card));
-  assert_close(V_, V, B * WIDE_L, 3e-6, 1, "snis' V");
-  ok(cpu->ops->reinforce(cpu, &e, &samples, NULL, all, &host));
-  ok(gpu->ops->reinforce(gpu, &e_, &samples_, NULL, all_, &card));
-  assert_close(V_, V, B * WIDE_L, 3e-6, 1, "reinforce's V");
-  ok(cpu->ops->gather_rows(cpu, fopo_matrix_view(X, B, WIDE_L), all, x.ids));
-  ok(gpu->ops->gather_rows(gpu, fopo_matrix_view(X_, B, WIDE_L), all_, x.ids_));
-  assert_same(X_, X, sizeof X, "gather_rows");
+  check_rows(&x, fopo_rows_float32(near, WIDE_L), fopo_rows_float32(far, ld), n, WIDE_L);
 
   /* the best items, which the zeros between them do not beat */
   uint32_t best[B * 2], *best_ = blank(sizeof best), *counts_ = blank(B * 4);
   float *scores_ = blank(sizeof best);
   fopo_catalogue c = {.items = far, .P = n, .ld = ld, .limit = n};
+  fopo_device_batch card = {.B = B, .S = S, .P = n, .L = WIDE_L, .Q = x.Q_};
   ok(gpu->ops->topk(gpu, &(fopo_candidate_sets){2, best_, scores_, counts_}, &c, &card));
   down(best, best_, sizeof best);
   for (size_t b = 0; b < B; b++) {

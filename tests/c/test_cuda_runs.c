@@ -126,13 +126,28 @@ static void end(setting *s) {
   fopo_sessions_done(&s->sessions);
 }
 
+/* masks and anew are set. */
+static void open_as(setting *s, const method *m, fopo_device *device) {
+  small_world_init(&s->w, P, N, L, 0.05, 0.1, 3);
+  ok(begin(s, m, device));
+}
+
+static void open_setting(setting *s, const method *m, fopo_device *device) {
+  *s = (setting){0};
+  open_as(s, m, device);
+}
+
+static void close_setting(setting *s) {
+  end(s);
+  small_world_done(&s->w);
+}
+
 /* theta after `steps`, in `out` [n]; the mean reward of the last half in *reward. */
-static size_t train_with(float *out, float *items, double *reward, const method *m,
-                         fopo_device *device, size_t steps, int masks) {
+static size_t train(float *out, float *items, double *reward, const method *m, fopo_device *device,
+                    size_t steps, int masks) {
   setting s = {.masks = masks};
   fopo_slice slice;
-  small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
-  ok(begin(&s, m, device));
+  open_as(&s, m, device);
   /* trained items reach an index on the host when a slice ends, so slices have one step */
   size_t slices = m->items && m->mixture ? steps : 2;
   for (size_t i = 0; i < slices; i++) {
@@ -142,14 +157,8 @@ static size_t train_with(float *out, float *items, double *reward, const method 
   size_t n = s.pi.theta.rows * s.pi.theta.cols;
   memcpy(out, s.pi.theta.x, n * sizeof *out);
   memcpy(items, s.w.items.x, (size_t)P * L * sizeof *items);
-  end(&s);
-  small_world_done(&s.w);
+  close_setting(&s);
   return n;
-}
-
-static size_t train(float *out, float *items, double *reward, const method *m, fopo_device *device,
-                    size_t steps) {
-  return train_with(out, items, reward, m, device, steps, 0);
 }
 
 /* |a - b| / |b| */
@@ -162,47 +171,33 @@ static double off(const float *a, const float *b, size_t n) {
   return sqrt(d / size);
 }
 
-/* Rounding of one step is about 1e-7; on a card one id may differ by rounding, which changes a step
- * by 1 / S of it. The same training again gives the same bits. */
-TEST(test_methods) {
-  float a[1000], b[1000], c[1000], *items = room(3 * P * L, sizeof *items);
-  size_t steps = emulation_calls == NULL ? 20 : 3;
-  for (size_t k = 0; k < METHODS; k++) {
-    double here, there, again;
-    size_t n = train(a, items, &here, &methods[k], cpu, steps);
-    train(b, items + P * L, &there, &methods[k], gpu, steps);
-    train(c, items + 2 * P * L, &again, &methods[k], gpu, steps);
-    assert_memory_equal(b, c, n * sizeof *b);
-    assert_memory_equal(items + P * L, items + 2 * P * L, (size_t)P * L * sizeof *items);
-    double theta = off(b, a, n), moved = off(items + P * L, items, P * L);
-    double most = emulation_calls == NULL ? 2e-2 : 1e-5;
-    if (theta > most || moved > most || fabs(here - there) > most * here) {
-      fail_msg("%s: theta differs by %.2e, items by %.2e, reward %.6f and %.6f", methods[k].name,
-               theta, moved, here, there);
-    }
-  }
-  free(items);
-}
+/* How far theta may be off: rounding of one step is about 1e-7; on a card one id may differ by
+ * rounding, which changes a step by 1 / S of it. */
+static double allowed(void) { return emulation_calls == NULL ? 2e-2 : 1e-5; }
 
-/* The same of a policy that masks X, which moves theta elsewhere than one that does not; a graph is
- * searched on the host. */
-TEST(test_masked) {
+/* On the card as on the CPU; the same training again gives the same bits. A policy that masks X
+ * moves theta elsewhere than one that does not. A graph is searched on the host. */
+TEST(test_methods) {
   const method graph = {&fopo_estimator_snis, 0, 1, 0, 0, 1, BATCH, 0, 0, "a graph"};
-  float a[1000], b[1000], plain[1000], *items = room(2 * P * L, sizeof *items);
+  float a[1000], b[1000], c[1000], plain[1000], *items = room(3 * P * L, sizeof *items);
   size_t steps = emulation_calls == NULL ? 20 : 3;
   for (size_t k = 0; k <= METHODS; k++) {
     const method *m = k < METHODS ? &methods[k] : &graph;
-    double here, there, without;
-    train(plain, items, &without, m, cpu, steps);
-    size_t n = train_with(a, items, &here, m, cpu, steps, 1);
-    train_with(b, items + P * L, &there, m, gpu, steps, 1);
-    double theta = off(b, a, n), moved = off(items + P * L, items, P * L);
-    double most = emulation_calls == NULL ? 2e-2 : 1e-5;
-    if (theta > most || moved > most || fabs(here - there) > most * here) {
-      fail_msg("%s: theta differs by %.2e, items by %.2e, reward %.6f and %.6f", m->name, theta,
-               moved, here, there);
+    for (int masks = 0; masks < 2; masks++) {
+      double here, there, again;
+      size_t n = train(a, items, &here, m, cpu, steps, masks);
+      train(b, items + P * L, &there, m, gpu, steps, masks);
+      train(c, items + 2 * P * L, &again, m, gpu, steps, masks);
+      assert_memory_equal(b, c, n * sizeof *b);
+      assert_memory_equal(items + P * L, items + 2 * P * L, (size_t)P * L * sizeof *items);
+      double theta = off(b, a, n), moved = off(items + P * L, items, P * L);
+      if (theta > allowed() || moved > allowed() || fabs(here - there) > allowed() * here) {
+        fail_msg("%s, masks %d: theta differs by %.2e, items by %.2e, reward %.6f and %.6f",
+                 m->name, masks, theta, moved, here, there);
+      }
+      if (masks) assert_true(off(a, plain, n) > 10 * allowed());
+      memcpy(plain, a, sizeof a);
     }
-    assert_true(off(a, plain, n) > 10 * most);
   }
   free(items);
 }
@@ -220,8 +215,7 @@ TEST(test_resplit) {
       for (int i = 0; i < 3; i++) {
         setting s = {.masks = masks, .anew = 1};
         fopo_slice slice;
-        small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
-        ok(begin(&s, &methods[k], on[i]));
+        open_as(&s, &methods[k], on[i]);
         long before = emulation_replays != NULL ? emulation_replays() : 0;
         for (size_t at = 0; at < steps; at += i == 2 ? 4 : steps) {
           ok(fopo_trainer_advance(s.t, i < 2 ? steps : at + 4 < steps ? 4 : steps - at, &slice));
@@ -229,12 +223,10 @@ TEST(test_resplit) {
         if (i == 1 && emulation_replays != NULL) replays = emulation_replays() - before;
         assert_true(s.t->resplit.epoch == (steps - 1) / 3);
         memcpy(theta[i], s.pi.theta.x, sizeof theta[i]);
-        end(&s);
-        small_world_done(&s.w);
+        close_setting(&s);
       }
-      double most = emulation_calls == NULL ? 2e-2 : 1e-5,
-             theta_off = off(theta[1], theta[0], L * L);
-      if (theta_off > most) fail_msg("%s: theta differs by %.2e", methods[k].name, theta_off);
+      double apart = off(theta[1], theta[0], L * L);
+      if (apart > allowed()) fail_msg("%s: theta differs by %.2e", methods[k].name, apart);
       assert_memory_equal(theta[1], theta[2], sizeof theta[1]);
       if (k == 0 && emulation_replays != NULL) assert_true(replays > 0);
     }
@@ -246,8 +238,8 @@ TEST(test_curve) {
   size_t steps = emulation_calls == NULL ? 1000 : 12;
   float a[1000], *items = room(P * L, sizeof *items);
   double here, there;
-  train(a, items, &here, &methods[1], cpu, steps);
-  train(a, items, &there, &methods[1], gpu, steps);
+  train(a, items, &here, &methods[1], cpu, steps, 0);
+  train(a, items, &there, &methods[1], gpu, steps, 0);
   /* the standard error of a mean over half of the steps is below 1 % of the reward */
   if (fabs(here - there) > 0.01 * here) fail_msg("rewards %.6f and %.6f", here, there);
   free(items);
@@ -258,10 +250,9 @@ TEST(test_curve) {
 static void train_budgets(float *out, fopo_device *device, fopo_float rows, size_t *queries,
                           double *short_rows) {
   const method m = {&fopo_estimator_snis, 0, 1, 0, 0, 1, 0, 0, 0, "mixture, budget"};
-  setting s = {0};
+  setting s;
   fopo_slice slice[4];
-  small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
-  ok(begin(&s, &m, device));
+  open_setting(&s, &m, device);
   ok(fopo_policy_halve(&s.pi, rows));
   ok(fopo_trainer_bind(s.t));
   ok(fopo_index_set_budget(s.ix, 200));
@@ -275,8 +266,7 @@ static void train_budgets(float *out, fopo_device *device, fopo_float rows, size
   assert_true(slice[0].mean.short_rows == 0 && slice[2].mean.short_rows == 0);
   *queries = fopo_index_about(s.ix).queries;
   memcpy(out, s.pi.theta.x, L * L * sizeof *out);
-  end(&s);
-  small_world_done(&s.w);
+  close_setting(&s);
 }
 
 /* The device searches by itself, with the index's present budget. */
@@ -291,23 +281,21 @@ TEST(test_budget) {
     assert_true(n_with_candidates == 2 * N && none == 0); /* two epochs of three steps */
     assert_true(some == BATCH + N % BATCH && same == some);
     double theta = off(b, a, L * L);
-    if (theta > (emulation_calls == NULL ? 2e-2 : 1e-5)) fail_msg("theta differs by %.2e", theta);
+    if (theta > allowed()) fail_msg("theta differs by %.2e", theta);
   }
 }
 
 static void train_head(float *out, fopo_device *device, fopo_float rows, fopo_products products) {
-  setting s = {0};
+  setting s;
   fopo_slice slice;
   method m = methods[7];
   m.products = (int)products;
-  small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
-  ok(begin(&s, &m, device));
+  open_setting(&s, &m, device);
   ok(fopo_policy_halve(&s.pi, rows));
   ok(fopo_trainer_bind(s.t));
   ok(fopo_trainer_advance(s.t, 2, &slice));
   memcpy(out, s.pi.theta.x, L * L * sizeof *out);
-  end(&s);
-  small_world_done(&s.w);
+  close_setting(&s);
 }
 
 /* A shared head of rows in half the bytes, and of float32 rows that the card rounds for itself: it
@@ -329,8 +317,7 @@ TEST(test_head_rows) {
     train_head(a, cpu, kinds[i].rows, kinds[i].here);
     train_head(b, gpu, kinds[i].rows, kinds[i].there);
     double theta = off(b, a, L * L), moved = off(a, plain, L * L);
-    double most = emulation_calls == NULL ? 2e-2 : 1e-5;
-    if (theta > most) fail_msg("kind %zu: theta differs by %.2e", i, theta);
+    if (theta > allowed()) fail_msg("kind %zu: theta differs by %.2e", i, theta);
     if (moved < 2e-5) fail_msg("kind %zu: rounding moves theta by %.2e", i, moved);
   }
 }
@@ -371,8 +358,7 @@ static void train_graph(float *out, const method *m, fopo_device *d, int asynchr
   ok(fopo_trainer_advance(s.t, 2, &slice));
   assert_int_equal(fopo_index_about(s.ix).queries, m->refresh > 1 ? m->graph : 2 * m->graph);
   memcpy(out, s.pi.theta.x, s.pi.theta.rows * s.pi.theta.cols * sizeof *out);
-  end(&s);
-  small_world_done(&s.w);
+  close_setting(&s);
 }
 
 /* A batch that the host searches in pieces, while the device works on the piece before, has the
@@ -395,18 +381,16 @@ TEST(test_pieces) {
     assert_int_equal(n_draws, draws[i]);
     /* a card splits the samples of a smaller piece among more blocks */
     if (emulation_calls != NULL) assert_memory_equal(b, c, sizeof b);
-    double most = emulation_calls == NULL ? 2e-2 : 1e-5;
     double theta = off(c, a, 1000);
-    if (theta > most) fail_msg("%s: theta differs by %.2e", some[i].name, theta);
+    if (theta > allowed()) fail_msg("%s: theta differs by %.2e", some[i].name, theta);
   }
 }
 
 /* Ctrl-C in the middle: the slice ends, nothing is damaged, and the run can go on. */
 TEST(test_cancelled) {
-  setting s = {0};
+  setting s;
   fopo_slice slice;
-  small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
-  ok(begin(&s, &methods[7], gpu));
+  open_setting(&s, &methods[7], gpu);
   ok(fopo_trainer_advance(s.t, 2, &slice));
   fopo_interrupt_request();
   refused(fopo_trainer_advance(s.t, 5, &slice), FOPO_ERR_INTERRUPTED, "interrupted");
@@ -414,8 +398,7 @@ TEST(test_cancelled) {
   assert_int_equal(fopo_trainer_step(s.t), 2);
   ok(fopo_trainer_advance(s.t, 2, &slice));
   assert_int_equal(fopo_trainer_step(s.t), 4);
-  end(&s);
-  small_world_done(&s.w);
+  close_setting(&s);
 }
 
 /* ---- kept candidates ---- */
@@ -426,10 +409,9 @@ TEST(test_kept) {
   if (emulation_sent == NULL) return;
   const method *kinds[] = {&methods[2], &methods[6]};
   for (size_t k = 0; k < 2; k++) {
-    setting s = {0};
+    setting s;
     fopo_slice slice;
-    small_world_init(&s.w, P, N, L, 0.05, 0.1, 3);
-    ok(begin(&s, kinds[k], gpu));
+    open_setting(&s, kinds[k], gpu);
     size_t epoch = fopo_trainer_steps_per_epoch(s.t);
     ok(fopo_trainer_advance(s.t, epoch, &slice));
     size_t before = emulation_sent();
@@ -439,27 +421,14 @@ TEST(test_kept) {
     assert_int_equal(went, N * sizeof(uint32_t) + theta + sizeof(fopo_totals) + numbers);
     assert_int_equal(fopo_index_about(s.ix).queries, 0); /* the card searches itself */
     assert_true(slice.mean.n_with_candidates == N && slice.mean.short_rows == 0);
-    end(&s);
-    small_world_done(&s.w);
+    close_setting(&s);
   }
-}
-
-static void open_setting(setting *s, const method *m, fopo_device *device) {
-  *s = (setting){0};
-  small_world_init(&s->w, P, N, L, 0.05, 0.1, 3);
-  ok(begin(s, m, device));
-}
-
-static void close_setting(setting *s) {
-  end(s);
-  small_world_done(&s->w);
 }
 
 /* Compares the parameters, up to rounding, and the candidate caches. */
 static void assert_alike(setting *a, setting *b) {
   fopo_candidate_cache *v = &a->t->cache, *w = &b->t->cache;
-  double most = emulation_calls == NULL ? 2e-2 : 1e-5;
-  assert_true(off(b->pi.theta.x, a->pi.theta.x, L * L) <= most);
+  assert_true(off(b->pi.theta.x, a->pi.theta.x, L * L) <= allowed());
   ok(fopo_candidate_cache_fetch(v));
   ok(fopo_candidate_cache_fetch(w));
   assert_memory_equal(v->served, w->served, N * sizeof *v->served);
@@ -817,8 +786,7 @@ TEST(test_memory) {
     says("use fewer items or contexts");
     assert_int_equal(emulation_sent(), sent_before);
     assert_int_equal(emulation_live(), live);
-    end(&s);
-    small_world_done(&s.w);
+    close_setting(&s);
     emulation_memory(whole);
     uint64_t taken = 0;
     for (int again = 0; again < 2; again++) {
