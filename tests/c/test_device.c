@@ -925,20 +925,6 @@ TEST(test_step_allocates_once) {
   d = saved;
 }
 
-TEST(test_tables_agree) {
-  const char *name, *before = fopo_kernels_get()->name;
-  DONE(batch_free) batch x = batch_new(3, 1000, 2000, 100, 1);
-  for (size_t i = 0; (name = fopo_kernels_name(i)) != NULL; i++) {
-    if (fopo_kernels_named(name) == NULL) {
-      print_message("%s: skipped, this CPU lacks it\n", name);
-      continue;
-    }
-    ok(fopo_kernels_force(name));
-    check_snis(&x, -3.0f, 2e-5);
-  }
-  fopo_kernels_force(before);
-}
-
 /* Of 4 contexts 2 were given candidates, one of them fewer than 3. The others count as contexts,
  * and whatever their counts are, not among those with candidates. */
 TEST(test_contexts_with_candidates) {
