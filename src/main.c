@@ -15,6 +15,7 @@
 #include "bind/bind.h"
 #include "comm/comm.h"
 #include "comm/watch.h"
+#include "core/matrix.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/status.h"
@@ -181,10 +182,19 @@ static int set_globals(lua_State *L) {
 
 /* ---- the parts of a job ---- */
 
+/* ", OpenBLAS as on SkylakeX", where it was told so. */
+static const char *about_blas(void) {
+  static char text[64];
+  if (getenv("OPENBLAS_CORETYPE") != NULL) {
+    snprintf(text, sizeof text, ", OpenBLAS as on %.32s", fopo_matrix_processor());
+  }
+  return text;
+}
+
 static void print_version(void) {
   fopo_device *device;
   const char *note = fopo_kernels_note();
-  printf("fopo %s, %s\n", FOPO_VERSION, LUA_RELEASE);
+  printf("fopo %s, %s%s\n", FOPO_VERSION, LUA_RELEASE, about_blas());
   printf("kernels   %s%s%s; %d thread%s (FOPO_ISA, FOPO_THREADS)\n", fopo_kernels_get()->name,
          *note != '\0' ? ", " : "", note, fopo_threads(), fopo_threads() == 1 ? "" : "s");
   if (fopo_device_open(&device, "auto") == FOPO_OK) {
@@ -247,9 +257,10 @@ static int run_script(lua_State *L, const job *j, const char *name) {
 static int run_prompt(lua_State *L, const job *j) {
   char greeting[256];
   snprintf(greeting, sizeof greeting,
-           "fopo %s, %s, %d thread%s.\n"
+           "fopo %s, %s%s, %d thread%s.\n"
            "help() lists the first steps, fopo.demo() the lessons; Ctrl-D leaves.",
-           FOPO_VERSION, fopo_kernels_get()->name, fopo_threads(), fopo_threads() == 1 ? "" : "s");
+           FOPO_VERSION, fopo_kernels_get()->name, about_blas(), fopo_threads(),
+           fopo_threads() == 1 ? "" : "s");
   fopo_endings_limit(0); /* at the prompt there is Ctrl-C */
   fopo_interrupt_done();
   return fopo_prompt_run(L, j->init, greeting) == FOPO_OK ? DONE : FAILED;
@@ -411,16 +422,23 @@ static void share_threads(void) {
   if (fopo_comm_local() > 1 && fopo_threads() > each) fopo_threads_set(each > 1 ? (int)each : 1);
 }
 
-/* libgomp reads its settings when it is loaded, before main. Left alone, a thread that waits for
- * the others spins for a long time, and beside any other busy program a small step then takes ten
- * times as long. So, unless the user has set how threads wait, the program executes itself again
- * with a short spin; if it cannot, it is only slower. */
-static void wait_politely(char **argv) {
-  if (getenv("GOMP_SPINCOUNT") != NULL || getenv("OMP_WAIT_POLICY") != NULL) return;
-  if (setenv("GOMP_SPINCOUNT", "2000", 0) == 0) execv("/proc/self/exe", argv);
+/* Libraries read their settings when they are loaded, before main. Where others are better, and the
+ * user has set none, the program executes itself again with them; if it cannot, it is only slower.
+ *
+ * libgomp: a thread that waits for the others spins for a long time, and beside any other busy
+ * program a small step then takes ten times as long: a short spin. OpenBLAS: the vectors of a
+ * processor that is newer than it. */
+static void set_libraries(char **argv) {
+  int again = 0;
+  if (getenv("GOMP_SPINCOUNT") == NULL && getenv("OMP_WAIT_POLICY") == NULL) {
+    again = setenv("GOMP_SPINCOUNT", "2000", 0) == 0;
+  }
+  const char *wanted = getenv("OPENBLAS_CORETYPE") == NULL ? fopo_kernels_blas_wanted() : NULL;
+  if (wanted != NULL && setenv("OPENBLAS_CORETYPE", wanted, 0) == 0) again = 1;
+  if (again) execv("/proc/self/exe", argv);
 }
 
-/* The name that ps and top show; after wait_politely it would be "exe". */
+/* The name that ps and top show; after set_libraries it would be "exe". */
 static void keep_name(void) { prctl(PR_SET_NAME, "fopo"); }
 
 /* Before all else, as libraries start threads. 1: the exit status is *status. */
@@ -451,7 +469,7 @@ static int begin(job *j, int *status) {
 int main(int argc, char **argv) {
   job j = {.init = 1, .argc = argc, .argv = argv};
   int status;
-  wait_politely(argv);
+  set_libraries(argv);
   keep_name();
   if (begin(&j, &status)) {
     fopo_free(j.codes);

@@ -1,5 +1,6 @@
 """fopo without a terminal: options, exit codes, scripts, standard input, no escape sequence."""
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ def expect(name, got, code=0, out=None, err=None):
     check(name + ": no escape sequence", "\x1b" not in got[1] + got[2], got)
 
 
-script = os.path.join(folder, "script.lua")
+script, top = os.path.join(folder, "script.lua"), os.getcwd()
 
 
 def write(text):
@@ -112,6 +113,38 @@ with open(os.path.join(init, "init.lua"), "w") as f:
 expect("a bad init.lua", run("-i", stdin="5\n", env={"XDG_CONFIG_HOME": folder}), 0, "5\n",
        "bad start")
 
+# an OpenBLAS that does not know this CPU and computes as on a Prescott, unless it is told
+def as_unknown(*args, **env):
+    return run(*args, "-e", "print(os.getenv('OPENBLAS_CORETYPE'))",
+               env={"LD_PRELOAD": unknown, **env})
+
+
+flags = open("/proc/cpuinfo").read() if os.path.exists("/proc/cpuinfo") else ""
+compiler, unknown = shutil.which("cc") or shutil.which("gcc"), os.path.join(folder, "unknown.so")
+if compiler is None or " avx2 " not in flags or "build/release/" not in os.path.realpath(FOPO):
+    print("skip: an OpenBLAS that does not know the CPU (needs AVX2, the release, a compiler)")
+else:
+    subprocess.run([compiler, "-shared", "-fPIC", "-xc", "-", "-o", unknown], check=True, text=True,
+                   input="""#include <stdlib.h>
+        const char *openblas_get_corename(void) {
+          const char *told = getenv("OPENBLAS_CORETYPE");
+          return told != NULL ? told : "Prescott";
+        }""")
+    wide = all(" avx512" + part + " " in flags for part in ("f", "bw", "vl", "dq"))
+    right = "SkylakeX" if wide else "Haswell"
+    code, out, err = as_unknown("-v")
+    check("told of the CPU", code == 0 and out.split("\n")[0].endswith(", OpenBLAS as on " + right)
+          and out.endswith("\n%s\n" % right), out, err)
+    expect("told beside OpenMP's settings", as_unknown(GOMP_SPINCOUNT="9"), 0, right + "\n")
+    expect("not told by a user", as_unknown(OPENBLAS_CORETYPE="Nehalem"), 0, "Nehalem\n")
+    os.chdir(folder)
+    expect("told before --safe", as_unknown("--safe", "--without-border"), 0, right + "\n")
+    os.chdir(top)
+    for settings, starts in (({}, 2), ({"GOMP_SPINCOUNT": "9"}, 2),
+                             ({"GOMP_SPINCOUNT": "9", "OPENBLAS_CORETYPE": "Haswell"}, 1)):
+        loader = as_unknown(LD_DEBUG="statistics", **settings)[2]
+        check("starts", loader.count("total startup time") == starts, settings, loader)
+
 # threads that are none, and an address space that is too small for them
 expect("FOPO_THREADS=2x", run("-e", "print(fopo.threads() > 0)", env={"FOPO_THREADS": "2x"}), 0,
        "true\n", 'FOPO_THREADS is "2x"')
@@ -134,7 +167,6 @@ if "asan" not in FOPO:  # the sanitizer takes terabytes of it
 # threads that the system does not start: of another user, whose number of processes is limited
 def with_threads(code, most, threads):
     import resource
-    import shutil
 
     def other_user():
         os.setgid(65534)

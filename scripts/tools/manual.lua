@@ -56,6 +56,8 @@ local environment = {
   {"PATH", "where gnuplot is looked for: in its absolute folders only"},
   {"TMPDIR", "the folder of temporary files; without it /tmp"},
   {"TERM", "dumb: no colours and no live view"},
+  {"OPENBLAS_CORETYPE", "the kind of CPU whose kernels OpenBLAS uses; without it, fopo names one "
+   .. "where OpenBLAS has chosen one without AVX2 and the CPU has it"},
   {"GOMP_SPINCOUNT, OMP_WAIT_POLICY",
    "how threads wait for each other; without both, fopo makes them wait briefly"},
   {"XDG_CONFIG_HOME, XDG_STATE_HOME",

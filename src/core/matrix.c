@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <cblas.h>
+#include <dlfcn.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -41,7 +42,12 @@ void fopo_matrix_done(fopo_matrix *m) {
   *m = (fopo_matrix){0};
 }
 
-const char *fopo_matrix_processor(void) { return openblas_get_corename(); }
+const char *fopo_matrix_processor(void) {
+  const char *(*name)(void) = NULL;
+  void *found = dlsym(RTLD_DEFAULT, "openblas_get_corename");
+  memcpy(&name, &found, sizeof found);
+  return name != NULL ? name() : "";
+}
 
 /* ---- products ---- */
 

@@ -35,7 +35,7 @@ static inline fopo_matrix fopo_matrix_const_view(const float *x, size_t rows, si
 }
 
 /* The kind of processor that OpenBLAS has chosen its kernels for ("Zen"): those of two kinds differ
- * by rounding. OPENBLAS_CORETYPE forces one at the start. */
+ * by rounding. OPENBLAS_CORETYPE forces one at the start. "" of another BLAS. */
 const char *fopo_matrix_processor(void);
 
 /* Rows first .. first + count - 1. */

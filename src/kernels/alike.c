@@ -75,3 +75,17 @@ int fopo_kernels_make_alike(void) {
   fopo_free(all);
   return status;
 }
+
+const char *fopo_kernels_blas_wanted(void) {
+  static const char *const without_avx2[] = {
+      "Katmai",  "Coppermine",   "Northwood",  "Prescott", "Banias",      "Atom",
+      "Core2",   "Penryn",       "Dunnington", "Nehalem",  "Sandybridge", "Athlon",
+      "Opteron", "Opteron_SSE3", "Barcelona",  "Bobcat",   "Bulldozer",   "Piledriver"};
+  const char *has = fopo_matrix_processor();
+  for (size_t i = 0; i < sizeof without_avx2 / sizeof *without_avx2; i++) {
+    if (strcmp(has, without_avx2[i]) != 0) continue;
+    if (fopo_kernels_named("avx512") != NULL) return "SkylakeX";
+    return fopo_kernels_named("avx2") != NULL ? "Haswell" : NULL;
+  }
+  return NULL;
+}

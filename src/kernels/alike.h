@@ -10,4 +10,9 @@
  * told to change. Collective; alone it does nothing. */
 int fopo_kernels_make_alike(void);
 
+/* OpenBLAS knows the processors that are older than itself. On one that it does not know it may
+ * compute as on a Prescott of 2004, at a quarter of the speed. The value of OPENBLAS_CORETYPE that
+ * gives it the vectors of this CPU; NULL: it has them, or they are none. */
+const char *fopo_kernels_blas_wanted(void);
+
 #endif
