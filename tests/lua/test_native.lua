@@ -733,14 +733,6 @@ function TestTrainer:test_learns()
   lu.assertTrue(after.distinct >= 1)
 end
 
-function TestTrainer:test_lua_rewards_give_the_same_bits()
-  local pi, other, rw = policy(), policy(), n.reward_hits(train)
-  trainer{policy = pi}:advance(5)
-  local custom = n.reward_custom(function(ids, rows) return rw:value(ids, rows) end, train.n)
-  trainer{policy = other, reward = custom}:advance(5)
-  lu.assertEquals(other:theta():totable(), pi:theta():totable())
-end
-
 function TestTrainer:test_a_failing_reward_leaves_the_last_whole_step()
   local rw, calls = n.reward_hits(train), 0
   local pi, twin = policy(), policy()

@@ -152,57 +152,7 @@ function TestSentences:test_empty_split()
   says("min_items", world.d.sessions, world.d, {min_items = 100000})
 end
 
-function TestSentences:test_memory_is_estimated()
-  says("GB", fopo.array.zeros, 2000000, 2000000)
-end
-
 TestTrainer = {}
-
-function TestTrainer:test_history_and_learning()
-  local t = trainer{valid = world.s.valid, index = world.index}
-  local before = fopo.evaluate(t.policy, world.s.train).expected
-  t:run{steps = 150, every = 50, view = false, keep_best = false}
-  lu.assertEquals(t.step, 150)
-  lu.assertEquals(t.history.step, {50, 100, 150})
-  lu.assertEquals(t.history.lr, {1e-2, 1e-2, 1e-2})
-  lu.assertEquals(t.history.valid, t.history.valid_index)
-  lu.assertTrue(fopo.evaluate(t.policy, world.s.train).expected > 1.2 * before)
-end
-
-function TestTrainer:test_resume_gives_the_same_bits()
-  local path = os.tmpname() .. ".npz"
-  local whole, parts = trainer(), trainer()
-  whole:run{steps = 24, view = false}
-  parts:run{steps = 9, view = false}
-  parts:save(path)
-  local again = trainer():resume(path)
-  os.remove(path)
-  lu.assertEquals(again.step, 9)
-  again:run{steps = 15, view = false}
-  lu.assertEquals(again.policy:theta():add(whole.policy:theta(), -1):norm(), 0)
-end
-
-function TestTrainer:test_threads_do_not_change_bits()
-  local before, thetas = fopo.threads(), {}
-  for _, n in ipairs{1, 2, 4} do
-    fopo.threads(n)
-    local q = fopo.proposal.mixture{index = world.index, k = 50}
-    local t = trainer{gradient = fopo.gradient.snis{samples = 100, proposal = q}}
-    thetas[#thetas + 1] = t:run{steps = 10, view = false}.policy:theta()
-  end
-  fopo.threads(before)
-  lu.assertEquals(thetas[1]:copy():add(thetas[2], -1):norm(), 0)
-  lu.assertEquals(thetas[1]:copy():add(thetas[3], -1):norm(), 0)
-end
-
-function TestTrainer:test_early_stop_keeps_the_best()
-  local t = trainer{valid = world.s.valid, optim = fopo.optim.sgd{lr = 1e6}}
-  local best = fopo.evaluate(t.policy, world.s.valid).reward -- of the start
-  t:run{steps = 1000, every = 5, patience = 3, view = false}
-  lu.assertTrue(t.step < 1000)
-  for _, v in ipairs(t.history.valid) do best = math.max(best, v) end
-  lu.assertEquals(fopo.evaluate(t.policy, world.s.valid).reward, best)
-end
 
 function TestTrainer:test_custom_reward_is_the_built_in_one()
   local hits = trainer():run{steps = 5, view = false}

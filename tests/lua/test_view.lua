@@ -2,10 +2,7 @@
 -- them anew with FOPO_GOLDEN=write), and what its keys do, without any terminal.
 local lu = require "luaunit"
 local fopo = require "fopo"
-local live = require "fopo.view.live"
 local term = require "fopo.term"
-local run = require "fopo.run.run"
-local sources = require "fopo.view.sources"
 
 local golden = (arg[0]:match("^(.*/)lua/") or "tests/") .. "golden/"
 
@@ -183,20 +180,6 @@ local function trainer(o)
 end
 
 TestRuns = {}
-
-function TestRuns:test_slices_change_nothing()
-  local a, b = trainer(), trainer()
-  a:run{steps = 60, every = 20, view = false}
-  local columns = {}
-  for name in pairs(b.history) do columns[#columns + 1] = name end
-  local r = run.new(b, {steps = 60, every = 20}, columns)
-  local c = live.headless(sources.of_run(r), {rows = 24, cols = 80})
-  r:finish()
-  lu.assertTrue(c < 1)
-  lu.assertEquals(a.policy:theta():add(b.policy:theta(), -1):norm(), 0)
-  lu.assertEquals(b.history.step, {20, 40, 60})
-  for i = 1, 3 do lu.assertAlmostEquals(a.history.reward[i], b.history.reward[i], 1e-12) end
-end
 
 function TestRuns:test_screens_of_the_past()
   local t = trainer{valid = true}:run{steps = 40, every = 10, view = false}
