@@ -183,18 +183,4 @@ TEST(refusals) {
   ok(fopo_encode(x, by_mean, &split.train.X, items));
 }
 
-TEST(survives_lack_of_memory) {
-  DONE(fopo_matrix_done) fopo_matrix items;
-  ok(fopo_matrix_init(&items, P, L));
-  size_t blocks = fopo_memory_in_use().blocks;
-  int status = FOPO_ERR_MEMORY;
-  for (long n = 0; status != FOPO_OK; n++) {
-    fopo_memory_fail_after(n, 0);
-    status = fopo_embed_svd(items, NULL, &split.train, &svd);
-    fopo_memory_fail_after(-1, 0);
-    assert_true(status == FOPO_OK || status == FOPO_ERR_MEMORY);
-    assert_int_equal(fopo_memory_in_use().blocks, blocks);
-  }
-}
-
 int main(void) { return run_all(make_split, drop_split); }

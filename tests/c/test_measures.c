@@ -106,10 +106,6 @@ TEST(test_refusals) {
           "k is 0");
   refused(fopo_measure_lists(&(fopo_measures){.k = 1}, 1, ids, 1, &s), FOPO_ERR_ARGUMENT,
           "list 4 has item 11 but the sessions have 10 items");
-  fopo_memory_fail_after(0, 0);
-  assert_int_equal(fopo_measure_lists(&(fopo_measures){.k = 1}, 1, listed[0], 3, &s),
-                   FOPO_ERR_MEMORY);
-  fopo_memory_fail_after(-1, 0);
 }
 
 /* ---- what was seen is left out ---- */
@@ -233,12 +229,6 @@ TEST(test_without) {
   refused(fopo_recommend(ids, scores, counts, NULL, &one, K), FOPO_ERR_UNAVAILABLE,
           "recommending knows masks alone");
   refused(fopo_mask_check(&X, N, P - 1), FOPO_ERR_ARGUMENT, "over 699 items");
-  for (long fault = 0, failed = 1; failed; fault++) {
-    fopo_memory_fail_after(fault, 0);
-    failed = fopo_recommend(ids, scores, counts, NULL, &plan, K) != FOPO_OK;
-    fopo_memory_fail_after(-1, 0);
-    assert_true(fault < 100);
-  }
   fopo_interrupt_request();
   refused(fopo_recommend(ids, scores, counts, NULL, &plan, K), FOPO_ERR_INTERRUPTED, "interrupted");
   fopo_interrupt_clear();

@@ -717,28 +717,4 @@ TEST(interrupted) {
   ok(fopo_npz_load(&archive, path));
 }
 
-/* Every allocation fails in turn, once and for ever. */
-TEST(memory_faults) {
-  fopo_array arrays[10];
-  size_t n = samples(arrays);
-  const char *path = in_folder("whole.npz");
-  fopo_archive archive;
-  ok(fopo_npz_save(path, arrays, n, 0));
-  size_t files = files_in_folder(), blocks = fopo_memory_in_use().blocks;
-  for (int forever = 0; forever < 2; forever++) {
-    for (int what = 0; what < 2; what++) {
-      for (long after = 0, status = -1; status != FOPO_OK; after++) {
-        fopo_memory_fail_after(after, forever);
-        status = what == 0 ? fopo_npz_load(&archive, path) : fopo_npz_save(path, arrays, n, 0);
-        fopo_memory_fail_after(-1, 0);
-        if (status == FOPO_OK && what == 0) fopo_archive_done(&archive);
-        if (status != FOPO_OK) assert_int_equal(status, FOPO_ERR_MEMORY);
-        assert_int_equal(fopo_memory_in_use().blocks, blocks);
-        assert_true(after < 100);
-      }
-    }
-  }
-  assert_int_equal(files_in_folder(), files);
-}
-
 int main(void) { return run_all(make_folder, remove_folder); }

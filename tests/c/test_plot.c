@@ -143,26 +143,6 @@ TEST(extremes) {
   }
 }
 
-TEST(memory_runs_out) {
-  fopo_series s = {"squares", ramp, squares, 5};
-  fopo_plot plot = {.series = &s, .n_series = 1};
-  size_t before = fopo_memory_in_use().blocks;
-  int status = FOPO_ERR_MEMORY;
-  for (long n = 0; status == FOPO_ERR_MEMORY && n < 100; n++) {
-    char *text;
-    fopo_memory_fail_after(n, 0);
-    status = fopo_plot_text(&text, &plot);
-    fopo_memory_fail_after(-1, 0);
-    if (status == FOPO_OK) {
-      fopo_free(text);
-    } else {
-      assert_null(text);
-    }
-    assert_int_equal(fopo_memory_in_use().blocks, before);
-  }
-  assert_int_equal(status, FOPO_OK);
-}
-
 TEST(bars) {
   char line[256];
   fopo_progress_bar_text(line, sizeof line, "reading a.csv", 50, 100, 1.5, 80);

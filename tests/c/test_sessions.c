@@ -167,22 +167,4 @@ TEST(refusals) {
   fopo_csr_done(&d.matrix);
 }
 
-/* Each allocation failing in turn: a sentence, nothing left behind. */
-TEST(survives_lack_of_memory) {
-  fopo_dataset d;
-  make_dataset(&d);
-  size_t blocks = fopo_memory_in_use().blocks;
-  int status = FOPO_ERR_MEMORY;
-  for (long n = 0; status != FOPO_OK; n++) {
-    fopo_split split;
-    fopo_memory_fail_after(n, 0);
-    status = fopo_split_by(&split, &d, &usual, &(fopo_split_plan){0});
-    fopo_memory_fail_after(-1, 0);
-    assert_true(status == FOPO_OK || status == FOPO_ERR_MEMORY);
-    fopo_split_done(&split);
-    assert_int_equal(fopo_memory_in_use().blocks, blocks);
-  }
-  fopo_csr_done(&d.matrix);
-}
-
 int main(void) { return run_all(NULL, NULL); }

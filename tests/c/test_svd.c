@@ -247,22 +247,4 @@ TEST(progress_and_interruption) {
   assert_int_equal(fopo_memory_in_use().blocks, live);
 }
 
-TEST(faults_leave_nothing) {
-  DONE(fopo_csr_done) fopo_csr M = drawn(900, 300, 5000);
-  DONE(fopo_matrix_done) fopo_matrix V;
-  float s[5];
-  ok(fopo_matrix_init(&V, 300, 5));
-  fopo_svd_options options = {.dim = 5, .power_iterations = 1};
-  size_t live = fopo_memory_in_use().blocks;
-  int status = FOPO_ERR_MEMORY;
-  for (long n = 0; status != FOPO_OK; n++) {
-    assert_true(n < 200);
-    fopo_memory_fail_after(n, n % 2 == 0);
-    status = fopo_svd_sparse(V, s, &M, &options);
-    fopo_memory_fail_after(-1, 0);
-    assert_true(status == FOPO_OK || status == FOPO_ERR_MEMORY);
-    assert_int_equal(fopo_memory_in_use().blocks, live);
-  }
-}
-
 int main(void) { return run_all(NULL, NULL); }

@@ -286,21 +286,4 @@ TEST(refusals) {
   assert_int_equal(fopo_world_best(NULL, NULL, w, &split.test), FOPO_ERR_ARGUMENT);
 }
 
-TEST(survives_lack_of_memory) {
-  fopo_world_options o = {.users = 50, .items = 200, .clusters = 5, .mean_items = 20, .seed = 1};
-  size_t blocks = fopo_memory_in_use().blocks;
-  int status = FOPO_ERR_MEMORY;
-  for (long n = 0; status != FOPO_OK; n++) {
-    fopo_world *w;
-    fopo_dataset *d;
-    fopo_memory_fail_after(n, 0);
-    status = fopo_world_new(&w, &d, &o);
-    fopo_memory_fail_after(-1, 0);
-    assert_true(status == FOPO_OK || status == FOPO_ERR_MEMORY);
-    fopo_world_free(w);
-    fopo_dataset_free(d);
-    assert_int_equal(fopo_memory_in_use().blocks, blocks);
-  }
-}
-
 int main(void) { return run_all(NULL, NULL); }
