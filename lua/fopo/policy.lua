@@ -29,7 +29,8 @@ local temperature = {"temperature", "number|string", nil, "divides every score; 
 local effective = {"effective", "number", 0.01, "auto: the number of items that theta = identity "
                    .. "chooses from in effect, as a share of P", above = 0, below = 1}
 local data = {"data", "sessions", nil, "the sessions that defaults are chosen for; if left out, "
-              .. "those that the items were embedded from"}
+              .. "those that the items were embedded from; where that is not known, as of "
+              .. "fopo.array.load, the data of the policy's first trainer"}
 local seen = {"seen", "string", nil, "the items of X: mask, they have no probability, the default "
               .. "where the sessions are known; keep, they are like all others: see below",
               one_of = {"keep", "mask"}}
@@ -44,37 +45,66 @@ local rows = {"rows", "string", "float32", "precision of the items that training
 local CONTEXTS = 16
 local LEAST = 1.5 -- items in effect, of a small catalogue
 
--- A policy made by `make`, with the defaults that follow from the sessions, where they are known.
-local function with_defaults(name, make)
-  return function(o)
-    local sessions = o.data or origin.sessions(o.items)
-    local is_square = (o.context_dim or o.items.cols) == o.items.cols
-    local known = sessions ~= nil and is_square
-    local left_to_us = not (o.contexts or o.theta or o.temperature or o.seen)
-    o.contexts = o.contexts or known and "unit" or "mean"
-    o.theta = o.theta or known and "identity" or "random"
-    o.temperature = o.temperature or known and "auto" or 1.0
-    o.seen = o.seen or seen_items.default_of(known and sessions)
-    o.item_weights = o.item_weights or cache.weights_for(name, o.items, o.contexts, o.data)
-    if o.temperature == "auto" then
-      if not known then
-        define.fail("%s: temperature = \"auto\" is chosen for contexts made of sessions, %s", name,
-                    is_square and "which are not known of these items; give data = s.train, or a "
-                    .. "number" or "which have the items' columns; give a number")
-      end
-      local in_effect = math.max(LEAST, o.effective * o.items.rows)
-      -- at which theta = identity chooses from so many of the items in effect
-      if o.seen ~= "keep" then
-        local some = sessions:gather(CONTEXTS)
-        o.temperature = native.policy_temperature(
-          native.contexts(some, o.items, o.contexts, o.item_weights), o.items, in_effect, some)
-      else
-        local x = cache.contexts(sessions, o.items, o.contexts, o.item_weights, CONTEXTS)
-        o.temperature = cache.number(x, in_effect, native.policy_temperature, o.items, in_effect)
-      end
+-- A policy made by `make`, with the defaults that follow from the sessions, or nil.
+local function with_sessions(name, make, o, sessions)
+  local is_square = (o.context_dim or o.items.cols) == o.items.cols
+  local known = sessions ~= nil and is_square
+  o.contexts = o.contexts or known and "unit" or "mean"
+  o.theta = o.theta or known and "identity" or "random"
+  o.temperature = o.temperature or known and "auto" or 1.0
+  o.seen = o.seen or seen_items.default_of(known and sessions)
+  o.item_weights = o.item_weights or cache.weights_for(name, o.items, o.contexts, o.data)
+  if o.temperature == "auto" then
+    if not known then
+      define.fail("%s: temperature = \"auto\" is chosen for contexts made of sessions, %s", name,
+                  is_square and "which are not known of these items; give data = s.train, or a "
+                  .. "number" or "which have the items' columns; give a number")
     end
-    local pi = make(o)
-    if left_to_us and not sessions then origin.set(pi, {unknown = is_square}) end
+    local in_effect = math.max(LEAST, o.effective * o.items.rows)
+    -- at which theta = identity chooses from so many of the items in effect
+    if o.seen ~= "keep" then
+      local some = sessions:gather(CONTEXTS)
+      o.temperature = native.policy_temperature(
+        native.contexts(some, o.items, o.contexts, o.item_weights), o.items, in_effect, some)
+    else
+      local x = cache.contexts(sessions, o.items, o.contexts, o.item_weights, CONTEXTS)
+      o.temperature = cache.number(x, in_effect, native.policy_temperature, o.items, in_effect)
+    end
+  end
+  return make(o)
+end
+
+-- What sessions would decide of a policy made with these options: {{option, its words}, ...}.
+local function left_out(o, has_theta)
+  local left = {}
+  for _, one in ipairs{{"temperature", "temperature %.3g"}, {"theta", "theta = %s"},
+                       {"contexts", "%s contexts"}, {"seen", "seen = %s"}} do
+    if o[one[1]] == nil and (one[1] ~= "theta" or has_theta) then left[#left + 1] = one end
+  end
+  return left
+end
+
+-- The policy of a kind whose function is `make`. If its items do not say of which sessions they
+-- were made, a trainer, which has sessions, gives it what they decide (origin.of(pi).complete).
+local function with_defaults(name, make, has_theta)
+  return function(o)
+    local sessions, left = o.data or origin.sessions(o.items), left_out(o, has_theta)
+    local is_square = (o.context_dim or o.items.cols) == o.items.cols
+    if sessions or not is_square or #left == 0 then
+      return with_sessions(name, make, o, sessions)
+    end
+    local given = {}
+    for option, value in pairs(o) do given[option] = value end
+    local pi = with_sessions(name, make, o, nil)
+    origin.set(pi, {unknown = #left >= (has_theta and 4 or 3), complete = function(known)
+      given.data = known
+      if not native.policy_begin(pi, with_sessions(name, make, given, known)) then return nil end
+      local parts = {}
+      given.seen = pi.seen
+      for i, one in ipairs(left) do parts[i] = one[2]:format(given[one[1]]) end
+      return "the items do not say of which sessions they were made, so the policy began as one "
+             .. "that is made with the trainer's data: " .. table.concat(parts, ", ")
+    end})
     return pi
   end
 end
@@ -91,13 +121,17 @@ local function options_of(row)
   return options
 end
 
+local function has_theta(row)
+  for _, option in ipairs(row.options) do
+    if option.name == "theta" then return true end
+  end
+  return false
+end
+
 -- As the authors start.
 local function paper_of(row)
-  local preset = {contexts = "mean", temperature = 1.0, seen = "keep"}
-  for _, option in ipairs(row.options) do
-    if option.name == "theta" then preset.theta = "random" end
-  end
-  return preset
+  return {contexts = "mean", temperature = 1.0, seen = "keep",
+          theta = has_theta(row) and "random" or nil}
 end
 
 -- ---- kinds that score lists ----
@@ -196,7 +230,8 @@ for _, row in ipairs(native.policies()) do
     options = row.scores_lists and options_of_lists(row) or options_of(row),
     presets = not row.scores_lists and {paper = paper_of(row)} or nil,
     text = row.text, example = row.example,
-    call = row.scores_lists and with_weights(name, make) or with_defaults(name, make),
+    call = row.scores_lists and with_weights(name, make)
+           or with_defaults(name, make, has_theta(row)),
   }
   for _, option in ipairs(row.options) do
     if option.saved then native.fields.policy[option.name] = true end -- for help and completion

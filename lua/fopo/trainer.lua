@@ -90,6 +90,19 @@ local function sessions_of_lists(o)
   return training
 end
 
+-- A policy whose items do not say of which sessions they were made gets from the data of its first
+-- trainer what sessions decide; its items their names.
+local function complete(o, kind)
+  local pi = o.policy
+  local from = origin.of(pi)
+  if not from.complete then return end
+  local possible = kind == "sessions" and not o.contexts and o.data.n_items == pi.n_items
+  local said = possible and from.complete(o.data) or nil
+  origin.set(pi, {unknown = from.unknown and not said, completed = said})
+  local items, dataset = pi:initial_items(), origin.dataset(o.data)
+  if said and dataset and not origin.dataset(items) then origin.set(items, {dataset = dataset}) end
+end
+
 local make = define.fn{
   name = "fopo.trainer", returns = "trainer",
   options = {
@@ -146,6 +159,9 @@ evenly spread; not where contexts are given without valid_contexts, nor with a r
 hits, which other sessions' hits do not measure. The items of X are left out, as one serves, also
 for a policy that keeps them in; exclude = "none" validates such a policy by the paper's R_test. See
 t:run for keep_best, best_by and patience.
+A policy whose items do not say of which sessions they were made (fopo.array.load) is completed:
+what was left out of temperature, theta, contexts and seen is then as in a policy that is made with
+data = the sessions. A note of the first run says so.
 A gradient whose head or candidates follow from the mass of the policy (fopo.proposal.mixture says
 how) starts from what this trainer knows of it; the history has their number as head, and the share
 of the mass that they hold as held.
@@ -178,6 +194,7 @@ assert(t.step == 20 and #t.history.step > 0)]],
     validation.check(o)
     local valid, automatic = validation.of(o)
     local resplit = resplits(o, kind)
+    complete(o, kind)
     local raises = o.gradient and common(o.gradient, "objective")
     if raises and o.objective and o.objective ~= raises then
       define.fail("fopo.trainer: objective is \"%s\" but the gradient's is \"%s\"; give it to the "

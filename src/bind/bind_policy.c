@@ -228,6 +228,23 @@ static int policy_moved(lua_State *L) {
   return 1;
 }
 
+/* native.policy_begin(pi, from): pi begins as `from`, which was made with the same items and
+ * options but for those that sessions decide; false, and nothing is done, if its parameters were
+ * set before. */
+static int policy_begin(lua_State *L) {
+  bind_policy *pi = bind_get_free(L, 1, &bind_policy_type);
+  const bind_policy *from = get_policy(L, 2);
+  int as_made = pi->policy.set == 0;
+  if (as_made) {
+    bind_check(L, fopo_policy_set_theta(&pi->policy, from->policy.theta));
+    pi->policy.temperature = from->policy.temperature;
+    pi->policy.options.temperature = from->policy.options.temperature;
+    pi->policy.masks_seen = from->policy.masks_seen;
+    pi->encoding = from->encoding; /* unit, or by the weights that both were given */
+  }
+  return bind_return_boolean(L, as_made);
+}
+
 /* ---- parameters by name ---- */
 
 /* *p = parameter i of the policy at index 1; 0 after the last one. */
@@ -479,6 +496,7 @@ const luaL_Reg bind_policy_functions[] = {{"policies", policies},
 #undef X
                                           {"policy_over", policy_over},
                                           {"policy_moved", policy_moved},
+                                          {"policy_begin", policy_begin},
                                           {"policy_temperature", policy_temperature},
                                           {NULL, NULL}};
 

@@ -3,6 +3,7 @@
 local define = require "fopo.base.define"
 local native = require "fopo.native"
 local norms = require "fopo.run.norms"
+local origin = require "fopo.base.origin"
 local text = require "fopo.base.text"
 local validation = require "fopo.run.validation"
 
@@ -183,6 +184,7 @@ function notes:sentences(step, best)
   local list = {}
   list[1] = put_back(self, step, best) or by_chance(self, step, best)
             or below_start(self, step, best)
+  list[#list + 1] = self.first == 0 and origin.of(self.t.policy).completed or nil
   list[#list + 1] = few_effective(self)
   list[#list + 1] = one_item(best and best.worth or self.last)
   list[#list + 1] = lost(self)
