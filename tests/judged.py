@@ -100,7 +100,8 @@ def policy(r, P):
                  "c0": [[r.gauss(0, 0.5)]], "c1": [[r.gauss(0, 0.3)]],
                  "log_tau": [[r.uniform(0, 4)]]}}
         if dense:
-            o.update(items=normal(r, P, L), dense_start=0.5)
+            o.update(items=normal(r, P, L), dense_start=0.5,
+                     scored=r.choice(("candidates", "all")))
             o["set"]["dense"] = [[r.uniform(0.1, 2)]]
         if valued:
             o["value"] = [0.25 + r.randrange(9) for _ in range(P)]

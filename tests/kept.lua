@@ -146,7 +146,7 @@ local policies = {
   end,
   hybrid = function()
     return fopo.policy.neighbours{data = train, start = "jaccard", n = 10, items = items,
-                                  dense_start = 1}
+                                  dense_start = 1, scored = "all"}
   end,
   weights = function()
     return fopo.policy.neighbours{data = train, start = "cosine", n = 10,

@@ -15,9 +15,11 @@ local one = fopo.array.from
 local hits, value = fopo.reward.hits(s.train), fopo.array.zeros(1, s.train.n_items)
 for a = 1, s.train.n_items do value:set(1, a, a % 7 == 0 and 0 or a * a % 13 / 8 + 0.1) end
 value:save("value.npy")
-for name, items in pairs{hybrid = items, pure = false, parts = items, valued = items} do
+for name, items in pairs{hybrid = items, pure = false, parts = items, valued = items,
+                         all = items} do
   local pi = fopo.policy.neighbours{data = s.train, start = "cosine", n = 20, held = 0,
                                     items = items or nil, value = name == "valued" and value or nil,
+                                    scored = name == "all" and "all" or nil,
                                     learn = name == "parts"
                                             and {"theta", "importance", "bias"} or nil}
   local theta = {c0 = one{{-0.4}}, c1 = one{{0.3}}, log_tau = one{{2.2}}, dense = one{{1.5}}}
@@ -30,7 +32,7 @@ for name, items in pairs{hybrid = items, pure = false, parts = items, valued = i
   pi:set_parameters(theta)
   pi:save(name .. ".npz")
   for _, objective in ipairs{"reward", "likelihood", "log_reward"} do
-    local g = fopo.gradient.sparse{objective = objective}
+    local g = fopo.gradient.sparse{objective = objective, tail = s.train.n_items}
     local G, stats = g:compute(pi, s.train, nil, hits)
     G:save(name .. "_" .. objective .. ".npy")
     print(name, objective, ("%.9g"):format(stats.reward))
@@ -110,7 +112,8 @@ def scores(theta, W, log_m, x, beta, taken):
     bias, importance = theta[5:5 + P], theta[5 + P:]
     votes = (np.exp(c0 * log_m[taken] + importance[taken])[:, None] * W[taken]).sum(axis=0)
     f = np.exp(log_tau + c1 * log_m) / np.sqrt(len(taken)) * votes
-    f = np.where((W[taken] != 0).any(axis=0), v ** c2 * (f + dense * (beta @ x)) + bias, 0.0)
+    has_score = (W[taken] != 0).any(axis=0) | (name == "all")
+    f = np.where(has_score, v ** c2 * (f + dense * (beta @ x)) + bias, 0.0)
     f[taken] = -np.inf
     return f
 
@@ -136,7 +139,7 @@ def value(objective, theta, *of):
 
 
 worth = np.load("value.npy")[0].astype(float)
-for name in ("pure", "hybrid", "parts", "valued"):
+for name in ("pure", "hybrid", "parts", "valued", "all"):
     v = np.ones(P)
     if name == "valued":
         v = np.maximum(worth / worth[worth > 0].mean(), 1e-6)

@@ -47,7 +47,7 @@ pis.parts:set_parameters(moved)
 local worth = {}
 for a = 1, s.train.n_items do worth[a] = a % 5 / 2 end
 pis.hybrid = policy.neighbours{data = s.train, start = "cosine", tau = 3, held = 0, items = beta,
-                               value = worth}
+                               value = worth, scored = "all"}
 pis.hybrid:set_parameters{c0 = array.from{{-0.4}}, c1 = array.from{{0.2}}, c2 = array.from{{0.8}},
                           log_tau = array.from{{1}}, dense = array.from{{0.7}}}
 pis.learnt:set_items(array.randn(beta.rows, 8, 3))

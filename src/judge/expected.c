@@ -112,7 +112,7 @@ static void measure_lists(work *w, const plan *p, size_t first, size_t count) {
   for (size_t b = 0; b < count; b++) {
     fopo_list_row *row = &w->lists[omp_get_thread_num()];
     fopo_score_row seen = fopo_score_row_of(&sparse, b);
-    fopo_list_context context = {seen.ids, seen.n, fopo_matrix_row(w->x, b), SIZE_MAX};
+    fopo_list_context context = {seen.ids, seen.n, fopo_matrix_row(w->x, b), SIZE_MAX, NULL};
     size_t n = first + b, session = session_of(p, n);
     const uint32_t *Y = fopo_csr_row(&p->sessions->Y, session);
     double logs = 0.0, worth = 0.0;

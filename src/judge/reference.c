@@ -52,7 +52,7 @@ static void score_lists(double *f, const fopo_policy *pi, const double *theta, s
                         const fopo_reference_context *context) {
   size_t P = pi->items.rows, n = pi->theta.rows * pi->theta.cols;
   fopo_score_row seen = fopo_score_row_of(context->sparse, 0);
-  fopo_list_context list = {seen.ids, seen.n, context->x, context->row};
+  fopo_list_context list = {seen.ids, seen.n, context->x, context->row, NULL};
   for (size_t m = 0; m < M; m++) pi->kind->reference_list(f + m * P, pi, theta + m * n, &list);
 }
 

@@ -41,15 +41,17 @@ void fopo_list_clear(fopo_list_row *row, const fopo_list_context *context) {
 }
 
 fopo_list_sums fopo_list_normalise(fopo_list_row *row) {
-  size_t others = row->P - row->masked - row->n;
+  const fopo_kernels *kernels = fopo_kernels_get();
+  size_t head = row->head, others = row->others;
   float top = others > 0 ? 0.0f : -INFINITY;
   for (size_t i = 0; i < row->n; i++) top = row->f[i] > top ? row->f[i] : top;
   fopo_list_sums s = {.top = (double)top};
   if (top == -INFINITY) return s;
-  s.candidates = fopo_kernels_get()->exp_sum(row->w, row->f, top, row->n);
+  s.candidates = kernels->exp_sum(row->w, row->f, top, head);
+  double outside = kernels->exp_sum(row->w + head, row->f + head, top, row->n - head);
   s.rest = others > 0 ? exp(-s.top) : 0.0;
   for (size_t i = 0; i < row->n; i++) s.ww += (double)row->w[i] * (double)row->w[i];
-  s.w = s.candidates + (double)others * s.rest;
+  s.w = s.candidates + outside + (double)others * s.rest;
   s.ww += (double)others * s.rest * s.rest;
   return s;
 }

@@ -4,6 +4,9 @@
  *
  *     Z = sum over candidates of exp f_a  +  (P - |X| - candidates) exp 0.
  *
+ * With FOPO_SCORED_ALL the others have scores too, which cost the more. They stand behind the
+ * candidates in the row: all of them, or those that are asked for, of which draws stand for more.
+ *
  * A kind of policy does so if it has the function score_list (policy/policy.h). Its scores depend
  * on few numbers of theta, the scalars, and it gives their slopes with the scores. Wherever the
  * other kinds are given a mask, these kinds are given X by it. */
@@ -21,8 +24,9 @@ enum { FOPO_LIST_SCALARS = 5 }; /* scalars of theta, at most */
 
 /* The candidates of one context, of one thread. */
 struct fopo_list_row {
-  size_t P, n;     /* items; candidates */
-  size_t masked;   /* items of X */
+  size_t P, n;     /* items; those in the row */
+  size_t head;     /* candidates, which come first */
+  size_t others;   /* items that are neither masked nor in the row: of the score 0 */
   uint32_t *place; /* [P] 0: f = 0; FOPO_LIST_MASKED: in X; else 1 + the item's place in ids */
   uint32_t *ids;   /* [P] in the order in which they were found */
   float *f;        /* [P] */

@@ -4,12 +4,13 @@
  *
  *   g_b = m_b^c0 exp(importance_b),
  *
- * for the candidates a, for which a weight w_ba is there, and 0 for all others. m is how often an
- * item was taken and v what it is worth, relative to their means. The scalars c0, c1, log tau and,
- * if there is a dense part, t, and if items differ in value, c2, are learnt by the exact gradient,
- * which costs the candidates alone (policy/lists.h); bias [P] and importance [P], behind the
- * scalars in theta, are there only if they are to be learnt. Weights that are learnt are those of
- * the start with delta added (policy/neighbours_weights.c). */
+ * for the candidates a, for which a weight w_ba is there, and 0 for all others; with
+ * FOPO_SCORED_ALL for all items, of which the others have no w_ba. m is how often an item was taken
+ * and v what it is worth, relative to their means. The scalars c0, c1, log tau and, if there is a
+ * dense part, t, and if items differ in value, c2, are learnt by the exact gradient, which costs
+ * the candidates alone (policy/lists.h); bias [P] and importance [P], behind the scalars in theta,
+ * are there only if they are to be learnt. Weights that are learnt are those of the start with
+ * delta added (policy/neighbours_weights.c). */
 #include "policy/neighbours.h"
 
 #include <math.h>
@@ -64,6 +65,11 @@ static int init(fopo_policy *pi) {
                      "contexts have %zu features but the items %zu dimensions; the dense part "
                      "needs as many",
                      o->context_dim, pi->items.cols - FOPO_LIST_SCALARS);
+  }
+  if (o->scored == FOPO_SCORED_ALL && !has(o, DENSE)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "scored = \"all\" scores items that are no candidates by the "
+                     "dense part, which is not there; give items");
   }
   if (pi->temperature < 1.0f || pi->temperature > 1.0f) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "the temperature is %g; here it is learnt, as tau: use 1",
@@ -123,12 +129,20 @@ static double voice_of(const float *log_m, const float *importance, double c0, u
   return exp(c0 * (double)log_m[b] + (importance != NULL ? (double)importance[b] : 0.0));
 }
 
+/* Gives an item a place in the row. */
+static uint32_t add_item(fopo_list_row *row, uint32_t a) {
+  size_t n = row->n++;
+  row->ids[n] = a;
+  row->sums[2 * n] = row->sums[2 * n + 1] = 0.0f;
+  return row->place[a] = (uint32_t)row->n;
+}
+
 /* Finds the candidates, with sums [n, 2]: of g_b w_ba, and of its slope by c0. */
 static void add_votes(fopo_list_row *row, const fopo_policy *pi, const float *importance, double c0,
                       const fopo_list_context *context) {
   const fopo_neighbours *x = pi->neighbours;
-  uint32_t *place = row->place, n = 0;
-  row->used = 0;
+  uint32_t *place = row->place;
+  row->used = row->n = 0;
   for (size_t i = 0; i < context->n; i++) place[context->X[i]] = FOPO_LIST_MASKED;
   for (size_t i = 0; i < context->n; i++) {
     uint32_t b = context->X[i];
@@ -137,18 +151,44 @@ static void add_votes(fopo_list_row *row, const fopo_policy *pi, const float *im
     for (size_t k = 0; k < W.n; k++) {
       uint32_t at = place[W.ids[k]];
       if (at == FOPO_LIST_MASKED || W.w[k] == 0.0f) continue;
-      if (at == 0) {
-        row->ids[n] = W.ids[k];
-        row->sums[2 * (size_t)n] = row->sums[2 * (size_t)n + 1] = 0.0f;
-        place[W.ids[k]] = at = ++n;
-      }
+      if (at == 0) at = add_item(row, W.ids[k]);
       float *sum = row->sums + 2 * (size_t)(at - 1);
       sum[0] += g * W.w[k];
       sum[1] += slope * W.w[k];
     }
   }
-  row->n = n;
-  row->masked = context->n;
+  row->head = row->n;
+  row->others = row->P - context->n - row->n;
+}
+
+/* Those of the items ids [n] that have no place; ids NULL: of 0 .. n - 1. */
+static void add_others(fopo_list_row *row, const uint32_t *ids, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    uint32_t a = ids != NULL ? ids[i] : (uint32_t)i;
+    if (row->place[a] == 0) add_item(row, a);
+  }
+}
+
+/* Places for items outside the candidates. Returns that of the first draw. */
+static size_t add_tail(fopo_list_row *row, const fopo_list_tail *tail) {
+  if (tail == NULL) {
+    add_others(row, NULL, row->P);
+  } else {
+    add_others(row, tail->own, tail->n_own);
+  }
+  size_t first = row->n;
+  if (tail != NULL) add_others(row, tail->drawn, tail->n_drawn);
+  row->others = 0;
+  return first;
+}
+
+/* The log of how many items draw a stands for; *at is a place of the ascending draws before it.
+ * Strips that share an item may both draw it. */
+static float log_share_of(const fopo_list_tail *tail, size_t *at, uint32_t a) {
+  size_t times = 0;
+  while (tail->drawn[*at] != a) ++*at;
+  for (; *at < tail->n_drawn && tail->drawn[*at] == a; ++*at) times++;
+  return tail->log_share + logf((float)times);
 }
 
 /* The log of v_a^c2. */
@@ -169,6 +209,8 @@ static void score_list(fopo_list_row *row, const fopo_policy *pi, const float *t
   double root = sqrt((double)(context->n > 0 ? context->n : 1));
   float scale = (float)(exp((double)theta[LOG_TAU]) / root);
   add_votes(row, pi, importance, (double)theta[C0], context);
+  size_t drawn = SIZE_MAX, at = 0;
+  if (pi->options.scored == FOPO_SCORED_ALL) drawn = add_tail(row, context->tail);
   /* f = m_a^c1 v_a^c2, then the scores in its place */
   for (size_t i = 0; i < row->n; i++) {
     uint32_t a = row->ids[i];
@@ -182,6 +224,7 @@ static void score_list(fopo_list_row *row, const fopo_policy *pi, const float *t
     if (dense_x != NULL && x->log_v != NULL) dense *= expf(log_worth(x, theta, a));
     float scored = votes + theta[DENSE] * dense;
     row->f[i] = bias != NULL ? scored + bias[a] : scored;
+    if (i >= drawn) row->f[i] += log_share_of(context->tail, &at, a);
     if (row->slopes == NULL) continue;
     float *slope = row->slopes + i * FOPO_LIST_SCALARS;
     slope[C0] = e * row->sums[2 * i + 1];
@@ -251,7 +294,7 @@ static void reference_list(double *f, const fopo_policy *pi, const double *theta
     f[a] = scale * exp(theta[C1] * (double)x->log_m[a]) * votes + theta[DENSE] * dense;
     f[a] *= worth;
     if (bias_at > 0) f[a] += theta[bias_at + a];
-    if (!is_candidate) f[a] = 0.0;
+    if (!is_candidate && pi->options.scored == FOPO_SCORED_CANDIDATES) f[a] = 0.0;
   }
 }
 
@@ -378,6 +421,8 @@ static int load(fopo_policy_file *f) {
   return status == FOPO_OK ? check_numbers(f, "weights", ids->shape[0]) : status;
 }
 
+static const char *const scored_items[] = {"candidates", "all", NULL}; /* fopo_scored */
+
 static const fopo_option options[] = {
     {.name = "tau",
      .type = FOPO_OPTION_NUMBER,
@@ -398,6 +443,15 @@ static const fopo_option options[] = {
      .member = offsetof(fopo_policy_options, own[VALUE_START]),
      .standard = 0,
      .text = "the first c2, which needs value; 0: what items are worth plays no part"},
+    {.name = "scored",
+     .type = FOPO_OPTION_CHOICE,
+     .flags = FOPO_OPTION_SAVED,
+     .member = offsetof(fopo_policy_options, scored),
+     .choices = scored_items,
+     .standard = FOPO_SCORED_CANDIDATES,
+     .text =
+         "which items have scores, and can be recommended: the candidates, or all, by the dense "
+         "part: see below"},
     {0}};
 
 const fopo_policy_kind fopo_policy_neighbours = {
@@ -441,6 +495,9 @@ const fopo_policy_kind fopo_policy_neighbours = {
           "With items there is a dense part too, t x . beta_a of the candidates, x the context of X by `contexts`, and t is learnt.\n"
           "Items know the users that they were made of, as starts do: given as a function of sessions, they are made once more\n"
           "without each tenth of the users, and score the dense part of training contexts.\n"
+          "With scored = \"all\" items that are no candidates have the scores of the dense part alone, in the place of 0, so\n"
+          "that they can be recommended, and any list is full. Then Z is of all items: the gradient is that of the candidates,\n"
+          "of Y and of a uniform tail (fopo.gradient.sparse), and evaluation and recommending read all P rows of items.\n"
           "With value scores are multiplied by v_a^c2, v what an item is worth relative to the mean of those above 0, and c2 is\n"
           "learnt from 1 on, where an EASE or kNN start ranks by its scores times value. Train with reward =\n"
           "fopo.reward.hits(s.train, {value = ..}).\n"
@@ -450,7 +507,7 @@ const fopo_policy_kind fopo_policy_neighbours = {
           "those of the start and a number that is added to each, at a rate of its own, lr_of = {weights = 0.01}; an update moves those\n"
           "of the items of X alone. Of starts that are not similarities all tenths of the users are held out then. They take 16 bytes\n"
           "a weight with fopo.optim.adagrad, and 4 more where validation keeps the best ones.\n"
-          "A recommendation is a candidate: a user of few items may get fewer than were asked for. pi:explain gives the votes of\n"
+          "A recommendation is a candidate else, and a user of few items may get fewer than were asked for. pi:explain gives the votes of\n"
           "the items of X; pi:save keeps the weights as rows of a sparse matrix, so that NumPy and SciPy serve it (docs/serving.md).\n"
           "Memory: 8 bytes a weight, and as many for each tenth that is held out. Source: item-based recommendation (Deshpande and\n"
           "Karypis 2004); SLIM of few items (Ning and Karypis 2011) and EASE (Steck 2019) as starts.",

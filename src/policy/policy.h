@@ -23,6 +23,9 @@ typedef struct fopo_policy_kind fopo_policy_kind;
 typedef enum { FOPO_SEEN_KEEP, FOPO_SEEN_MASK, FOPO_SEEN_KNOWN } fopo_seen;
 extern const char *const fopo_seen_names[]; /* "keep", "mask", "known"; ended by NULL */
 
+/* Which items a policy that scores lists can recommend: the others have the score 0. */
+typedef enum { FOPO_SCORED_CANDIDATES, FOPO_SCORED_ALL } fopo_scored;
+
 typedef enum { FOPO_THETA_IDENTITY, FOPO_THETA_RANDOM } fopo_theta_start;
 extern const char *const fopo_theta_starts[]; /* "identity", "random"; ended by NULL */
 
@@ -50,6 +53,7 @@ typedef struct {
   double theta_scale; /* linear: the first theta is multiplied by it; 0: it is not */
   fopo_counts hidden; /* mlp: units of the hidden layers */
   int activation;     /* mlp: a fopo_activation */
+  int scored;         /* neighbours: a fopo_scored */
   double own[FOPO_POLICY_OWN];
 } fopo_policy_options;
 
@@ -102,12 +106,21 @@ typedef struct fopo_policy_file fopo_policy_file; /* policy/policy_file.h */
 
 typedef struct fopo_list_row fopo_list_row; /* policy/lists.h */
 
+/* The items outside the candidates that are scored, if not all of them are. */
+typedef struct {
+  const uint32_t *own;   /* [n_own] for themselves */
+  const uint32_t *drawn; /* [n_drawn] ascending, each for exp(log_share) of all items */
+  size_t n_own, n_drawn;
+  float log_share; /* is added to their scores */
+} fopo_list_tail;
+
 /* The context of a kind that scores lists. */
 typedef struct {
   const uint32_t *X; /* [n] ascending */
   size_t n;
-  const float *x; /* [D] the dense row */
-  size_t row;     /* which of the training contexts it is; SIZE_MAX: none of them */
+  const float *x;             /* [D] the dense row */
+  size_t row;                 /* which of the training contexts it is; SIZE_MAX: none of them */
+  const fopo_list_tail *tail; /* with FOPO_SCORED_ALL; NULL: all items are scored */
 } fopo_list_context;
 
 /* The gradient of what is no scalar of a kind that scores lists. */

@@ -148,7 +148,7 @@ static int normalise(double *log_z, const fopo_recommend_plan *p, fopo_matrix Q,
   return shard == NULL ? status : fopo_shard_log_sums(log_z, NULL, Q.rows, status);
 }
 
-/* The k best candidates of a row; returns how many there are. */
+/* The k best items of a row; returns how many there are. */
 static uint32_t choose(uint32_t *ids, float *scores, uint64_t *keys, const fopo_list_row *row,
                        const fopo_recommend_plan *p, size_t k) {
   const fopo_kernels *kernels = fopo_kernels_get();
@@ -162,7 +162,7 @@ static uint32_t choose(uint32_t *ids, float *scores, uint64_t *keys, const fopo_
 
 enum { WAVE = 4096 }; /* contexts between two reports of progress */
 
-/* Of a kind that scores lists: the candidates alone, so a row may be short. */
+/* Of a kind that scores lists: if it scores the candidates alone, a row may be short. */
 static int recommend_lists(uint32_t *ids, float *scores, uint32_t *counts, double *log_z,
                            const fopo_recommend_plan *p, size_t k) {
   const fopo_policy *pi = p->policy;
@@ -178,7 +178,7 @@ static int recommend_lists(uint32_t *ids, float *scores, uint32_t *counts, doubl
       fopo_list_row *row = &rows[t];
       fopo_score_row seen = fopo_score_row_of(p->mask, n);
       size_t training = p->training != NULL ? p->training[n] : SIZE_MAX;
-      fopo_list_context context = {seen.ids, seen.n, fopo_matrix_row(p->x, n), training};
+      fopo_list_context context = {seen.ids, seen.n, fopo_matrix_row(p->x, n), training, NULL};
       pi->kind->score_list(row, pi, pi->theta.x, &context);
       counts[n] = choose(ids + n * k, scores + n * k, keys + t * P, row, p, k);
       if (log_z != NULL) {

@@ -363,6 +363,41 @@ function TestNeighbours:test_explain()
   lu.assertAlmostEquals(sum, best.score, 1e-4 * best.score)
 end
 
+-- With scored = "all" lists are full, and of the formula for all items; the mean over the draws of
+-- a tail is the gradient of all (fopo.check), by the items that do not know the user, too.
+function TestNeighbours:test_all_items()
+  local function embed(data) return fopo.embed.svd(data, {dim = 8}) end
+  local function of(scored, items)
+    return made{n = 3, items = items or embed, tau = 4, dense_start = 3, scored = scored}
+  end
+  local pi, few = of("all"), of("candidates")
+  local user = {items = {7}}
+  lu.assertTrue(#few:recommend(user, 200) <= 3)
+  local list, x = pi:recommend(user, 200), embed(s.train):rows_of{7}
+  lu.assertEquals(#list, 200)
+  local dense, votes = embed(s.train):copy(), {}
+  for _, one in ipairs(few:recommend(user, 3)) do votes[one.item] = true end
+  for _, one in ipairs(list) do
+    local sum = 0
+    for j = 1, x.cols do sum = sum + x:get(1, j) * dense:get(one.item, j) end
+    if not votes[one.item] then lu.assertAlmostEquals(one.score, 3 * sum / x:norm(), 1e-4) end
+  end
+  for _, objective in ipairs{"reward", "likelihood"} do
+    local r = fopo.check{policy = pi, samples = 30, print = false,
+                         gradient = fopo.gradient.sparse{objective = objective}}
+    lu.assertTrue(r.ok, r.first)
+    local means = 0
+    for _, row in ipairs(r.rows) do means = means + (row.name == "mean of sparse" and 1 or 0) end
+    lu.assertEquals(means, 1)
+  end
+  -- strips of less than two items draw some of them twice
+  local hits = fopo.reward.hits(s.train)
+  local full = fopo.gradient.sparse{tail = 300}:compute(pi, s.train, nil, hits)
+  local near = fopo.gradient.sparse{tail = 256}:compute(pi, s.train, nil, hits)
+  lu.assertTrue(near:add(full, -1):norm() < 0.01 * full:norm())
+  refused("give items", made, {scored = "all"})
+end
+
 function TestNeighbours:test_check()
   local r = fopo.check{policy = made{tau = 4}, print = false}
   lu.assertTrue(r.ok, r.first)

@@ -31,7 +31,7 @@ end
 -- The gradient without noise of the policy's kind.
 local function exact_of(c, objective)
   local make = c.pi.scores_lists and native.gradient_sparse or native.gradient_exact
-  return make{objective = objective}
+  return make{objective = objective, tail = c.pi.n_items}
 end
 
 -- {exact, value} of the policy over these items.

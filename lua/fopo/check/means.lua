@@ -16,7 +16,9 @@ local function sizes(c, g)
     if S > 1 << 15 and S > c.samples then return nil, price end
     return "samples", price, S, 4 * S, function(n) return 1 / n end
   end
-  local most, price = c.pi.n_items - (g.head or g.k), laws.tail_price(c, g)
+  local lists = c.pi.scores_lists -- their tail is drawn among all items
+  local most = lists and c.pi.n_items or c.pi.n_items - (g.head or g.k)
+  local price = lists and 0 or laws.tail_price(c, g)
   local few = math.min(math.max(1, most // 4), math.max(c.samples, math.ceil(25 * price)))
   if few < 25 * price then return nil, price end
   return "tail", price, few, math.min(4 * few, most), function(n) return 1 / n - 1 / most end
@@ -107,7 +109,8 @@ end
 
 return function(c)
   for _, g in ipairs(c.gradients) do
-    local mean = common(g, "biased") and biased or common(g, "samples") and unbiased
+    local draws_tail = common(g, "biased") or c.pi.scored == "all"
+    local mean = draws_tail and biased or common(g, "samples") and unbiased
     if mean and c.certain then
       c.skip("mean of " .. label(g), c.certain)
     elseif mean then

@@ -56,7 +56,8 @@ class Policy:
         scalars["c2"] = float(z["c2"][0]) if "c2" in z else 0.0
         none = np.zeros(len(z["log_m"]), np.float32)
         scalars["bias"], scalars["importance"] = z.get("bias", none), z.get("importance", none)
-        return {"indptr": z["weights_indptr"], "ids": z["weights_ids"], "w": z["weights"],
+        return {"all": z["scored"].item() == b"all",
+                "indptr": z["weights_indptr"], "ids": z["weights_ids"], "w": z["weights"],
                 "log_m": z["log_m"], "log_v": z.get("log_v", none), **scalars}
 
     def _names(self, z):
@@ -83,9 +84,9 @@ class Policy:
         return x / self.temperature
 
     def votes(self, ids):
-        """scores [P] of neighbours: 0 but for the candidates, and which items are candidates."""
+        """scores [P] of neighbours: 0 but for the candidates, and which these are, perhaps all."""
         v, sums = self.neighbours, np.zeros(len(self.items))
-        candidates = np.zeros(len(self.items), bool)
+        candidates = np.full(len(self.items), v["all"])
         for b in sorted(set(ids)):
             row = slice(v["indptr"][b], v["indptr"][b + 1])
             voice = np.exp(v["c0"] * v["log_m"][b] + v["importance"][b])

@@ -1,19 +1,33 @@
 /* The exact gradient of a policy that scores lists (policy/lists.h): all items but the candidates
  * of a context have the same score, 0, whatever theta is. So the sums over the catalogue are those
- * over the candidates and a count, nothing is drawn, and the cost does not depend on P. */
+ * over the candidates and a count, nothing is drawn, and the cost does not depend on P.
+ *
+ * With FOPO_SCORED_ALL the others have scores too, and the sums over them are estimated: U draws,
+ * one in each of U equal strips of all P items by id, stand for P / U items each, unless they are
+ * masked, candidates or in Y, which all stand for themselves. Y would be most of the variance. */
 #include <math.h>
 #include <omp.h>
 #include <string.h>
 
+#include "core/status.h"
 #include "core/threads.h"
 #include "learn/batch.h"
 
-static size_t draws(const fopo_batch *b) {
-  (void)b;
-  return 1; /* which nobody reads */
+static int scores_all(const fopo_batch *b) {
+  return b->data->policy->options.scored == FOPO_SCORED_ALL;
 }
 
+static size_t draws(const fopo_batch *b) {
+  size_t U = b->options->samples, P = b->data->P;
+  if (!scores_all(b)) return 1; /* which nobody reads */
+  return U < P ? U : P;
+}
+
+/* As a tail outside heads that are empty. */
 static int draw(fopo_batch *b) {
+  fopo_device *d = b->data->device;
+  fopo_candidate_sets none = {.k = 0, .counts = b->candidates.device.counts};
+  if (scores_all(b)) return d->ops->draw_tail(d, &b->draws.samples, &none, &b->piece.device);
   memset(b->draws.samples.ids, 0, b->piece.n * sizeof *b->draws.samples.ids);
   return FOPO_OK;
 }
@@ -105,8 +119,10 @@ static void estimate(float *V, float *stats, float *c, const fopo_list_row *row,
 static fopo_list_context context_at(const fopo_batch *b, size_t i) {
   const fopo_span *x = &b->piece;
   uint32_t n = x->rows[i];
-  return (fopo_list_context){fopo_csr_row(&b->data->X, n), fopo_csr_count(&b->data->X, n),
-                             fopo_matrix_row(x->X, i), n};
+  return (fopo_list_context){.X = fopo_csr_row(&b->data->X, n),
+                             .n = fopo_csr_count(&b->data->X, n),
+                             .x = fopo_matrix_row(x->X, i),
+                             .row = n};
 }
 
 /* v and the statistics of the i-th context of the piece, and c; row stays as it was scored. */
@@ -116,8 +132,12 @@ static void estimate_at(const fopo_batch *b, float *c, fopo_list_row *row, size_
   const fopo_span *x = &b->piece;
   fopo_list_context context = context_at(b, i);
   earnings e = earnings_of(reward, x->rows[i]);
+  const uint32_t *drawn = b->draws.samples.ids + i * b->S;
+  float log_share = (float)log((double)b->data->P / (double)b->S);
+  fopo_list_tail tail = {e.ids, drawn, e.n, b->S, log_share};
   float *V = fopo_matrix_row(x->V, i);
   memset(V, 0, x->V.cols * sizeof *V);
+  context.tail = &tail;
   pi->kind->score_list(row, pi, b->theta, &context);
   fopo_list_sums s = fopo_list_normalise(row);
   estimate(V + x->V.cols - FOPO_LIST_SCALARS, x->stats + i * FOPO_STATS, c, row, &s, &e,
@@ -192,7 +212,17 @@ static int check(const fopo_gradient_options *o, const fopo_estimator_use *use) 
   return FOPO_OK;
 }
 
-static const fopo_option options[] = {{0}};
+static const fopo_option options[] = {
+    {.name = "tail",
+     .type = FOPO_OPTION_COUNT,
+     .flags = FOPO_OPTION_SETTABLE,
+     .member = offsetof(fopo_gradient_options, samples),
+     .standard = 1024,
+     .least = 1,
+     .symbol = "U",
+     .text = "U, draws of items outside the candidates, P at most, for policies with scored = "
+             "\"all\""},
+    {0}};
 
 const fopo_estimator fopo_estimator_sparse = {
     .name = "sparse",
@@ -207,7 +237,11 @@ const fopo_estimator fopo_estimator_sparse = {
     .text = "The exact gradient of fopo.policy.neighbours: v = sum_a pi_a (r_a - E_pi r) df_a over the candidates of\n"
             "a context, by the scalars that its scores depend on. All other items have the score 0 whatever is\n"
             "learnt, and are counted: no bias, no variance, no draws, and a cost that does not depend on P. It\n"
-            "runs on the CPU.",
+            "runs on the CPU.\n"
+            "Where all items have scores, by a dense part (scored = \"all\" of the policy), it is that of head and\n"
+            "tail: the candidates, which are the head, and the items of Y stand for themselves, and U draws, one in\n"
+            "each of U equal strips of the P items by id, for P / U items each, but for those that are candidates,\n"
+            "seen or in Y. Bias of order 1 / U, of the tail alone; none with U = P. Cost: U rows a context more.",
     .example = "g = fopo.gradient.sparse{}",
     // clang-format on
 };
