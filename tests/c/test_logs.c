@@ -526,25 +526,6 @@ TEST(test_damaged_names) {
   fopo_logs_free(logs);
 }
 
-/* Every allocation of reading fails once: a failure each time, and nothing is left. */
-TEST(test_memory) {
-  static const char *const texts[] = {obd, "shared | s_1\n| a b\n0:1.0:0.5 | c d:2 \n\n",
-                                      EVENT(LABEL, ACTIONS), "x,action,reward,p\na,b,1,1\n"};
-  for (size_t t = 0; t < 4; t++) {
-    write_file(path, texts[t]);
-    FREED(fopo_logs_free) fopo_logs *logs = NULL;
-    size_t before = fopo_memory_in_use().blocks;
-    int status = FOPO_ERR_MEMORY;
-    for (long n = 0; status != FOPO_OK && n < 500; n++) {
-      fopo_memory_fail_after(n, 0);
-      status = fopo_logs_read(&logs, path, NULL);
-      fopo_memory_fail_after(-1, 0);
-      if (status != FOPO_OK) assert_int_equal(fopo_memory_in_use().blocks, before);
-    }
-    assert_int_equal(status, FOPO_OK);
-  }
-}
-
 /* ---- real files ---- */
 
 static double mean_reward(const fopo_logs *logs) {

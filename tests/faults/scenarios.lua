@@ -136,6 +136,8 @@ local function reads_logs(name, text, options)
 end
 
 reads_logs("csv", "age,country,action,reward,propensity\n31,fr,7,1,0.5\n25,be,9,0,0.25\n")
+reads_logs("open bandit", ",timestamp,item_id,position,click,propensity_score,user_feature_0\n"
+  .. "0,2019-11-24 00:00:01,1,1,0,0.5,b\n1,2019-11-24 00:00:02,0,3,1,0.25,a\n")
 reads_logs("vw", "shared | s_1\n| a b\n0:1.0:0.5 | c d:2 \n\n", {format = "vw"})
 reads_logs("dsjson", '{"_label_cost":-1,"_label_probability":0.5,"_label_Action":1,"c":'
   .. '{"User":{"age":31},"_multi":[{"A":{"id":"x"}},{"A":{"id":"y"}}]}}\n')
