@@ -14,7 +14,8 @@ end
 -- ---- sessions
 
 local function parts_of(s)
-  local parts = {names = {}, counts = pick(s, {"kept", "dropped", "valid_from", "test_from"})}
+  local parts = {names = {}}
+  parts.counts = pick(s, {"kept", "dropped", "without", "valid_from", "test_from"})
   for a = 1, s.train and s.train.n_items or 0 do parts.names[a] = s.dataset:item_name(a) end
   for _, name in ipairs{"train", "valid", "test"} do
     local part, rows = s[name], {}

@@ -310,6 +310,7 @@ def cuts_of(users, o):
     times = sorted(first for w in users.values() for first, _ in w.values())
     test, valid = int(o["test"] * len(times)), int(o["valid"] * len(times))
     cut = o.get("test_from", times[-test] if test else INFINITE)
+    test = sum(t >= cut for t in times) if "test_from" in o else test
     return o.get("valid_from", times[-test - valid] if valid else cut), cut
 
 
@@ -335,6 +336,9 @@ def check_time(what, parts, enough, users, o, counts):
                 cuts[0] if o.get("seen") == "keep" else None)
     for name, want in zip(("valid", "test"), wanted):
         check("%s: %s" % (what, name), parts[name] == want, parts[name], want)
+    check(what + ": users without a session", all(
+        counts["without"][name] == counts["kept"] - len(part) for name, part in parts.items()
+        if part), counts)
 
 
 def check_refused(what, p, error):

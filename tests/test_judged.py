@@ -1,10 +1,11 @@
 """Some problems of tests/judged.py: what a run says of a policy, against NumPy; splits of real
 interactions by the same definitions; what ease refuses. Skipped without numpy."""
 import csv
+import random
 import subprocess
 
 from checks import check, finish, FOPO, real_file
-from judged import solve, solved
+from judged import interactions, solve, solved, write
 
 
 def movielens(path):
@@ -26,6 +27,25 @@ for name, parse, least in (("movielens-latest-small/ratings.csv", movielens, 20)
         problems.append({"name": f"{name}, {split}", "file": path, "timed": True, "split": o,
                          "rows": parse(path), "methods": []})
 check("real files", solved(problems) == len(problems))
+
+# every kind of split of two files, one of which has times; pairs repeat, and times are equal
+problems = []
+for timed, kinds in (
+        (True, [("time", {}), ("time", {"seen": "keep"}), ("time", {"seen": "keep", "valid": 0}),
+                ("time", {"test_from": 80}), ("time", {"test_from": 80, "valid": 0}),
+                ("time", {"valid_from": 50, "test_from": 70, "seen": "keep", "observed": 0.7}),
+                ("last", {}), ("last", {"valid": 0}), ("users", {"order": "time"}),
+                ("users", {"order": "time", "observed": 0.9}),
+                ("users", {"order": "time", "observed": 0.01})]),
+        (False, [("last", {}), ("last", {"valid": 0}), ("users", {"observed": 0.7})])):
+    r, file = random.Random(2), "timed.csv" if timed else "untimed.csv"
+    rows = [(u, a, r.randrange(100)) for u, a, _ in interactions(r, timed, 200, 80)]
+    write(file, rows, timed)
+    for split, more in kinds:
+        o = {"split": split, "min_items": 3, "observed": 0.5, "valid": 0.1, "test": 0.2, **more}
+        problems.append({"name": f"{split}, {more}", "file": file, "timed": timed, "split": o,
+                         "rows": rows, "methods": []})
+check("splits", solved(problems) == len(problems))
 check("most splits can be made", solve(1, 64) > 55)
 
 # what would not fit is refused before it is allocated: n^2 floats of the smaller side, 150 MB
