@@ -1,4 +1,4 @@
--- Sections svd and read: embedding interactions, and reading them.
+-- Sections svd, read and wide: embedding interactions, reading them, and finding who is similar.
 local fopo = require "fopo"
 local bench = require "bench"
 local script = require "script"
@@ -84,6 +84,31 @@ function files.read()
             faster = true, target = 5}
   os.remove(csv)
   os.remove(npz)
+end
+
+-- Item-kNN of a file of pairs, and a policy over it, against reading the file. CPU time: the
+-- threads wait for memory, and so for each other.
+function files.wide()
+  for _, size in ipairs{{users = 500000, items = 1000000}, {users = 1000000, items = 10000000}} do
+    local rows, P = bench.scaled(20000000), bench.scaled(size.items)
+    local csv, read, built = bench.folder .. "/wide.csv", {}, {}
+    bench.run(("%s pairs %d %d %d 1 %s"):format(bench.program("world.c", "-lm"), rows,
+                                                bench.scaled(size.users), P, csv))
+    local start = os.clock()
+    local d = fopo.data.read(csv)
+    read[1] = os.clock() - start
+    local train = d:sessions{min_items = 2, valid = 0, test = 0, seed = 1}.train
+    start = os.clock()
+    local knn = fopo.baseline.item_knn{data = train}
+    fopo.policy.neighbours{data = train, start = knn}
+    built[1] = os.clock() - start
+    bench.row{what = ("neighbours of %d items, %d rows"):format(P, rows), unit = "s", mine = built,
+              against = "reading the file (CPU time)", other = read, target = 2}
+    local status <close> = assert(io.open("/proc/self/status"))
+    bench.note("%s: peak of memory %.2f GB", d:describe(),
+               tonumber(status:read("a"):match("VmHWM:%s+(%d+)")) * 1024 / 1e9)
+    os.remove(csv)
+  end
 end
 
 return files

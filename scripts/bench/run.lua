@@ -16,6 +16,7 @@
 --   graph     searches in a graph of 200,000 x 100 against hnswlib's own search
 --   svd       embeddings against the same algorithm in NumPy and SciPy
 --   read      20 M rows of CSV against pandas, and the cached .npz
+--   wide      neighbours of 10^6 and 10^7 items against reading the file
 --   memory    peak of training at 790,000 x 1,000 and 2.33 M x 100
 --   view      CPU time of the live view
 --   ranks     training 20 M x 64 dealt out to processes of this machine: memory, a step, bytes
@@ -73,7 +74,7 @@ while arg[first - 1] do first = first - 1 end
 bench.fopo = arg[first]
 
 local order = {"steps", "reward", "sweep", "evaluate", "norm", "hnsw", "graph", "svd", "read",
-               "memory", "view", "ranks", "gpu"}
+               "wide", "memory", "view", "ranks", "gpu"}
 local sections = {}
 for _, file in ipairs{"steps", "reward", "search", "files", "memory", "screen", "ranks", "gpu"} do
   for name, f in pairs(require(file)) do sections[name] = f end

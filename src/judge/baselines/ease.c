@@ -87,12 +87,12 @@ typedef struct {
   double l2;
 } gram;
 
-static void fill_row(void *payload, size_t a, const uint32_t *counts, uint32_t *with, size_t n,
-                     size_t thread) {
+static void fill_row(void *payload, size_t a, const fopo_together_count *counts, uint32_t *with,
+                     size_t n, size_t thread) {
   gram *g = payload;
   float *row = fopo_matrix_row(g->A, a);
   (void)thread;
-  for (size_t i = 0; i < n; i++) row[with[i]] = (float)counts[with[i]];
+  for (size_t i = 0; i < n; i++) row[with[i]] = (float)counts[with[i]].both;
   row[a] = (float)((double)row[a] + g->l2);
 }
 

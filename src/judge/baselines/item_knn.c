@@ -16,14 +16,15 @@ typedef struct {
   size_t most;
   fopo_csr users; /* [P, N] of each item */
   fopo_similarity how;
-  uint64_t *keys; /* [threads, P] */
+  uint64_t *keys; /* [threads, room] */
+  size_t room;
 } job;
 
-static void keep_nearest(void *payload, size_t a, const uint32_t *counts, uint32_t *with, size_t n,
-                         size_t thread) {
+static void keep_nearest(void *payload, size_t a, const fopo_together_count *counts, uint32_t *with,
+                         size_t n, size_t thread) {
   job *j = payload;
-  uint64_t *keys = j->keys + thread * j->W->cols;
-  n = fopo_together_nearest(keys, &j->how, a, counts, with, n, &j->users, j->most);
+  uint64_t *keys = j->keys + thread * j->room;
+  n = fopo_together_nearest(keys, &j->how, a, counts, with, n, j->most);
   fopo_weights_put(j->W, a * j->most, a, keys, n);
 }
 
@@ -32,10 +33,10 @@ static int fit(void **of, const fopo_csr *M, const fopo_baseline_options *o) {
   int status = fopo_memory_suffices((uint64_t)P * most * (sizeof(uint32_t) + sizeof(float)),
                                     "the neighbours of all items", "use fewer neighbours");
   if (status != FOPO_OK) return status;
-  job j = {.W = *of = fopo_alloc(1, sizeof *j.W), .most = most};
+  job j = {.W = *of = fopo_alloc(1, sizeof *j.W), .most = most, .room = fopo_together_room(most)};
   if (j.W == NULL) return FOPO_ERR_MEMORY;
   j.how = (fopo_similarity){o->similarity, o->shrink};
-  j.keys = fopo_alloc((size_t)fopo_threads() * P, sizeof *j.keys);
+  j.keys = fopo_alloc((size_t)fopo_threads() * j.room, sizeof *j.keys);
   status = j.keys != NULL ? fopo_csr_transpose(&j.users, M) : FOPO_ERR_MEMORY;
   if (status == FOPO_OK) status = fopo_weights_init(j.W, P, most);
   if (status == FOPO_OK) {

@@ -34,7 +34,7 @@ enum {
 
 /* What one thread needs. */
 typedef struct {
-  uint64_t *keys;  /* [P] */
+  uint64_t *keys;  /* [fopo_together_room(m)] */
   double *A, *w;   /* [m, m], [m] */
   double *factor;  /* [m, m] */
   uint32_t *end;   /* [N] of a user: 1, or behind the places in `mine`; 0 between items */
@@ -61,11 +61,11 @@ typedef struct {
 
 /* ---- G_SS ---- */
 
-static void fill_row(void *payload, size_t a, const uint32_t *counts, uint32_t *with, size_t n,
-                     size_t thread) {
+static void fill_row(void *payload, size_t a, const fopo_together_count *counts, uint32_t *with,
+                     size_t n, size_t thread) {
   float *row = fopo_matrix_row(((job *)payload)->G, a);
   (void)thread;
-  for (size_t i = 0; i < n; i++) row[with[i]] = (float)counts[with[i]];
+  for (size_t i = 0; i < n; i++) row[with[i]] = (float)counts[with[i]].both;
 }
 
 /* G of the head, over what the users took of it: H [N, head], whose columns are ranks. */
@@ -210,12 +210,12 @@ static void put(job *j, size_t which, size_t a, uint64_t *S, const double *w, si
   fopo_weights_put(&j->W[which], (size_t)j->room[a], a, S, n);
 }
 
-static void solve_item(void *payload, size_t a, const uint32_t *counts, uint32_t *with, size_t n,
-                       size_t thread) {
+static void solve_item(void *payload, size_t a, const fopo_together_count *counts, uint32_t *with,
+                       size_t n, size_t thread) {
   job *j = payload;
   scratch *s = &j->of[thread];
   uint64_t *S = s->keys;
-  n = fopo_together_nearest(S, &(fopo_similarity){0}, a, counts, with, n, &j->users, j->m);
+  n = fopo_together_nearest(S, &(fopo_similarity){0}, a, counts, with, n, j->m);
   size_t outside = arrange(S, j, n);
   fill_pairs(s->A, j, s, S, n, outside);
   memcpy(S + n, S, n * sizeof *S);
@@ -224,7 +224,7 @@ static void solve_item(void *payload, size_t a, const uint32_t *counts, uint32_t
     for (size_t i = 0; i < n; i++) {
       uint32_t b = fopo_topk_id(S[i]);
       s->factor[i * n + i] = (double)fopo_csr_count(&j->users, b) + j->l2[l];
-      s->w[i] = (double)counts[b];
+      s->w[i] = (double)counts[b].both;
     }
     if (fopo_solve_spd(s->w, s->factor, n) == FOPO_OK) {
       put(j, l, a, S, s->w, n);
@@ -282,7 +282,7 @@ static int choose_head(job *j) {
   j->length = pairs / nnz;
   j->head = head < P ? (size_t)head : j->M->cols;
   uint64_t weights = j->room[j->M->cols] * (sizeof(uint32_t) + sizeof(float));
-  uint64_t thread = (uint64_t)j->M->cols * 18 + j->M->rows * 8 + (uint64_t)(j->m * j->m) * 16;
+  uint64_t thread = (uint64_t)j->M->cols * 14 + j->M->rows * 8 + (uint64_t)(j->m * j->m) * 16;
   uint64_t bytes = weights * (j->n_l2 + 1) + (uint64_t)fopo_threads() * thread +
                    (uint64_t)j->head * j->head * sizeof(float) + fopo_csr_nnz(j->M) * 8;
   return fopo_memory_suffices(bytes, "the weights of slim", "use a smaller m, or fewer threads");
@@ -293,7 +293,7 @@ static int make_scratch(job *j) {
   j->of = fopo_alloc(threads, sizeof *j->of);
   for (size_t t = 0; j->of != NULL && t < threads; t++) {
     scratch *s = &j->of[t];
-    s->keys = fopo_alloc(P + m, sizeof *s->keys);
+    s->keys = fopo_alloc(fopo_together_room(m), sizeof *s->keys);
     s->A = fopo_alloc(m * m, sizeof *s->A);
     s->factor = fopo_alloc(m * m, sizeof *s->factor);
     s->w = fopo_alloc(m, sizeof *s->w);

@@ -4,11 +4,17 @@
 
 #include "core/csr.h"
 
-/* Called once for each item, by any thread: counts [P] users who took it and the other, not 0 for
- * the n items `with` (which the item itself is among if anyone took it); thread < fopo_threads().
- * Both arrays are the caller's, `with` may be reordered. */
-typedef void fopo_together_row(void *payload, size_t item, const uint32_t *counts, uint32_t *with,
-                               size_t n, size_t thread);
+/* Side by side, as whoever needs the one needs the other, and each is far away in memory. */
+typedef struct {
+  uint32_t both;  /* users who took this item and that of the row */
+  uint32_t users; /* who took this item */
+} fopo_together_count;
+
+/* Called once for each item, by any thread: `both` of counts [P] is not 0 for the n items `with`
+ * (which the item itself is among if anyone took it); thread < fopo_threads(). Both arrays are the
+ * caller's, `with` may be reordered. */
+typedef void fopo_together_row(void *payload, size_t item, const fopo_together_count *counts,
+                               uint32_t *with, size_t n, size_t thread);
 
 /* Calls `row` for all items of M [users, P], or those that are `wanted` [P] if that is not NULL, in
  * parallel; users [P, users] is M transposed. `what` is the progress: "comparing items". The time
@@ -28,11 +34,14 @@ typedef struct {
   double shrink;
 } fopo_similarity;
 
-/* In the callback of row a: keys [P] of fopo_topk_key become those of the `most` other items that
- * are most similar to a, ties to the smaller id, in ascending order of the ids; returns how many.
- */
+/* How many keys a search for the nearest needs. */
+static inline size_t fopo_together_room(size_t most) { return 2 * most + 512; }
+
+/* In the callback of row a: keys [fopo_together_room(most)] of fopo_topk_key become those of the
+ * `most` other items that are most similar to a, ties to the smaller id, in ascending order of the
+ * ids; returns how many. */
 size_t fopo_together_nearest(uint64_t *keys, const fopo_similarity *how, size_t a,
-                             const uint32_t *counts, const uint32_t *with, size_t n,
-                             const fopo_csr *users, size_t most);
+                             const fopo_together_count *counts, const uint32_t *with, size_t n,
+                             size_t most);
 
 #endif
