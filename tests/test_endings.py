@@ -9,7 +9,7 @@ from checks import check, finish, folder, FOPO
 from terminal import Program
 
 os.chdir(folder)
-WORLD = """
+os.environ["WORLD"] = WORLD = """
 local s = data.synthetic{users = 400, items = 500, clusters = 8, seed = 3}:sessions{min_items = 10}
 local items = embed.svd(s.train, {dim = 8})
 function new() return trainer{policy = policy.linear{items = items}, data = s.train, batch = 16,
@@ -146,5 +146,89 @@ p.process.send_signal(signal.SIGTERM)
 check("in the view", p.ended(20) == 143 and step_of("i.npz") > 0, p.screen.text())
 check("the terminal is as it was", p.restored())
 p.close()
+
+# ---- kill -9 ----
+def children(pid):
+    with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
+        return [int(n) for n in f.read().split()]
+
+
+def soon(what, seconds=20):
+    until = time.monotonic() + seconds
+    while not what() and time.monotonic() < until:
+        time.sleep(0.02)
+    return what()
+
+
+def gone(pid):
+    return not os.path.exists("/proc/%d" % pid)
+
+
+def viewed(p):
+    p.send("t:run{seconds = 100, view = true}\r")
+    check("a view", p.wait("contexts/s by steps"), p.screen.text())
+    p.settle(0.3)
+
+
+for view in (False, True):
+    p = prompt(WORLD)
+    if view:
+        viewed(p)
+    check("the terminal has changed", not p.restored())
+    watcher, = children(p.process.pid)
+    p.process.kill()
+    check("ends by the signal", p.ended(20) == -signal.SIGKILL)
+    check("the watcher ends", soon(lambda: gone(watcher)))
+    p.settle(0.1)
+    check("kill -9: the terminal is as it was", p.restored(), view)
+    check("and marks no pastes", p.raw.rfind(b"\x1b[?2004l") > p.raw.rfind(b"\x1b[?2004h"), view)
+    p.close()
+
+# A shell has its own modes, before the watcher or after it.
+p = Program(["bash", "--norc", "-i"], 50, 150, HOME=folder, PS1="shell$ ", FOPO_HISTORY="/dev/null")
+p.send("%s --no-init -i -e \"$WORLD\"\r" % FOPO)
+check("a prompt", p.wait("fopo>", 60), p.screen.text())
+for way in ("runs", "was stopped"):
+    viewed(p)
+    fopo, = children(p.process.pid)
+    watcher, = children(fopo)
+    if way == "was stopped":
+        p.send("\x1a")
+        check("Ctrl-Z stops it", p.wait("Stopped", 60), p.screen.text())
+        check("the watcher writes nothing", not p.screen.alternate)
+        p.send("fg\r")
+        check("and goes on", p.wait("contexts/s by steps"), p.screen.text())
+        p.send("\x1a")
+        check("again", p.wait("Stopped", 60), p.screen.text())
+    before = len(p.raw)
+    os.kill(fopo, signal.SIGKILL)
+    check("the watcher ends", soon(lambda: gone(watcher)))
+    if way == "was stopped":
+        p.send("jobs\r")
+    check("the shell says so", p.wait(lambda _: b"Killed" in p.raw[before:], 20), p.screen.text())
+    p.settle(0.2)
+    check("the screen is the shell's", not p.screen.alternate and p.screen.cursor_shown, way)
+    if way == "was stopped":
+        check("no byte of the watcher's", b"1049" not in p.raw[before:], p.raw[before:])
+    p.send("echo $((6*7))x\r")
+    check("the shell edits as ever", p.wait("\n42x"), p.screen.text())
+    p.settle(0.1)
+    check("and shows each key once", p.screen.text().count("echo $((6*7))x") == 1, p.screen.text())
+    if way == "runs":
+        p.send("clear; %s --no-init -i -e \"$WORLD\"\r" % FOPO)
+        check("a prompt", p.wait("fopo>", 60), p.screen.text())
+p.close()
+
+# A script has a watcher as long as its view lasts; a program without a terminal has none.
+p = Program([FOPO, "--no-init", "-e", WORLD + "t:run{seconds = 2, view = true} io.read()"], 50, 150,
+            HOME=folder)
+check("a view of a script", p.wait("contexts/s by steps", 60), p.screen.text())
+check("is watched", len(children(p.process.pid)) == 1)
+check("while it lasts", soon(lambda: (p.settle(0.05), not children(p.process.pid))[1]))
+p.close()
+p = script(READY + "io.read()")
+check("no terminal, no watcher", children(p.pid) == [])
+p.kill()
+p.communicate(timeout=60)
 
 finish()

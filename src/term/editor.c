@@ -24,6 +24,7 @@
 #include "term/endings.h"
 #include "term/history.h"
 #include "term/interrupt.h"
+#include "term/parent.h"
 #include "train/job.h"
 
 static int terminal;
@@ -182,6 +183,7 @@ int fopo_editor_open(lua_State *L) {
   const char *term = getenv("TERM");
   dumb = term == NULL || *term == '\0' || strcmp(term, "dumb") == 0;
   if (tcgetattr(STDIN_FILENO, &outside) == 0) fopo_endings_restore(restore_terminal);
+  fopo_parent_watch();
   rl_readline_name = "fopo";
   rl_getc_function = next_key;
   rl_pre_input_hook = ask_background;

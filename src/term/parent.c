@@ -1,8 +1,10 @@
 #include "term/parent.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -27,18 +29,34 @@ typedef struct {
   char bytes[256];
 } terminal;
 
-static terminal *shared;      /* NULL: no parent */
+static terminal *shared;      /* NULL: neither a parent nor a watcher */
 static struct termios before; /* the terminal's modes */
 static int has_terminal;      /* 1: descriptor 0 is one */
+static int has_parent;
 
-int fopo_parent_fork(pid_t *child) {
-  sigset_t waits, former;
-  shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+/* Makes the page, and remembers the terminal's modes. */
+static void share(void) {
+  enum { ACCESS = PROT_READ | PROT_WRITE };
+  if (shared == NULL) {
+    shared = mmap(NULL, sizeof *shared, ACCESS, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  }
   if (shared == MAP_FAILED) shared = NULL;
   has_terminal = tcgetattr(STDIN_FILENO, &before) == 0;
-  sigemptyset(&waits);
-  sigaddset(&waits, SIGCHLD);
-  for (int i = 0; i < MEANT; i++) sigaddset(&waits, meant_for_child[i]);
+}
+
+/* Those that the parent waits for. */
+static sigset_t waited(void) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  for (int i = 0; i < MEANT; i++) sigaddset(&set, meant_for_child[i]);
+  return set;
+}
+
+int fopo_parent_fork(pid_t *child) {
+  sigset_t waits = waited(), former;
+  share();
+  has_parent = 1;
   sigprocmask(SIG_BLOCK, &waits, &former);
   signal(SIGCHLD, SIG_DFL); /* ignored, it would not be sent */
   pid_t parent = getpid();
@@ -63,10 +81,7 @@ static void hand_on(pid_t child, const siginfo_t *info) {
 /* Waits for a signal, at most until `end` on the clock of core/clock.h (0: for ever). Its number;
  * 0: that time has come. */
 static int next_signal(siginfo_t *info, double end) {
-  sigset_t waits;
-  sigemptyset(&waits);
-  sigaddset(&waits, SIGCHLD);
-  for (int i = 0; i < MEANT; i++) sigaddset(&waits, meant_for_child[i]);
+  sigset_t waits = waited();
   for (;;) {
     double left = end > 0 ? end - fopo_clock() : 3600;
     if (left <= 0) return 0;
@@ -77,8 +92,8 @@ static int next_signal(siginfo_t *info, double end) {
   }
 }
 
-/* Only after an end by a signal: else the child has given the terminal back. */
-static void restore(void) {
+/* Only after an end by a signal: else the terminal has been given back. modes: 1: its modes too. */
+static void restore(int modes) {
   static const char paste_off[] = "\033[?2004l"; /* no marks around pastes, as readline asks for */
   sigset_t out;
   sigemptyset(&out);
@@ -86,7 +101,7 @@ static void restore(void) {
   sigprocmask(SIG_BLOCK, &out, NULL);
   size_t n = shared != NULL && shared->n <= sizeof shared->bytes ? shared->n : 0;
   if (n > 0 && write(STDOUT_FILENO, shared->bytes, n) < 0) n = 0;
-  if (!has_terminal) return;
+  if (!modes) return;
   struct termios now;
   int changed = tcgetattr(STDIN_FILENO, &now) == 0 && now.c_lflag != before.c_lflag;
   if (changed && write(STDIN_FILENO, paste_off, sizeof paste_off - 1) < 0) n = 0;
@@ -113,7 +128,7 @@ int fopo_parent_wait(pid_t child, double seconds) {
       break;
     }
   }
-  if (WIFSIGNALED(status)) restore();
+  if (WIFSIGNALED(status)) restore(has_terminal);
   return status;
 }
 
@@ -128,6 +143,59 @@ int fopo_parent_end(int status) {
   raise(WTERMSIG(status));
   sigprocmask(SIG_UNBLOCK, &this, NULL);
   return 128 + WTERMSIG(status);
+}
+
+/* ---- a watcher, where there is no parent ---- */
+
+static int watcher = -1; /* the end of a pipe that closes with this process; -1: there is none */
+static pid_t watcher_id;
+static int takers; /* that have the terminal */
+
+/* The process that waits for the pipe's end. A byte says that the program ends by itself. It has a
+ * group of its own, which no key reaches. A shell that has taken the terminal back from the dead
+ * group has set its modes as well. */
+static _Noreturn void watch(int end, pid_t group) {
+  sigset_t all;
+  char byte;
+  ssize_t n;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, NULL);
+  setpgid(0, 0);
+  dup2(end, STDERR_FILENO);
+  close_range(STDERR_FILENO + 1, ~0U, 0);
+  while ((n = read(STDERR_FILENO, &byte, 1)) < 0 && errno == EINTR) continue;
+  pid_t owner = tcgetpgrp(STDIN_FILENO); /* -1: a leader of a session has died with it */
+  if (n == 0) restore(owner == group || owner < 0);
+  _exit(0);
+}
+
+static void dismiss(void) {
+  if (watcher >= 0 && write(watcher, "", 1) == 1) close(watcher);
+  watcher = -1;
+}
+
+void fopo_parent_watch(void) {
+  static int once;
+  int ends[2];
+  if (takers++ > 0 || has_parent) return;
+  share();
+  if (shared == NULL || !has_terminal || pipe2(ends, O_CLOEXEC) != 0) return;
+  pid_t group = getpgrp();
+  watcher_id = _Fork(); /* not fork, for which OpenBLAS ends its threads, which jobs may use */
+  if (watcher_id == 0) {
+    close(ends[1]);
+    watch(ends[0], group);
+  }
+  close(ends[0]);
+  watcher = ends[1];
+  if (watcher_id < 0) close(watcher), watcher = -1;
+  if (!once && atexit(dismiss) == 0) once = 1;
+}
+
+void fopo_parent_unwatch(void) {
+  if (--takers > 0 || watcher < 0) return;
+  dismiss();
+  waitpid(watcher_id, NULL, 0);
 }
 
 void fopo_parent_restores(const char *bytes, size_t n) {

@@ -1,8 +1,10 @@
-/* A parent process, which outlives whatever happens to the one that it waits for: fopo --safe.
+/* A process that outlives whatever happens to fopo, and gives back the terminal as it was.
  *
- * It hands on the signals that are sent to it, ends its child when the child's time is over, gives
- * back the terminal as it was, and ends as the child did. Nothing but --safe has one: a debugger,
- * and a kill -9 of a program's only process, are worth more than what it would do elsewhere. */
+ * fopo --safe has a parent. It hands on the signals that are sent to it, ends its child when the
+ * child's time is over, and ends as the child did. Else fopo has none: a debugger, and a kill -9 of
+ * a program's only process, are worth more than what a parent would do. While the prompt or the
+ * live view has the terminal there is a watcher then, a child that does nothing until fopo is
+ * killed. */
 #ifndef FOPO_TERM_PARENT_H
 #define FOPO_TERM_PARENT_H
 
@@ -20,8 +22,13 @@ int fopo_parent_wait(pid_t child, double seconds);
 /* Ends the process by the signal that ended the child, or returns the child's exit status. */
 int fopo_parent_end(int status);
 
-/* The child, when it takes the terminal and when it gives it back (n = 0): the bytes that the
- * parent writes to it if the child cannot. At most 256; does nothing where there is no parent. */
+/* Who takes the terminal and who gives it back: with the first of them a watcher begins, unless
+ * there is a parent, and it ends with the last one, or with the program. */
+void fopo_parent_watch(void);
+void fopo_parent_unwatch(void);
+
+/* When the terminal is taken and when it is given back (n = 0): the bytes that the parent or the
+ * watcher writes to it if fopo cannot. At most 256. Safe in a signal handler. */
 void fopo_parent_restores(const char *bytes, size_t n);
 
 #endif

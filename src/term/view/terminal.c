@@ -51,6 +51,7 @@ static volatile sig_atomic_t stop_wanted, continued, resized;
 static void restore_quickly(void) {
   if (!view.open) return;
   view.open = 0;
+  fopo_parent_restores(NULL, 0);
   ssize_t ignored = write(view.tty, view.restore, view.restore_length);
   (void)ignored;
   tcsetattr(view.tty, TCSANOW, &view.before);
@@ -204,9 +205,11 @@ int fopo_terminal_open(int colour) {
     if (view.tty >= 0) close(view.tty);
     return status;
   }
+  fopo_parent_watch();
   set_handlers(); /* before newterm, which installs handlers of signals that have none */
   view.screen = newterm(NULL, view.out, stdin);
   if (view.screen == NULL) {
+    fopo_parent_unwatch();
     reset_handlers();
     fclose(view.out);
     return fopo_fail(FOPO_ERR_UNAVAILABLE, "the terminal %s cannot be used for the live view",
@@ -235,6 +238,7 @@ void fopo_terminal_close(void) {
   if (view.open) endwin();
   view.open = 0;
   fopo_parent_restores(NULL, 0);
+  fopo_parent_unwatch();
   tcsetattr(view.tty, TCSADRAIN, &view.before);
   delscreen(view.screen);
   view.screen = NULL;
@@ -310,8 +314,10 @@ static void stop(void) {
   stop_wanted = 0;
   def_prog_mode();
   endwin();
+  fopo_parent_restores(NULL, 0);
   tcsetattr(view.tty, TCSADRAIN, &view.before);
   raise(SIGSTOP);
+  fopo_parent_restores(view.restore, view.restore_length);
   continued = 1;
   refresh();
 }
