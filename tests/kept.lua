@@ -145,8 +145,13 @@ local policies = {
                                   learn = not ranks and learn or nil}
   end,
   hybrid = function()
-    return fopo.policy.neighbours{data = train, start = "jaccard", n = 10, items = items,
-                                  dense_start = 1, scored = "all"}
+    local o = {data = train, start = "jaccard", n = 10, scored = "all", dense_start = 1}
+    if ranks then
+      o.items = items
+    else
+      o.dense, o.learn = fopo.policy.mlp{items = items, hidden = {3}}, {"theta"}
+    end
+    return fopo.policy.neighbours(o)
   end,
   weights = function()
     return fopo.policy.neighbours{data = train, start = "cosine", n = 10,

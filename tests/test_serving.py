@@ -50,6 +50,8 @@ pis.hybrid = policy.neighbours{data = s.train, start = "cosine", tau = 3, held =
                                value = worth, scored = "all"}
 pis.hybrid:set_parameters{c0 = array.from{{-0.4}}, c1 = array.from{{0.2}}, c2 = array.from{{0.8}},
                           log_tau = array.from{{1}}, dense = array.from{{0.7}}}
+pis.network = policy.neighbours{data = s.train, start = "cosine", tau = 3, held = 0,
+                                dense = pis.mlp}
 pis.learnt:set_items(array.randn(beta.rows, 8, 3))
 beta:save("items.npy")
 for name, pi in pairs(pis) do
@@ -128,7 +130,8 @@ try:
     made = run([FOPO, "-e", MAKE])
     check("policies and their recommendations", made.returncode == 0, made.stderr)
     names = ("linear", "mlp", "relu", "learnt", "degree", "idf")
-    recipe("policy.py", "numpy", names=names, with_probability=True)
+    recipe("policy.py", "numpy", names=names + ("neighbours", "parts", "hybrid", "network"),
+           with_probability=True)
     recipe("torch_policy.py", "torch", names=names, with_probability=True)
     recipe("faiss_index.py", "faiss", "flat")
     recipe("faiss_index.py", "faiss")

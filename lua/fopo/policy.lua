@@ -155,13 +155,18 @@ local function options_of_lists(row)
     {"items", "array|function", nil, "beta [P, L] of the dense part; or a function that makes them "
      .. "of sessions, as fopo.embed.svd: training contexts are then scored by items that were made "
      .. "without their users, in tenths of data, at the cost of up to ten more of them"},
+    {"dense", "policy", nil, "a policy of dense scores, as linear or mlp, whose scores are the "
+     .. "dense part, in the place of items: as it is, trained or not, or learnt with the scalars "
+     .. "where learn names its parameters"},
     {"value", "array|table|reward", nil, "what each of the P items is worth, as of "
      .. "fopo.reward.hits, or such a reward: scores are multiplied by a power of it, c2, which is "
      .. "learnt"},
   }
   options[#options + 1] = {"from", "string", nil, "a file that pi:save wrote, of a policy made "
     .. "with the same options: training goes on from its parameters and its learnt weights"}
-  for _, spec in ipairs(table_rows.specs(row.options)) do options[#options + 1] = spec end
+  for _, spec in ipairs(table_rows.specs(row.options)) do
+    if spec[1] ~= "dense_kind" then options[#options + 1] = spec end -- dense says it
+  end
   for _, spec in ipairs{contexts, item_weights, learn} do options[#options + 1] = spec end
   options[#options + 1] = {"seed", "integer", 1, row.seed}
   return options
@@ -169,12 +174,23 @@ end
 
 local TAU = 500 -- where nobody is held out
 
+-- given also makes a policy of the kind and with the options of `dense` as its dense part.
+local function add_options_of(dense, given)
+  given.dense_kind = dense.kind
+  for _, row in ipairs(native.policies()) do
+    for _, option in ipairs(row.name == dense.kind and row.options or {}) do
+      if option.saved then given[option.name] = dense[option.name] end
+    end
+  end
+end
+
 -- A policy of weights that have been learnt, whose scalars are learnt on the sessions `training`.
 local function of_weights(name, make, o, weights, training, chosen, saved)
   local embed = type(o.items) == "function" and o.items
   local given = {neighbours = weights, seed = o.seed, temperature = 1, train_items = false,
                  learn = o.learn, tau = tonumber(o.tau) or chosen.tau or TAU,
-                 dense_start = o.dense_start, value_start = o.value_start, scored = o.scored}
+                 dense_start = o.dense_start, value_start = o.value_start,
+                 scored = o.scored}
   given.items = embed and embed(o.data) or o.items or neighbours.no_items(o.data)
   if define.kind(given.items) ~= "array" then
     define.fail("%s: items returned %s; it is a function that makes an array [P, L] of sessions",
@@ -186,7 +202,13 @@ local function of_weights(name, make, o, weights, training, chosen, saved)
   if embed and o.held > 0 and define.kind(o.start) ~= "baseline" then
     neighbours.hold_items(weights, o, training, embed, given.contexts, given.item_weights)
   end
+  if o.dense then add_options_of(o.dense, given) end
   local pi = make(given)
+  if o.dense then
+    local parameters = pi:parameters()
+    for part, value in pairs(o.dense:parameters()) do parameters[part] = value end
+    pi:set_parameters(parameters)
+  end
   if saved then
     file.resume(pi, saved, o.from, given.items)
     native.neighbours_resume(pi, weights, saved.neighbours)
@@ -199,8 +221,25 @@ local function of_weights(name, make, o, weights, training, chosen, saved)
   return pi
 end
 
+-- The options of a policy with another one as its dense part.
+local function take_dense(name, o)
+  local dense = o.dense
+  if o.items or o.contexts or o.item_weights then
+    define.fail("%s: dense has items and contexts of its own; leave out items, contexts and "
+                .. "item_weights", name)
+  end
+  if dense.scores_lists or dense.train_items then
+    define.fail("%s: dense is a policy of kind %s%s; use linear or mlp over items that are fixed",
+                name, dense.kind, dense.train_items and " that learns its items" or "")
+  end
+  o.items, o.contexts, o.item_weights = dense:items(), dense.contexts, dense:item_weights()
+  if o.dense_start == 0 then o.dense_start = 1 / dense.temperature end
+  o.learn = o.learn or {"c0", "c1", "log_tau", "dense", o.value and "c2"}
+end
+
 local function with_weights(name, make)
   return function(o)
+    if o.dense then take_dense(name, o) end
     if o.items and o.dense_start == 0 then o.dense_start = 1 end
     if not o.items and o.dense_start ~= 0 then
       define.fail("%s: dense_start is %g but there are no items; give items = fopo.embed.svd(data)",

@@ -113,15 +113,17 @@ static void halve(lua_State *L, bind_policy *pi) {
   bind_check(L, fopo_policy_halve(&pi->policy, type));
 }
 
-/* Reads the options of the kind. Returns the stack index of the array that one of them is, its
- * first parameters; 0: none is. */
+/* Reads the options of the kind and of its part. Returns the stack index of the array that one of
+ * them is, its first parameters; 0: none is. */
 static int read_options(lua_State *L, const fopo_policy_kind *kind, fopo_policy_options *o) {
   int array_at = 0;
-  for (const fopo_option *row = kind->options; row->name != NULL; row++) {
-    bind_read_row(L, 1, row, o);
-    if (row->type != FOPO_OPTION_START || !bind_has(L, 1, row->name)) continue;
-    int at = bind_option(L, 1, row->name);
-    if (bind_is(L, at, &bind_array_type)) array_at = at;
+  for (; kind != NULL; kind = fopo_policy_part(kind, o)) {
+    for (const fopo_option *row = kind->options; row->name != NULL; row++) {
+      bind_read_row(L, 1, row, o);
+      if (row->type != FOPO_OPTION_START || !bind_has(L, 1, row->name)) continue;
+      int at = bind_option(L, 1, row->name);
+      if (bind_is(L, at, &bind_array_type)) array_at = at;
+    }
   }
   return array_at;
 }
@@ -412,7 +414,9 @@ static const fopo_option *saved_option(const fopo_policy_kind *kind, const char 
 static int field_option(lua_State *L, bind_object *o) {
   const fopo_policy *pi = policy_of(o);
   const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+  const fopo_policy_kind *part = fopo_policy_part(pi->kind, &pi->options);
   const fopo_option *row = saved_option(pi->kind, name);
+  if (row == NULL && part != NULL) row = saved_option(part, name);
   if (row != NULL) return bind_push_row(L, row, &pi->options);
   for (int i = 0; fopo_policy_kinds[i] != NULL; i++) {
     if (saved_option(fopo_policy_kinds[i], name) != NULL) return bind_return_nil(L);

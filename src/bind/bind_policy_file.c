@@ -68,10 +68,13 @@ static void set_parameters(lua_State *L, bind_policy_file *f) {
 
 /* t[name] of the options of the kind that a file keeps. */
 static void set_options(lua_State *L, const fopo_policy_loaded *facts) {
-  for (const fopo_option *row = facts->kind->options; row->name != NULL; row++) {
-    if (!(row->flags & FOPO_OPTION_SAVED)) continue;
-    bind_push_row(L, row, &facts->options);
-    lua_setfield(L, -2, row->name);
+  const fopo_policy_kind *of = facts->kind;
+  for (; of != NULL; of = fopo_policy_part(of, &facts->options)) {
+    for (const fopo_option *row = of->options; row->name != NULL; row++) {
+      if (!(row->flags & FOPO_OPTION_SAVED)) continue;
+      bind_push_row(L, row, &facts->options);
+      lua_setfield(L, -2, row->name);
+    }
   }
 }
 

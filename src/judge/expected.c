@@ -102,7 +102,7 @@ static int measure_block(work *w, const plan *p, fopo_matrix Q, size_t first) {
   return status;
 }
 
-/* The same of a policy that scores lists, the items of X by its mask: w->x and w->rows are those of
+/* The same of a policy that scores lists, the items of X by its mask: w->Q and w->rows are those of
  * the block. */
 static void measure_lists(work *w, const plan *p, size_t first, size_t count) {
   const fopo_policy *pi = p->pi;
@@ -112,7 +112,7 @@ static void measure_lists(work *w, const plan *p, size_t first, size_t count) {
   for (size_t b = 0; b < count; b++) {
     fopo_list_row *row = &w->lists[omp_get_thread_num()];
     fopo_score_row seen = fopo_score_row_of(&sparse, b);
-    fopo_list_context context = {seen.ids, seen.n, fopo_matrix_row(w->x, b), SIZE_MAX, NULL};
+    fopo_list_context context = {seen.ids, seen.n, fopo_matrix_row(w->Q, b), SIZE_MAX, NULL};
     size_t n = first + b, session = session_of(p, n);
     const uint32_t *Y = fopo_csr_row(&p->sessions->Y, session);
     double logs = 0.0, worth = 0.0;
@@ -147,8 +147,11 @@ static int sum_contexts(work *w, const plan *p) {
       w->rows[b] = other ? p->sparse->rows[session] : (uint32_t)session;
     }
     if (pi->kind->score_list != NULL) {
+      int status = fopo_policy_queries(fopo_matrix_rows(w->Q, 0, count), pi,
+                                       fopo_matrix_rows(w->x, 0, count));
+      if (status != FOPO_OK) return status;
       measure_lists(w, p, first, count);
-      int status = fopo_progress("evaluating", (double)(first + count), (double)p->n);
+      status = fopo_progress("evaluating", (double)(first + count), (double)p->n);
       if (status != FOPO_OK) return status;
       continue;
     }

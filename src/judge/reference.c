@@ -124,7 +124,8 @@ int fopo_reference_reward(double *value, double *log_z, const fopo_policy *pi, c
   double *h = fopo_alloc(pi->items.cols * M, sizeof *h);
   sums *all = fopo_alloc(M, sizeof *all), *tiles = fopo_alloc(TILES * M, sizeof *tiles);
   int is_list = pi->kind->score_list != NULL;
-  double *lists = is_list ? fopo_alloc(pi->items.rows * (M + 1), sizeof *lists) : NULL;
+  size_t scratch = pi->items.cols + fopo_policy_context_dim(pi) + pi->n_hidden + pi->items.cols;
+  double *lists = is_list ? fopo_alloc(pi->items.rows * M + scratch, sizeof *lists) : NULL;
   int status = h && all && tiles && (lists || !is_list) ? FOPO_OK : FOPO_ERR_MEMORY;
   if (status == FOPO_OK) status = make_queries(h, pi, theta, M, context->x);
   if (status == FOPO_OK && is_list) score_lists(lists, pi, theta, M, context);

@@ -1,6 +1,6 @@
 /* Item to item: what a session says for item a is a sum over its items b,
  *
- *   f(a | X) = v_a^c2 (tau |X|^-1/2 m_a^c1 sum over b in X of g_b w_ba  +  t x . beta_a)  + bias_a,
+ *   f(a | X) = v_a^c2 (tau |X|^-1/2 m_a^c1 sum over b in X of g_b w_ba  +  t q . beta_a)  + bias_a,
  *
  *   g_b = m_b^c0 exp(importance_b),
  *
@@ -10,7 +10,10 @@
  * dense part, t, and if items differ in value, c2, are learnt by the exact gradient, which costs
  * the candidates alone (policy/lists.h); bias [P] and importance [P], behind the scalars in theta,
  * are there only if they are to be learnt. Weights that are learnt are those of the start with
- * delta added (policy/neighbours_weights.c). */
+ * delta added (policy/neighbours_weights.c).
+ *
+ * The query q of the dense part is the context x itself, or h(x) of another kind of policy, the
+ * part, whose parameters stand at the end of theta. */
 #include "policy/neighbours.h"
 
 #include <math.h>
@@ -27,9 +30,9 @@
 enum { C0, C1, LOG_TAU, DENSE, C2 };
 static const char *const names[FOPO_LIST_SCALARS] = {"c0", "c1", "log_tau", "dense", "c2"};
 
-/* options.own of this kind. BIAS and IMPORTANCE: where in theta they begin; 0: they are not there.
- */
-enum { TAU, DENSE_START, BIAS, IMPORTANCE, VALUE_START };
+/* options.own of this kind. BIAS, IMPORTANCE and PART: where in theta they begin; 0: they are not
+ * there. PART_ROWS: of the part's theta. */
+enum { TAU, DENSE_START, BIAS, IMPORTANCE, VALUE_START, PART, PART_ROWS };
 static const char *const part_names[] = {[BIAS] = "bias", [IMPORTANCE] = "importance"};
 
 /* Such a part [P] of a theta; NULL: it is not there. */
@@ -46,6 +49,28 @@ static int has(const fopo_policy_options *o, size_t scalar) {
 
 static int has_dense(const fopo_policy *pi) { return has(&pi->options, DENSE); }
 
+/* The columns of the dense part. */
+static fopo_matrix dense_columns(fopo_matrix x) {
+  return (fopo_matrix){x.x, x.rows, x.cols - FOPO_LIST_SCALARS, x.ld};
+}
+
+static const fopo_policy_kind *part_kind(const fopo_policy_options *o) {
+  return o->dense_kind > 0 ? fopo_policy_kinds[o->dense_kind - 1] : NULL;
+}
+
+/* The part as a policy, over the parameters of pi; kind NULL: there is none. */
+static fopo_policy part_in(const fopo_policy *pi) {
+  const double *own = pi->options.own;
+  size_t at = (size_t)own[PART], rows = (size_t)own[PART_ROWS];
+  fopo_policy in = {.kind = part_kind(&pi->options),
+                    .options = pi->options,
+                    .items = dense_columns(pi->items),
+                    .n_hidden = pi->n_hidden,
+                    .temperature = 1.0f};
+  if (at > 0) in.theta = fopo_matrix_view(pi->theta.x + at, rows, (pi->theta.cols - at) / rows);
+  return in;
+}
+
 /* ---- the kind ---- */
 
 /* The columns of the slopes stand behind those of the dense part, and are 0: they make room for
@@ -58,9 +83,27 @@ static void fill_items(fopo_matrix own, fopo_matrix given, const fopo_policy_opt
   }
 }
 
+/* The part's first parameters, in *theta, and where they are to stand: behind `n` numbers. */
+static int init_part(fopo_matrix *theta, fopo_policy *pi, size_t n) {
+  fopo_policy in = part_in(pi);
+  *theta = (fopo_matrix){0};
+  if (in.kind == NULL) return FOPO_OK;
+  if (in.kind->score_list != NULL || !has_dense(pi)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "the dense part is a policy of dense scores, as linear or "
+                                        "mlp, with dense_start above 0");
+  }
+  int status = in.kind->init(&in);
+  *theta = in.theta;
+  pi->n_hidden = in.n_hidden;
+  pi->options.own[PART] = (double)n;
+  pi->options.own[PART_ROWS] = (double)in.theta.rows;
+  return status;
+}
+
 static int init(fopo_policy *pi) {
   const fopo_policy_options *o = &pi->options;
-  if (o->context_dim + FOPO_LIST_SCALARS != pi->items.cols) {
+  fopo_matrix part_theta;
+  if (part_kind(o) == NULL && o->context_dim + FOPO_LIST_SCALARS != pi->items.cols) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "contexts have %zu features but the items %zu dimensions; the dense part "
                      "needs as many",
@@ -81,7 +124,12 @@ static int init(fopo_policy *pi) {
     pi->options.own[part] = learnt ? (double)n : 0.0;
     if (learnt) n += pi->items.rows;
   }
-  int status = fopo_matrix_init(&pi->theta, 1, n);
+  pi->options.own[PART] = 0.0;
+  int status = init_part(&part_theta, pi, n);
+  size_t more = part_theta.rows * part_theta.cols;
+  if (status == FOPO_OK) status = fopo_matrix_init(&pi->theta, 1, n + more);
+  for (size_t i = 0; i < more && status == FOPO_OK; i++) pi->theta.x[n + i] = part_theta.x[i];
+  fopo_matrix_done(&part_theta);
   if (status != FOPO_OK) return status;
   pi->theta.x[LOG_TAU] = o->own[TAU] > 0.0 ? (float)log(o->own[TAU]) : 0.0f;
   pi->theta.x[DENSE] = (float)o->own[DENSE_START];
@@ -105,17 +153,27 @@ static int parameter(fopo_parameter *p, const fopo_policy *pi, size_t i) {
     snprintf(p->name, sizeof p->name, "%s", part_names[part]);
     return 1;
   }
-  return 0;
+  fopo_policy in = part_in(pi);
+  return in.kind != NULL && in.kind->parameter(p, &in, i);
 }
 
-/* The dense scores of all items are 0: what there is of them is in the scores of the lists. */
+/* The context itself, without a part, and 0 in the columns of the slopes. */
+static void take_contexts(fopo_matrix Q, const fopo_policy *pi, fopo_matrix x) {
+  size_t L = part_kind(&pi->options) == NULL ? x.cols : 0;
+  for (size_t n = 0; n < Q.rows; n++) {
+    float *q = fopo_matrix_row(Q, n);
+    if (L > 0) memcpy(q, fopo_matrix_row(x, n), L * sizeof *q);
+    memset(q + L, 0, (Q.cols - L) * sizeof *q);
+  }
+}
+
 static int queries(fopo_matrix Q, const fopo_policy *pi, fopo_matrix x) {
-  (void)pi;
-  (void)x;
-  for (size_t n = 0; n < Q.rows; n++) memset(fopo_matrix_row(Q, n), 0, Q.cols * sizeof *Q.x);
-  return FOPO_OK;
+  fopo_policy in = part_in(pi);
+  take_contexts(Q, pi, x);
+  return in.kind != NULL ? in.kind->queries(dense_columns(Q), &in, x) : FOPO_OK;
 }
 
+/* Dense scores are in those of the lists (reference_list), so that they are 0 here. */
 static void reference(double *q, double *scratch, const fopo_policy *pi, const double *theta,
                       const double *x) {
   (void)scratch;
@@ -201,10 +259,10 @@ static void score_list(fopo_list_row *row, const fopo_policy *pi, const float *t
                        const fopo_list_context *context) {
   const fopo_neighbours *x = pi->neighbours;
   const fopo_kernels *kernels = fopo_kernels_get();
-  size_t L = fopo_policy_context_dim(pi);
+  size_t L = pi->items.cols - FOPO_LIST_SCALARS;
   fopo_matrix items;
-  const float *dense_x = NULL;
-  if (has_dense(pi)) dense_x = fopo_neighbours_dense(&items, row->w, pi, context);
+  const float *q = NULL;
+  if (has_dense(pi)) q = fopo_neighbours_dense(&items, row->w, pi, context);
   const float *bias = part_of(pi, theta, BIAS), *importance = part_of(pi, theta, IMPORTANCE);
   double root = sqrt((double)(context->n > 0 ? context->n : 1));
   float scale = (float)(exp((double)theta[LOG_TAU]) / root);
@@ -220,8 +278,8 @@ static void score_list(fopo_list_row *row, const fopo_policy *pi, const float *t
   for (size_t i = 0; i < row->n; i++) {
     uint32_t a = row->ids[i];
     float e = scale * row->f[i], votes = e * row->sums[2 * i], dense = 0.0f;
-    if (dense_x != NULL) dense = kernels->dot(dense_x, fopo_matrix_row(items, a), L);
-    if (dense_x != NULL && x->log_v != NULL) dense *= expf(log_worth(x, theta, a));
+    if (q != NULL) dense = kernels->dot(q, fopo_matrix_row(items, a), L);
+    if (q != NULL && x->log_v != NULL) dense *= expf(log_worth(x, theta, a));
     float scored = votes + theta[DENSE] * dense;
     row->f[i] = bias != NULL ? scored + bias[a] : scored;
     if (i >= drawn) row->f[i] += log_share_of(context->tail, &at, a);
@@ -265,16 +323,40 @@ static void add_list_gradient(const fopo_list_gradient *to, fopo_list_row *row,
   }
 }
 
-/* f [P] in double, straight from the formula, item by item; behind it P more for scratch. */
+/* V += sum over a of c_a v_a^c2 t beta_a */
+static void add_query_gradient(float *V, const fopo_list_row *row, const fopo_policy *pi,
+                               const float *theta) {
+  fopo_matrix items = dense_columns(pi->items);
+  if (pi->options.own[PART] == 0.0) return;
+  for (size_t i = 0; i < row->n; i++) {
+    float c = row->c[i] * theta[DENSE] * expf(log_worth(pi->neighbours, theta, row->ids[i]));
+    fopo_kernels_get()->axpy(V, c, fopo_matrix_row(items, row->ids[i]), items.cols);
+  }
+}
+
+/* The query of the dense part in double, and *items; scratch. */
+static const double *reference_query(double *scratch, fopo_matrix *items, const fopo_policy *pi,
+                                     const double *theta, const fopo_list_context *context) {
+  fopo_policy in = part_in(pi);
+  size_t L = pi->items.cols - FOPO_LIST_SCALARS, D = fopo_policy_context_dim(pi);
+  double *x = scratch + L, *hidden = x + D;
+  const float *q = fopo_neighbours_dense(items, (void *)hidden, pi, context);
+  for (size_t j = 0; j < D; j++) x[j] = (double)q[j];
+  if (in.kind == NULL) return x;
+  in.kind->reference(scratch, hidden, &in, theta + (size_t)pi->options.own[PART], x);
+  return scratch;
+}
+
+/* f [P] in double, straight from the formula, item by item; behind it there is scratch. The query
+ * of the context is x itself here. */
 static void reference_list(double *f, const fopo_policy *pi, const double *theta,
                            const fopo_list_context *context) {
   const fopo_neighbours *x = pi->neighbours;
-  size_t bias_at = (size_t)pi->options.own[BIAS], D = fopo_policy_context_dim(pi);
+  size_t bias_at = (size_t)pi->options.own[BIAS], L = pi->items.cols - FOPO_LIST_SCALARS;
   size_t importance_at = (size_t)pi->options.own[IMPORTANCE];
   double scale = exp(theta[LOG_TAU]) / sqrt((double)(context->n > 0 ? context->n : 1));
   fopo_matrix items;
-  void *scratch = f + pi->items.rows;
-  const float *dense_x = fopo_neighbours_dense(&items, scratch, pi, context);
+  const double *q = reference_query(f + pi->items.rows, &items, pi, theta, context);
   for (size_t a = 0; a < pi->items.rows; a++) {
     double votes = 0.0, dense = 0.0;
     int is_candidate = 0;
@@ -287,8 +369,8 @@ static void reference_list(double *f, const fopo_policy *pi, const double *theta
       votes += exp(voice) * w;
       is_candidate = 1;
     }
-    for (size_t j = 0; has_dense(pi) && j < D; j++) {
-      dense += (double)dense_x[j] * (double)fopo_matrix_row(items, a)[j];
+    for (size_t j = 0; has_dense(pi) && j < L; j++) {
+      dense += q[j] * (double)fopo_matrix_row(items, a)[j];
     }
     double worth = x->log_v != NULL ? exp(theta[C2] * (double)x->log_v[a]) : 1.0;
     f[a] = scale * exp(theta[C1] * (double)x->log_m[a]) * votes + theta[DENSE] * dense;
@@ -310,17 +392,28 @@ void fopo_neighbours_votes(double *votes, const fopo_policy *pi, const uint32_t 
   }
 }
 
+/* The pass of the part. */
+static fopo_policy_pass pass_of(const fopo_policy_pass *pass, const fopo_policy *in) {
+  fopo_policy_pass own = *pass;
+  own.policy = in;
+  own.theta += (size_t)pass->policy->options.own[PART];
+  return own;
+}
+
 static int forward(fopo_device *d, fopo_matrix Q, fopo_matrix X, const fopo_policy_pass *pass) {
-  (void)d;
-  return queries(Q, pass->policy, X);
+  fopo_policy in = part_in(pass->policy);
+  fopo_policy_pass own = pass_of(pass, &in);
+  take_contexts(Q, pass->policy, X);
+  return in.kind != NULL ? in.kind->forward(d, dense_columns(Q), X, &own) : FOPO_OK;
 }
 
 /* G [5], the scalars' = scale sum_b V_b, whose last columns are the sums over the candidates of
- * c_a slope_a. What stands behind them was made by add_list_gradient. */
+ * c_a slope_a, and the part's from the others. What stands between was made by add_list_gradient.
+ */
 static int backward(fopo_device *d, float *G, fopo_matrix X, fopo_matrix V,
                     const fopo_policy_pass *pass, int accumulate) {
-  (void)d;
-  (void)X;
+  fopo_policy in = part_in(pass->policy);
+  fopo_policy_pass own = pass_of(pass, &in);
   for (size_t j = 0; j < FOPO_LIST_SCALARS; j++) {
     double sum = 0.0;
     for (size_t b = 0; b < V.rows; b++) {
@@ -328,13 +421,16 @@ static int backward(fopo_device *d, float *G, fopo_matrix X, fopo_matrix V,
     }
     G[j] = (accumulate ? G[j] : 0.0f) + pass->scale * (float)sum;
   }
-  return FOPO_OK;
+  if (in.kind == NULL) return FOPO_OK;
+  G += (size_t)pass->policy->options.own[PART];
+  return in.kind->backward(d, G, X, dense_columns(V), &own, accumulate);
 }
 
 static size_t shape(uint64_t *to, const fopo_policy *pi) {
   to[0] = pi->items.rows;
   to[1] = fopo_csr_nnz(&pi->neighbours->weights);
-  return 2;
+  fopo_policy in = part_in(pi);
+  return 2 + (in.kind != NULL && in.kind->shape != NULL ? in.kind->shape(to + 2, &in) : 0);
 }
 
 static void describe(char text[FOPO_POLICY_DESCRIPTION], const fopo_policy *pi) {
@@ -343,8 +439,9 @@ static void describe(char text[FOPO_POLICY_DESCRIPTION], const fopo_policy *pi) 
                    fopo_csr_nnz(&pi->neighbours->weights), (double)theta[C0], (double)theta[C1],
                    exp((double)theta[LOG_TAU]));
   if (has_dense(pi)) {
-    n += snprintf(text + n, FOPO_POLICY_DESCRIPTION - (size_t)n, ", dense %.3g",
-                  (double)theta[DENSE]);
+    const fopo_policy_kind *part = part_kind(&pi->options);
+    n += snprintf(text + n, FOPO_POLICY_DESCRIPTION - (size_t)n, ", dense %.3g%s%s",
+                  (double)theta[DENSE], part != NULL ? " " : "", part != NULL ? part->name : "");
   }
   if (has(&pi->options, C2)) {
     n += snprintf(text + n, FOPO_POLICY_DESCRIPTION - (size_t)n, ", c2 %.3g", (double)theta[C2]);
@@ -416,12 +513,20 @@ static int load(fopo_policy_file *f) {
     status = fopo_policy_file_matrix(f, part_names[part], 1, &P, &one);
   }
   if (status == FOPO_OK) status = check_numbers(f, "log_m", P);
+  const fopo_policy_kind *part = part_kind(&f->facts->options);
+  if (status == FOPO_OK && part != NULL) status = part->load(f);
   int valued = has(&f->facts->options, C2) || fopo_archive_find(f->archive, "log_v") != NULL;
   if (status == FOPO_OK && valued) status = check_numbers(f, "log_v", P);
   return status == FOPO_OK ? check_numbers(f, "weights", ids->shape[0]) : status;
 }
 
 static const char *const scored_items[] = {"candidates", "all", NULL}; /* fopo_scored */
+
+#define X(name) #name,
+static const char *const dense_kinds[] = {"none",
+#include "policy/policies.def"
+                                          NULL};
+#undef X
 
 static const fopo_option options[] = {
     {.name = "tau",
@@ -443,12 +548,17 @@ static const fopo_option options[] = {
      .member = offsetof(fopo_policy_options, own[VALUE_START]),
      .standard = 0,
      .text = "the first c2, which needs value; 0: what items are worth plays no part"},
+    {.name = "dense_kind",
+     .type = FOPO_OPTION_CHOICE,
+     .flags = FOPO_OPTION_SAVED,
+     .member = offsetof(fopo_policy_options, dense_kind),
+     .choices = dense_kinds,
+     .text = "of the policy that is the dense part"},
     {.name = "scored",
      .type = FOPO_OPTION_CHOICE,
      .flags = FOPO_OPTION_SAVED,
      .member = offsetof(fopo_policy_options, scored),
      .choices = scored_items,
-     .standard = FOPO_SCORED_CANDIDATES,
      .text =
          "which items have scores, and can be recommended: the candidates, or all, by the dense "
          "part: see below"},
@@ -467,6 +577,8 @@ const fopo_policy_kind fopo_policy_neighbours = {
     .score_list = score_list,
     .reference_list = reference_list,
     .add_list_gradient = add_list_gradient,
+    .add_query_gradient = add_query_gradient,
+    .part = part_kind,
     .members = members,
     .forward = forward,
     .backward = backward,
@@ -495,6 +607,9 @@ const fopo_policy_kind fopo_policy_neighbours = {
           "With items there is a dense part too, t x . beta_a of the candidates, x the context of X by `contexts`, and t is learnt.\n"
           "Items know the users that they were made of, as starts do: given as a function of sessions, they are made once more\n"
           "without each tenth of the users, and score the dense part of training contexts.\n"
+          "With dense = a policy, linear or mlp, its scores are the dense part, from 1 / its temperature as t on. Train it before\n"
+          "(in turn), or let learn name its parameters, theta or W1, b1, .., at rates of their own, lr_of = {W1 = ..} (together).\n"
+          "It knows the users that are trained on: t is best chosen by validation.\n"
           "With scored = \"all\" items that are no candidates have the scores of the dense part alone, in the place of 0, so\n"
           "that they can be recommended, and any list is full. Then Z is of all items: the gradient is that of the candidates,\n"
           "of Y and of a uniform tail (fopo.gradient.sparse), and evaluation and recommending read all P rows of items.\n"

@@ -79,7 +79,8 @@ int fopo_neighbours_leave_out(fopo_neighbours *x, fopo_csr *M, int jaccard, doub
  * for values. More than `most` of all users: returns FOPO_OK, and G is {0}. */
 int fopo_neighbours_touched(fopo_csr *G, const fopo_csr *weights, const fopo_csr *M, size_t most);
 
-/* x and *items of the dense part of a context; made of lists, if need be, in scratch [L]. */
+/* The query and *items of the dense part of a context; made of lists, if need be, in scratch [L].
+ */
 const float *fopo_neighbours_dense(fopo_matrix *items, float *scratch, const fopo_policy *pi,
                                    const fopo_list_context *context);
 

@@ -311,9 +311,9 @@ const float *fopo_neighbours_dense(fopo_matrix *items, float *scratch, const fop
                                    const fopo_list_context *context) {
   const fopo_neighbours *x = pi->neighbours;
   *items = pi->items;
-  if (context->row >= x->n_contexts || x->n_dense == 0) return context->x;
+  if (context->row >= x->n_contexts || x->n_dense == 0) return context->q;
   fopo_matrix held = x->dense[x->dense_part[context->row]];
-  if (held.cols != fopo_policy_context_dim(pi)) return context->x; /* of another policy */
+  if (held.cols != fopo_policy_context_dim(pi)) return context->q; /* of another policy */
   *items = held;
   fopo_encode_list(scratch, x->how, context->X, context->n, *items);
   return scratch;

@@ -30,8 +30,8 @@ typedef enum { FOPO_THETA_IDENTITY, FOPO_THETA_RANDOM } fopo_theta_start;
 extern const char *const fopo_theta_starts[]; /* "identity", "random"; ended by NULL */
 
 enum {
-  FOPO_POLICY_OWN = 5,           /* numbers that only one kind reads */
-  FOPO_POLICY_PARAMETERS = 8,    /* named parameters of a policy, at most */
+  FOPO_POLICY_OWN = 7,           /* numbers that only one kind reads */
+  FOPO_POLICY_PARAMETERS = 13,   /* named parameters of a policy, at most */
   FOPO_POLICY_SHAPE = 8,         /* numbers of a shape in a checkpoint, at most */
   FOPO_POLICY_MEMBERS = 5,       /* of its file beside them, at most */
   FOPO_POLICY_DESCRIPTION = 128, /* bytes of the text of `describe` */
@@ -54,6 +54,7 @@ typedef struct {
   fopo_counts hidden; /* mlp: units of the hidden layers */
   int activation;     /* mlp: a fopo_activation */
   int scored;         /* neighbours: a fopo_scored */
+  int dense_kind;     /* neighbours: of the dense part, 1 + its place among all kinds; 0: none */
   double own[FOPO_POLICY_OWN];
 } fopo_policy_options;
 
@@ -118,7 +119,7 @@ typedef struct {
 typedef struct {
   const uint32_t *X; /* [n] ascending */
   size_t n;
-  const float *x;             /* [D] the dense row */
+  const float *q;             /* [L] its query */
   size_t row;                 /* which of the training contexts it is; SIZE_MAX: none of them */
   const fopo_list_tail *tail; /* with FOPO_SCORED_ALL; NULL: all items are scored */
 } fopo_list_context;
@@ -168,7 +169,7 @@ struct fopo_policy_kind {
   /* A kind that scores the list of a context (policy/lists.h): fills row with the candidates, their
    * scores at theta [n_theta] on the host, and slopes if the row has them; place must be 0 before,
    * fopo_list_clear makes it so again. reference_list: f [P] in double, where X is not masked,
-   * with P more behind it for scratch.
+   * of the query x, with D + 2 L + n_hidden more behind it for scratch.
    * NULL: the kind scores dense queries alone. */
   void (*score_list)(fopo_list_row *row, const fopo_policy *pi, const float *theta,
                      const fopo_list_context *context);
@@ -179,6 +180,15 @@ struct fopo_policy_kind {
    * that of the scalars. NULL: nothing but the scalars can be learnt. */
   void (*add_list_gradient)(const fopo_list_gradient *to, fopo_list_row *row, const fopo_policy *pi,
                             const float *theta, const fopo_list_context *context);
+
+  /* After score_list: V [L] += the gradient of sum_a c_a f_a by q, if `backward` takes it. NULL: q
+   * depends on nothing that is learnt. */
+  void (*add_query_gradient)(float *V, const fopo_list_row *row, const fopo_policy *pi,
+                             const float *theta);
+
+  /* The kind of a part of the policy, whose options are also those of the policy; NULL: it has no
+   * such part. */
+  const fopo_policy_kind *(*part)(const fopo_policy_options *o);
 
   /* Members of its file beside the parameters, FOPO_POLICY_MEMBERS at most; returns how many. NULL:
    * there are none. */
@@ -216,6 +226,12 @@ extern const fopo_policy_kind *const fopo_policy_kinds[];
 /* Standard deviation of normal numbers as which parameters start, as in the authors' code: scores
  * start near 0. */
 #define FOPO_RANDOM_START 0.005
+
+/* The kind whose options are read, saved and shown with those of `kind`; NULL: none. */
+static inline const fopo_policy_kind *fopo_policy_part(const fopo_policy_kind *kind,
+                                                       const fopo_policy_options *o) {
+  return kind->part != NULL ? kind->part(o) : NULL;
+}
 
 /* A policy over the items that it scores, [P, L] with the kind's own columns. */
 int fopo_policy_init(fopo_policy *pi, const fopo_policy_kind *kind, fopo_matrix items,

@@ -33,12 +33,14 @@ enum { OPTIONS = 8, MEMBERS = 18 + OPTIONS + FOPO_POLICY_PARAMETERS + FOPO_POLIC
 static size_t describe_kind(fopo_array *a, const fopo_policy *pi) {
   fopo_parameter p;
   size_t n = 0;
-  for (const fopo_option *row = pi->kind->options; row->name != NULL; row++) {
-    const void *member = (const char *)&pi->options + row->member;
-    if (!is_member(row)) continue;
-    a[n++] = row->type == FOPO_OPTION_CHOICE
-                 ? fopo_array_text(row->name, row->choices[*(const int *)member])
-                 : fopo_array_of(row->name, FOPO_F64, member, 0, 1, 1);
+  for (const fopo_policy_kind *of = pi->kind; of != NULL; of = fopo_policy_part(of, &pi->options)) {
+    for (const fopo_option *row = of->options; row->name != NULL; row++) {
+      const void *member = (const char *)&pi->options + row->member;
+      if (!is_member(row)) continue;
+      a[n++] = row->type == FOPO_OPTION_CHOICE
+                   ? fopo_array_text(row->name, row->choices[*(const int *)member])
+                   : fopo_array_of(row->name, FOPO_F64, member, 0, 1, 1);
+    }
   }
   for (size_t i = 0; pi->kind->parameter(&p, pi, i); i++) {
     size_t rows = p.ndim == 2 ? p.view.rows : p.view.cols;
@@ -246,8 +248,11 @@ static int read_kind(fopo_policy_loaded *p, file *f) {
     if (strcmp(text, fopo_policy_kinds[i]->name) == 0) p->kind = fopo_policy_kinds[i];
   }
   if (p->kind == NULL) return unknown(f, "kind", text);
-  for (const fopo_option *row = p->kind->options; row->name != NULL && status == FOPO_OK; row++) {
-    if (is_member(row)) status = read_option(f, row);
+  const fopo_policy_kind *of = p->kind;
+  for (; of != NULL && status == FOPO_OK; of = fopo_policy_part(of, &p->options)) {
+    for (const fopo_option *row = of->options; row->name != NULL && status == FOPO_OK; row++) {
+      if (is_member(row)) status = read_option(f, row);
+    }
   }
   return status == FOPO_OK ? p->kind->load(f) : status;
 }

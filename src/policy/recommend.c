@@ -169,16 +169,21 @@ static int recommend_lists(uint32_t *ids, float *scores, uint32_t *counts, doubl
   size_t P = pi->items.rows, N = p->x.rows;
   fopo_list_row *rows = NULL;
   uint64_t *keys = fopo_alloc((size_t)fopo_threads() * P, sizeof *keys);
+  fopo_matrix Q = {0};
   int status = keys != NULL ? fopo_list_rows_renew(&rows, P, 0) : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK) status = fopo_matrix_init(&Q, N < WAVE ? N : WAVE, pi->items.cols);
   for (size_t first = 0; first < N && status == FOPO_OK; first += WAVE) {
     size_t last = N - first < WAVE ? N : first + WAVE;
+    status = fopo_policy_queries(fopo_matrix_rows(Q, 0, last - first), pi,
+                                 fopo_matrix_rows(p->x, first, last - first));
+    if (status != FOPO_OK) break;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic, 8)
     for (size_t n = first; n < last; n++) {
       size_t t = (size_t)omp_get_thread_num();
       fopo_list_row *row = &rows[t];
       fopo_score_row seen = fopo_score_row_of(p->mask, n);
       size_t training = p->training != NULL ? p->training[n] : SIZE_MAX;
-      fopo_list_context context = {seen.ids, seen.n, fopo_matrix_row(p->x, n), training, NULL};
+      fopo_list_context context = {seen.ids, seen.n, fopo_matrix_row(Q, n - first), training, NULL};
       pi->kind->score_list(row, pi, pi->theta.x, &context);
       counts[n] = choose(ids + n * k, scores + n * k, keys + t * P, row, p, k);
       if (log_z != NULL) {
@@ -189,6 +194,7 @@ static int recommend_lists(uint32_t *ids, float *scores, uint32_t *counts, doubl
     }
     status = fopo_progress("recommending", (double)last, (double)N);
   }
+  fopo_matrix_done(&Q);
   fopo_free(rows);
   fopo_free(keys);
   return status;

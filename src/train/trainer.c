@@ -24,10 +24,11 @@ static int check_lists(const fopo_policy *pi) {
   if (pi->kind->score_list == NULL || alone) return FOPO_OK;
   /* a scalar has a column of V */
   if (pi->theta.cols == pi->kind->more_columns && !pi->learns[FOPO_BLOCK_WEIGHTS]) return FOPO_OK;
-  return fopo_fail(FOPO_ERR_UNAVAILABLE,
-                   "bias, importance and weights are trained by one process alone, here are %zu; "
-                   "run one, or learn the scalars",
-                   fopo_comm_ranks());
+  return fopo_fail(
+      FOPO_ERR_UNAVAILABLE,
+      "bias, importance, weights and a policy as dense part are trained by one process "
+      "alone, here are %zu; run one, or learn the scalars",
+      fopo_comm_ranks());
 }
 
 static int check_items(const fopo_trainer_options *o) {

@@ -398,6 +398,64 @@ function TestNeighbours:test_all_items()
   refused("give items", made, {scored = "all"})
 end
 
+-- A policy of dense scores as the dense part: its scores are added, as they are; what is learnt of
+-- it moves by the exact gradient (fopo.check), with the scalars, and is saved and resumed.
+function TestNeighbours:test_dense_policy()
+  local items, path = fopo.embed.svd(s.train, {dim = 6}), os.tmpname()
+  local start = fopo.array.randn(6, 6, 3, 0.5)
+  local denses = {theta = fopo.policy.linear{items = items, theta = start},
+                  W2 = fopo.policy.mlp{items = items, hidden = {5}, contexts = "degree",
+                                       temperature = 0.5}}
+  local user = {items = {3, 14, 15}}
+  for block, dense in pairs(denses) do
+    trainer(dense):run{steps = 20, view = false, keep_best = false}
+    local function hybrid(learn, scored)
+      return made{tau = 4, n = 5, dense = dense, learn = learn, scored = scored}
+    end
+    local scores, votes = {}, {}
+    for _, one in ipairs(dense:recommend(user, 250)) do scores[one.item] = one.score end
+    for _, one in ipairs(made{tau = 4, n = 5}:recommend(user, 99)) do
+      votes[one.item] = one.score
+    end
+    local list = hybrid(nil, "all"):recommend(user, 250)
+    lu.assertEquals(#list, 250)
+    for _, one in ipairs(list) do
+      local score = scores[one.item]
+      if score then lu.assertAlmostEquals(one.score, (votes[one.item] or 0) + score, 1e-3) end
+    end
+    lu.assertEquals(hybrid().fixed[#hybrid().fixed], block == "W2" and "b2" or "theta")
+    for _, learn in ipairs{{"c0", block}, {"c1", "dense", block, "bias", "weights"}} do
+      local r = fopo.check{policy = hybrid(learn), contexts = 2, print = false}
+      lu.assertTrue(r.ok, r.first)
+    end
+    local function run(stop)
+      local pi = hybrid({"c0", block}, "all")
+      local t = trainer(pi, {optim = fopo.optim.adagrad{lr = 0.05, lr_of = {[block] = 0.01}}})
+      t:run{steps = stop and 2 or 5, view = false, keep_best = false}
+      if stop then
+        t:save(path)
+        pi = hybrid({"c0", block}, "all")
+        t = trainer(pi, {optim = fopo.optim.adagrad{lr = 0.05, lr_of = {[block] = 0.01}}})
+        t:resume(path)
+        t:run{steps = 3, view = false, keep_best = false}
+      end
+      return pi
+    end
+    local pi = run(false)
+    lu.assertEquals(state(run(true)), state(pi))
+    lu.assertNotEquals(pi:parameters()[block]:totable(), dense:parameters()[block]:totable())
+    pi:save(path)
+    local loaded = fopo.policy.load(path)
+    lu.assertEquals(state(loaded), state(pi))
+    lu.assertEquals(loaded.dense_kind, dense.kind)
+  end
+  os.remove(path)
+  refused("dense has items", made, {dense = denses.W2, items = items})
+  refused("of kind neighbours", made, {dense = made()})
+  refused("learns its items", made,
+          {dense = fopo.policy.linear{items = items, train_items = true}})
+end
+
 function TestNeighbours:test_check()
   local r = fopo.check{policy = made{tau = 4}, print = false}
   lu.assertTrue(r.ok, r.first)

@@ -93,7 +93,8 @@ class Policy:
             sums[v["ids"][row]] += voice * v["w"][row]
             candidates[v["ids"][row]] = True
         scores = np.exp(v["log_tau"] + v["c1"] * v["log_m"]) / np.sqrt(len(set(ids))) * sums
-        dense = v["dense"] * (self.items @ self.context(ids)) if v["dense"] else 0.0
+        q = self.queries(self.context(ids)[None, :])[0] if v["dense"] else np.zeros(1)
+        dense = v["dense"] * (self.items @ q) if v["dense"] else 0.0
         worth = np.exp(v["c2"] * v["log_v"])
         return np.where(candidates, worth * (scores + dense) + v["bias"], 0.0), candidates
 

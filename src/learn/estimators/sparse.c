@@ -121,7 +121,7 @@ static fopo_list_context context_at(const fopo_batch *b, size_t i) {
   uint32_t n = x->rows[i];
   return (fopo_list_context){.X = fopo_csr_row(&b->data->X, n),
                              .n = fopo_csr_count(&b->data->X, n),
-                             .x = fopo_matrix_row(x->X, i),
+                             .q = fopo_matrix_row(x->Q, i),
                              .row = n};
 }
 
@@ -142,6 +142,9 @@ static void estimate_at(const fopo_batch *b, float *c, fopo_list_row *row, size_
   fopo_list_sums s = fopo_list_normalise(row);
   estimate(V + x->V.cols - FOPO_LIST_SCALARS, x->stats + i * FOPO_STATS, c, row, &s, &e,
            b->options->objective);
+  if (c != NULL && pi->kind->add_query_gradient != NULL) {
+    pi->kind->add_query_gradient(V, row, pi, b->theta);
+  }
 }
 
 /* Adds what the i-th context has to the gradient of what stands behind the scalars. */

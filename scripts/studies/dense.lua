@@ -1,0 +1,127 @@
+-- What the dense part of a hybrid earns: as it starts, trained, and for all items.
+--
+--   ./fopo scripts/studies/dense.lua FILE ... [quick] [name=value ...]
+--
+-- Cost: some minutes for a file of 50,000 interactions.
+--
+-- policy.neighbours with a dense part over items by svd, normalised by degree, in these versions:
+--
+--   items              t x . beta_a
+--   all                the same of all items (scored = "all")
+--   linear, mlp        a policy that was trained before (in turn)
+--   .. together        learnt with the scalars, by its own rate, from there
+--
+-- Each is judged on the valid part with seen items left out, at the t of `shares` where its NDCG@20
+-- is largest there, which is as kind to each; differences are from items, paired over all contexts
+-- of the seeds, with 95 % intervals.
+--
+-- Options (defaults): start=ease dim=100 min_items=10 epochs=20 (of policies; together: 5)
+--   shares=0,1,4,15,50 seeds=11,12,13
+local fopo = require "fopo"
+local lists = require "fopo.base.lists"
+local native = require "fopo.native"
+package.path = (arg[0]:match("^(.*/)") or "./") .. "../tools/?.lua;" .. package.path
+local script = require "script"
+
+local o, files = script.options(
+  {start = "ease", dim = 100, min_items = 10, epochs = 20, shares = {0, 1, 4, 15, 50},
+   seeds = {11, 12, 13}},
+  {epochs = 1, dim = 8, shares = {4}, seeds = {11}})
+if #files == 0 then script.misuse("which files?") end
+
+local K, LIST_EPOCHS = 20, 5
+local RATE = 1e-3 -- of the parameters of a dense policy that are learnt with the scalars
+
+local function embed(s)
+  return fopo.embed.svd(s.train, {dim = o.dim, normalise = "degree", power = 0})
+end
+
+local function hybrid(s, options)
+  options.data, options.start = s.train, o.start
+  return fopo.policy.neighbours(options)
+end
+
+-- A linear policy or a network, trained.
+local function dense(s, kind)
+  local items = embed(s)
+  local pi = fopo.policy.linear{items = items, contexts = "degree", data = s.train}
+  if kind == "mlp" then
+    pi = fopo.policy.mlp{items = items, hidden = {2 * o.dim}, contexts = "degree", data = s.train,
+                         temperature = pi.temperature}
+  end
+  fopo.trainer{policy = pi, data = s.train, valid = false}:run{epochs = o.epochs, view = false}
+  return pi
+end
+
+local function at(pi, t)
+  local theta = pi:parameters()
+  theta.dense:set(1, 1, t)
+  pi:set_parameters(theta)
+  return pi
+end
+
+local function together(s, pi)
+  local learn, rates = {"c0", "c1", "log_tau", "dense"}, {}
+  for name in pairs(pi:parameters()) do
+    learn[#learn + 1], rates[name] = name, RATE
+  end
+  local both = hybrid(s, {dense = pi, learn = learn})
+  return both, function()
+    fopo.trainer{policy = both, data = s.train, valid = false,
+                 optim = fopo.optim.adagrad{lr = 0.05, lr_of = rates}}
+      :run{epochs = LIST_EPOCHS, view = false}
+  end
+end
+
+-- {name, make(split)}, which returns the policy and what trains it from each t, or nil.
+local versions = {
+  {"items", function(s) return hybrid(s, {items = embed(s), contexts = "degree"}) end},
+  {"all", function(s)
+    return hybrid(s, {items = embed(s), contexts = "degree", scored = "all"})
+  end},
+  {"linear", function(s) return hybrid(s, {dense = dense(s, "linear")}) end},
+  {"mlp", function(s) return hybrid(s, {dense = dense(s, "mlp")}) end},
+  {"linear together", function(s) return together(s, dense(s, "linear")) end},
+  {"mlp together", function(s) return together(s, dense(s, "mlp")) end},
+}
+
+-- By place among the shares {reward = list, ndcg = list}, one number a context.
+local function judge(found, s, make)
+  local pi, train = make(s)
+  local theta = pi:theta()
+  for i, t in ipairs(o.shares) do
+    at(pi:set_theta(theta) or pi, t)
+    if train then train() end
+    local ids = lists.of(pi, s.valid, {k = math.min(K, pi.n_items), exclude = "seen"})
+    local reward, ndcg = native.measure_each(ids, s.valid, K, native.reward_hits(s.valid))
+    found[i] = found[i] or {reward = {}, ndcg = {}}
+    for name, x in pairs{reward = reward, ndcg = ndcg} do
+      table.move(x:totable()[1], 1, x.cols, #found[i][name] + 1, found[i][name])
+    end
+  end
+end
+
+for _, path in ipairs(files) do
+  local d, base = fopo.data.read(path), nil
+  print(path)
+  for _, version in ipairs(versions) do
+    local found, best = {}, nil
+    for _, seed in ipairs(o.seeds) do
+      local s = d:sessions{min_items = o.min_items, test = 0.2, valid = 0.1, seed = seed}
+      judge(found, s, version[2])
+    end
+    for i, one in ipairs(found) do
+      one.t, one.reward = o.shares[i], fopo.array.from{one.reward}
+      one.ndcg = fopo.array.from{one.ndcg}
+      if not best or one.ndcg:mean() > best.ndcg:mean() then best = one end
+    end
+    base = base or best
+    local line = {("%-16s t %-4g"):format(version[1], best.t)}
+    for _, name in ipairs{"reward", "ndcg"} do
+      local low, high = native.paired_values(best[name], base[name])
+      line[#line + 1] = ("%s %.4f, %+.4f (%.4f, %.4f)"):format(name, best[name]:mean(),
+        best[name]:mean() - base[name]:mean(), low, high)
+    end
+    print(table.concat(line, "  "))
+  end
+end
