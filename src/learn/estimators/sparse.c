@@ -75,7 +75,6 @@ static void estimate(float *V, float *stats, float *c, const fopo_list_row *row,
   double worth = 0.0; /* of the target items that are not masked */
   size_t most = 0;
   memset(stats, 0, FOPO_STATS * sizeof *stats);
-  for (size_t j = 0; j < FOPO_LIST_SCALARS; j++) V[j] = 0.0f;
   if (c != NULL) memset(c, 0, row->n * sizeof *c);
   if (s->w == 0.0) return; /* all items are masked */
   for (size_t i = 0; i < e->n; i++) {
