@@ -6,7 +6,7 @@ import re
 # What changes nothing that a test can see: sentences, assertions, reading ahead of memory, how much
 # of it is reserved, the size of blocks, and how often one asks for an interruption.
 SPARED = re.compile(r"fail\(|printf|assert\(|prefetch|__attribute__|alloc|sizeof|RENEW|reserve|"
-                    r"BLOCK|progress|clock|\benum\b|^\s*(typedef|extern)|NULL")
+                    r"BLOCK|progress|interrupted|clock|\benum\b|^\s*(typedef|extern)|NULL")
 
 TWINS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "+": "-", "-": "+",
          "*": "/", "/": "*", "&&": "||", "||": "&&", "+=": "-=", "-=": "+=", "*=": "/=", "/=": "*="}
