@@ -1,5 +1,5 @@
-/* Off-policy evaluation: three items by hand, catalogues of several tiles against sums in double,
- * intervals against what they should cover, memory, threads, refusals. */
+/* Off-policy evaluation: catalogues of several tiles against sums in double, memory, threads,
+ * refusals. Its estimates and intervals: tests/judged.py. */
 #include "core/progress.h"
 #include "judge/ope.h"
 #include "small_world.h"
@@ -75,71 +75,13 @@ static void softmax_with(double *p, const small_world *w, size_t i, const fopo_s
 
 static void softmax(double *p, const small_world *w, size_t i) { softmax_with(p, w, i, NULL); }
 
-/* ---- by hand ---- */
-
-/* pi = (1, 2, 3) / 6 whatever the context. */
-TEST(test_by_hand) {
-  float beta[] = {0.0f, (float)log(2.0), (float)log(3.0)}, ones[] = {1, 1, 1, 1};
-  uint32_t actions[] = {0, 1, 2, 2};
-  float rewards[] = {1, 0, 1, 1}, propensities[] = {0.5f, 0.25f, 0.25f, 0.5f};
-  const float r_m[] = {0.5f, 0.2f, 0.7f};
-  DONE(fopo_policy_done) fopo_policy pi;
-  ok(init_linear(&pi, fopo_matrix_view(beta, 3, 1), 1, FOPO_THETA_IDENTITY, 1.0f, 1));
-  fopo_logs logs = {.n = 4,
-                    .n_actions = 3,
-                    .contexts = fopo_matrix_view(ones, 4, 1),
-                    .actions = actions,
-                    .rewards = rewards,
-                    .propensities = propensities};
-  fopo_ope_options options = {.pi = &pi, .logs = &logs, .model = &outside};
-  FREED(fopo_ope_free) fopo_ope *o = NULL;
-  fopo_drawn d;
-  ok(fopo_ope_new(&o, &options));
-  int status;
-  while ((status = fopo_ope_run(o, &d)) == FOPO_DRAWN) {
-    for (size_t k = 0; k < d.B * d.S; k++) d.reward[k] = r_m[d.ids[k]];
-  }
-  ok(status);
-  fopo_ope_terms terms = fopo_ope_result(o);
-  const double chance[] = {1.0 / 6, 2.0 / 6, 3.0 / 6, 3.0 / 6};
-  for (size_t i = 0; i < 4; i++) {
-    near(terms.chance[i], chance[i], 1e-6);
-    near(terms.expected[i], 0.5, 1e-6);
-    near(terms.logged[i], r_m[actions[i]], 1e-6);
-  }
-
-  fopo_ope_report r;
-  fopo_ope_settings s = {.clip = 0.5, .level = 0.95, .reward_low = 0, .reward_high = 1};
-  ok(fopo_ope_estimate_all(&r, &terms, &logs, &s));
-  const double values[] = {5.0 / 6, 7.0 / 12, 5.0 / 7, 0.5, 0.7, 0.5 + 19.0 / 120};
-  for (int k = 0; k < FOPO_OPE_KINDS; k++) near(r.by[k].value, values[k], 1e-6);
-  near(r.ess, (14.0 / 3) * (14.0 / 3) / (62.0 / 9), 1e-5);
-  near(r.max_weight, 2.0, 1e-6);
-  near(r.max_share, 3.0 / 7, 1e-6);
-  near(r.mean_weight, 7.0 / 6, 1e-6);
-  near(r.reward, 0.75, 1e-9);
-  assert_int_equal(r.overlap, 4);
-
-  /* ips: terms 1/3, 0, 2, 1, variance 7/9. snips: residuals (2, -20, 12, 6) / 21 over 7/6. */
-  fopo_ope_estimate e = r.by[FOPO_OPE_IPS];
-  near(e.se, sqrt(7.0 / 36), 1e-6);
-  near(e.normal[1], 5.0 / 6 + 1.9599639845 * sqrt(7.0 / 36), 1e-6);
-  double l = log(80.0), half = sqrt(2 * 7.0 / 9 * l / 4) + 7 * 4 * l / 9;
-  near(e.bernstein[0], 5.0 / 6 - half, 1e-5);
-  near(e.bernstein[1], 5.0 / 6 + half, 1e-5);
-  near(r.by[FOPO_OPE_SNIPS].se, sqrt((4 + 400 + 144 + 36) / 441.0 / 12.0) / (7.0 / 6), 1e-6);
-  assert_true(isnan(r.by[FOPO_OPE_SNIPS].bernstein[0]));
-  assert_true(isnan(e.bootstrap[0]));
-  near(r.by[FOPO_OPE_DM].se, 0.0, 1e-6);
-}
+/* ---- the pass ---- */
 
 TEST(test_normal_point) {
   near(fopo_ope_normal_point(0.95), 1.959963984540054, 1e-12);
   near(fopo_ope_normal_point(0.5), 0.674489750196082, 1e-12);
   near(fopo_ope_normal_point(0.999), 3.290526731491926, 1e-11);
 }
-
-/* ---- the pass ---- */
 
 /* Two blocks of contexts, three tiles of items, scores far apart. */
 TEST(test_exact) {
@@ -239,28 +181,6 @@ TEST(test_sampled) {
     fopo_ope_free(o);
   }
   fopo_ope_free(exact);
-}
-
-TEST(test_argmax) {
-  DONE(logged_done) logged_world g;
-  logged_init(&g, 40, 300, 4, 1.0);
-  FREED(fopo_index_free) fopo_index *ix = NULL;
-  ok(fopo_index_norm(&ix, g.w.items, 0));
-  FREED(fopo_ope_free) fopo_ope *o = NULL;
-  ok(fopo_ope_new(
-      &o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .index = ix, .model = &outside}));
-  ok(run(o));
-  fopo_ope_terms t = fopo_ope_result(o);
-  double p[40], sum = 0.0;
-  for (size_t i = 0; i < t.n; i++) {
-    size_t best = 0;
-    softmax(p, &g.w, i);
-    for (size_t a = 1; a < 40; a++) best = p[a] > p[best] ? a : best;
-    near(t.chance[i], g.logs.actions[i] == best, 0.0);
-    near(t.expected[i], model(best, i), 1e-6);
-    sum += t.chance[i];
-  }
-  assert_true(sum > 0.0);
 }
 
 /* ---- sparse scores ---- */
@@ -399,32 +319,6 @@ TEST(test_memory) {
 
 /* ---- intervals ---- */
 
-TEST(test_bootstrap) {
-  DONE(logged_done) logged_world g;
-  logged_init(&g, 30, 600, 3, 0.4);
-  FREED(fopo_ope_free) fopo_ope *o = NULL;
-  ok(fopo_ope_new(&o, &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = &outside}));
-  ok(run(o));
-  fopo_ope_terms t = fopo_ope_result(o);
-  fopo_ope_report a, b, c;
-  fopo_ope_settings s = {.clip = 0.05, .level = 0.9, .bootstrap = 2000, .seed = 8};
-  ok(fopo_ope_estimate_all(&a, &t, &g.logs, &s));
-  int kept = fopo_threads();
-  ok(fopo_threads_set(kept == 1 ? 3 : 1));
-  ok(fopo_ope_estimate_all(&b, &t, &g.logs, &s));
-  ok(fopo_threads_set(kept));
-  s.seed = 9;
-  ok(fopo_ope_estimate_all(&c, &t, &g.logs, &s));
-  for (int k = 0; k < FOPO_OPE_KINDS; k++) {
-    fopo_ope_estimate e = a.by[k];
-    assert_memory_equal(e.bootstrap, b.by[k].bootstrap, sizeof e.bootstrap);
-    assert_true(e.bootstrap[0] != c.by[k].bootstrap[0]);
-    double width = e.bootstrap[1] - e.bootstrap[0], normal = e.normal[1] - e.normal[0];
-    assert_true(fabs(width / normal - 1.0) < 0.12);
-    assert_true(e.bootstrap[0] < e.value && e.value < e.bootstrap[1]);
-  }
-}
-
 /* No overlap at all: a log whose actions the policy never takes. */
 TEST(test_no_overlap) {
   float r[] = {1, 1, 0}, p[] = {0.5f, 0.5f, 0.5f};
@@ -450,15 +344,22 @@ TEST(test_threads) {
   logged_init(&g, 5000, 280, 6, 1.0);
   int kept = fopo_threads();
   fopo_ope *o[2];
+  fopo_ope_terms t[2];
+  fopo_ope_report r[2];
+  fopo_ope_settings s = {.clip = 0.05, .level = 0.9, .bootstrap = 500, .seed = 8};
   for (int i = 0; i < 2; i++) {
     ok(fopo_threads_set(1 + 2 * i));
     ok(fopo_ope_new(&o[i], &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = &outside}));
     ok(run(o[i]));
+    t[i] = fopo_ope_result(o[i]);
+    ok(fopo_ope_estimate_all(&r[i], &t[i], &g.logs, &s));
   }
   ok(fopo_threads_set(kept));
-  fopo_ope_terms a = fopo_ope_result(o[0]), b = fopo_ope_result(o[1]);
-  assert_memory_equal(a.chance, b.chance, a.n * sizeof *a.chance);
-  assert_memory_equal(a.expected, b.expected, a.n * sizeof *a.expected);
+  assert_memory_equal(t[0].chance, t[1].chance, t[0].n * sizeof *t[0].chance);
+  assert_memory_equal(t[0].expected, t[1].expected, t[0].n * sizeof *t[0].expected);
+  for (int k = 0; k < FOPO_OPE_KINDS; k++) {
+    assert_memory_equal(r[0].by[k].bootstrap, r[1].by[k].bootstrap, sizeof r[0].by[k].bootstrap);
+  }
   fopo_ope_free(o[0]);
   fopo_ope_free(o[1]);
 }
