@@ -48,7 +48,7 @@ function study.world(name, o)
   local world = study.dataset(name, o)
   local split = world.dataset:sessions{min_items = o.min_items or 20, valid = 0, test = 0.3,
                                        seed = 5}
-  local items = fopo.embed.svd(split.train, {dim = o.dim})
+  local items = fopo.embed.svd(split.train, {dim = o.dim, scale = o.singular})
   return {name = world.name, split = split, items = items, index = fopo.index.norm(items)}
 end
 

@@ -21,6 +21,7 @@
 --
 -- Options (defaults):
 --   preset=none       or paper: theta, temperature and contexts of the policies
+--   singular=sqrt     or none, the paper's: the scale of the embeddings, as of fopo.embed.svd
 --   heads=512,2048,8192 tails=64 auto=yes           the methods; mixture=yes
 --   products=float32  or bfloat16: what the heads are multiplied in, whose rows are rounded so
 --   steps=2000 lr=0.001 dim=100 k=256 samples=1000 epsilon=0.8 min_items=10
@@ -33,7 +34,7 @@ package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
 local study = require "common"
 
 local o = study.options(
-  {preset = "none", heads = {512, 2048, 8192}, tails = {64}, auto = true, mixture = true,
+  {preset = "none", singular = "sqrt", heads = {512, 2048, 8192}, tails = {64}, auto = true, mixture = true,
    products = {"float32"}, steps = 2000, lr = 0.001, dim = 100, k = 256, samples = 1000,
    epsilon = 0.8, threads = 2, scale = 1,
    seeds = {1, 2, 3, 4, 5, 6}, worlds = {"large"}, users = 0, items = 0, clusters = 0,
