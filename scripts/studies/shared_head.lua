@@ -34,7 +34,8 @@ package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
 local study = require "common"
 
 local o = study.options(
-  {preset = "none", singular = "sqrt", heads = {512, 2048, 8192}, tails = {64}, auto = true, mixture = true,
+  {preset = "none", singular = "sqrt", heads = {512, 2048, 8192}, tails = {64}, auto = true,
+   mixture = true,
    products = {"float32"}, steps = 2000, lr = 0.001, dim = 100, k = 256, samples = 1000,
    epsilon = 0.8, threads = 2, scale = 1,
    seeds = {1, 2, 3, 4, 5, 6}, worlds = {"large"}, users = 0, items = 0, clusters = 0,
