@@ -23,8 +23,12 @@ enum {
   TOGETHER = 4,  /* queries whose scores of all items are held: BLAS may round by the number of
                   * rows, which must not be the number of threads */
   ITEMS = 4096,  /* of a tile; its scores take 4 MB */
-  HALVINGS = 26  /* of the range of log temperatures, 24 wide: T is right to 4e-7 */
+  HALVINGS = 26, /* of the range of log temperatures, 24 wide: T is right to 4e-7 */
+  BINS = 4096    /* of scores, which tell a temperature nearly */
 };
+
+/* Of log temperatures: between two, for a slope; about a root that secants have found. */
+static const double apart = 1e-3, nearly = 5e-7;
 
 typedef struct {
   float m;
@@ -111,10 +115,9 @@ int fopo_softmax_sums(double *log_z, double *squares, const fopo_scores *scores,
 /* ---- the temperature ---- */
 
 /* The scores of a query: f [n], of the items that are not masked; on all ranks there are P of
- * these. w [n] is scratch. */
+ * these. */
 typedef struct {
   const float *f;
-  float *w;
   size_t n, P;
   int parts; /* 1: the other ranks have the others, and every sum is collective */
 } scored;
@@ -135,44 +138,127 @@ static float largest_of(const scored *q) {
  */
 static double effective_items(const scored *q, float m, double T) {
   const fopo_kernels *kernels = fopo_kernels_get();
-  float share = (float)(1.0 / T), *w = q->w;
-  double moments[3];
-  for (size_t a = 0; a < q->n; a++) w[a] = (q->f[a] - m) * share;
-  double z[2] = {kernels->exp_sum(w, w, 0.0f, q->n)};
-  kernels->moments(moments, w, w, q->n);
-  z[1] = moments[1];
+  float share = (float)(1.0 / T), w[ITEMS];
+  double moments[3], z[2] = {0.0, 0.0};
+  for (size_t first = 0; first < q->n; first += ITEMS) {
+    size_t n = least(ITEMS, q->n - first);
+    const float *f = q->f + first;
+#pragma omp simd
+    for (size_t a = 0; a < n; a++) w[a] = (f[a] - m) * share;
+    z[0] += kernels->exp_sum(w, w, 0.0f, n);
+    kernels->moments(moments, w, w, n);
+    z[1] += moments[1];
+  }
   join(q, z, 2);
   return z[0] * z[0] / z[1];
 }
 
-/* The temperature of one query by bisection: the effective number grows with T. NAN if all scores
- * are equal, or too few. */
-static double temperature_of(const scored *q, double effective) {
-  if (effective >= (double)q->P) return (double)NAN;
-  float m = largest_of(q);
-  double moments[3];
-  fopo_kernels_get()->moments(moments, q->f, q->f, q->n);
-  join(q, moments, 1);
-  double spread = (double)m - moments[0] / (double)q->P; /* of the best score over the mean */
-  if (!(spread > 0.0) || !isfinite(spread)) return (double)NAN;
-  double low = log(spread) - 12.0, high = log(spread) + 12.0;
+/* Scores by how far they are below the largest one: count[i] of them about x[i]. */
+typedef struct {
+  float x[BINS], count[BINS], w[BINS];
+} histogram;
+
+static void count_scores(histogram *h, const scored *q, float m) {
+  float least = m, wide;
+#pragma omp simd reduction(min : least)
+  for (size_t a = 0; a < q->n; a++) least = q->f[a] < least ? q->f[a] : least;
+  wide = (m - least) / (float)BINS;
+  for (size_t i = 0; i < BINS; i++) {
+    h->x[i] = -((float)i + 0.5f) * wide;
+    h->count[i] = 0.0f;
+  }
+  for (size_t a = 0; a < q->n; a++) {
+    size_t i = (size_t)((m - q->f[a]) / wide);
+    h->count[i < BINS ? i : BINS - 1] += 1.0f;
+  }
+}
+
+/* log (items in effect / effective) at log T = u, nearly. */
+static double nearly_excess(histogram *h, double u, double effective) {
+  double z = 0.0, zz = 0.0;
+  float share = (float)exp(-u);
+  for (size_t i = 0; i < BINS; i++) h->w[i] = h->x[i] * share;
+  fopo_kernels_get()->exp_sum(h->w, h->w, 0.0f, BINS);
+  for (size_t i = 0; i < BINS; i++) {
+    double w = (double)h->w[i], c = (double)h->count[i];
+    z += c * w;
+    zz += c * w * w;
+  }
+  return log(z * z / zz / effective);
+}
+
+/* What is known of log temperatures: up to `low` they have fewer items in effect than asked for,
+ * from `high` on as many or more. */
+typedef struct {
+  double low, high;
+} bracket;
+
+/* The same, exactly; the bracket learns its sign. */
+static double excess(bracket *k, const scored *q, float m, double u, double effective) {
+  double y = log(effective_items(q, m, exp(u)) / effective);
+  if (y < 0.0) {
+    k->low = fmax(k->low, u);
+  } else {
+    k->high = fmin(k->high, u);
+  }
+  return y;
+}
+
+/* Finds the root between low and high by a histogram, then by a secant, and looks on both sides of
+ * it: the bracket is a few HALVINGS wide. */
+static int narrow(bracket *k, const scored *q, float m, double low, double high, double effective) {
+  histogram *h = fopo_alloc(1, sizeof *h);
+  if (h == NULL) return FOPO_ERR_MEMORY;
+  count_scores(h, q, m);
   for (int i = 0; i < HALVINGS; i++) {
     double middle = 0.5 * (low + high);
-    if (effective_items(q, m, exp(middle)) < effective) {
+    if (nearly_excess(h, middle, effective) < 0.0) {
       low = middle;
     } else {
       high = middle;
     }
   }
-  return exp(0.5 * (low + high));
+  double rise = nearly_excess(h, high + apart, effective) - nearly_excess(h, high, effective);
+  double u = high - excess(k, q, m, high, effective) / (rise / apart);
+  fopo_free(h);
+  excess(k, q, m, u - nearly, effective);
+  excess(k, q, m, u + nearly, effective);
+  return FOPO_OK;
+}
+
+/* *T of one query by bisection: the effective number grows with T, so beside a root that is nearly
+ * known most halvings need no sum over the items. NAN if all scores are equal, or too few. */
+static int temperature_of(double *T, const scored *q, double effective) {
+  *T = (double)NAN;
+  if (effective >= (double)q->P) return FOPO_OK;
+  float m = largest_of(q);
+  double moments[3];
+  fopo_kernels_get()->moments(moments, q->f, q->f, q->n);
+  join(q, moments, 1);
+  double spread = (double)m - moments[0] / (double)q->P; /* of the best score over the mean */
+  if (!(spread > 0.0) || !isfinite(spread)) return FOPO_OK;
+  double low = log(spread) - 12.0, high = log(spread) + 12.0;
+  bracket k = {-(double)INFINITY, (double)INFINITY};
+  int status = q->n > 4 * BINS && !q->parts ? narrow(&k, q, m, low, high, effective) : FOPO_OK;
+  for (int i = 0; i < HALVINGS && status == FOPO_OK; i++) {
+    double middle = 0.5 * (low + high);
+    if (middle > k.low && middle < k.high) excess(&k, q, m, middle, effective);
+    if (middle <= k.low) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  *T = exp(0.5 * (low + high));
+  return status;
 }
 
 /* Masks f [n], the scores of query b, and moves those that are left to the front. */
-static scored unmasked(float *f, float *w, const fopo_scores *scores, size_t b) {
+static scored unmasked(float *f, const fopo_scores *scores, size_t b) {
   const fopo_part *part = scores->part;
   size_t n = scores->items.rows, all = part != NULL ? part->P : n;
   fopo_score_row row = fopo_score_row_of(scores->sparse, b);
-  scored q = {f, w, n, all - row.n, part != NULL};
+  scored q = {f, n, all - row.n, part != NULL};
   if (row.n == 0) return q;
   fopo_score_add(f, &row, part, 0, n);
   q.n = 0;
@@ -182,9 +268,8 @@ static scored unmasked(float *f, float *w, const fopo_scores *scores, size_t b) 
   return q;
 }
 
-/* T [Q.rows], a temperature for each query. f and scratch are [TOGETHER, items.rows]. */
-static int temperatures(double *T, float *f, float *scratch, const fopo_scores *scores,
-                        double effective) {
+/* T [Q.rows], a temperature for each query. f is [TOGETHER, items.rows]. */
+static int temperatures(double *T, float *f, const fopo_scores *scores, double effective) {
   size_t wide = scores->items.rows, N = scores->Q.rows;
   for (size_t first = 0; first < N; first += TOGETHER) {
     size_t n = least(TOGETHER, N - first);
@@ -193,9 +278,14 @@ static int temperatures(double *T, float *f, float *scratch, const fopo_scores *
     if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static) if (scores->part == NULL)
     for (size_t b = 0; b < n; b++) {
-      scored q = unmasked(f + b * wide, scratch + b * wide, scores, first + b);
-      T[first + b] = temperature_of(&q, effective);
+      scored q = unmasked(f + b * wide, scores, first + b);
+      int made = temperature_of(&T[first + b], &q, effective);
+      if (made != FOPO_OK) {
+#pragma omp atomic write
+        status = made;
+      }
     }
+    if (status != FOPO_OK) return status;
     status = fopo_progress("choosing the temperature", (double)(first + n), (double)N);
     if (status != FOPO_OK) return status;
   }
@@ -225,10 +315,9 @@ int fopo_softmax_temperature(double *found, const fopo_scores *scores, double ef
   if (status != FOPO_OK) return status;
   double *T = fopo_alloc(N, sizeof *T);
   float *f = fopo_alloc(TOGETHER * wide, sizeof *f);
-  float *scratch = fopo_alloc(TOGETHER * wide, sizeof *scratch);
-  status = T != NULL && f != NULL && scratch != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  status = T != NULL && f != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
   if (scores->part != NULL) status = fopo_comm_agree(status);
-  if (status == FOPO_OK) status = temperatures(T, f, scratch, scores, effective);
+  if (status == FOPO_OK) status = temperatures(T, f, scores, effective);
   if (status == FOPO_OK) {
     *found = median(T, N);
     if (isnan(*found)) {
@@ -240,6 +329,5 @@ int fopo_softmax_temperature(double *found, const fopo_scores *scores, double ef
   }
   fopo_free(T);
   fopo_free(f);
-  fopo_free(scratch);
   return status;
 }

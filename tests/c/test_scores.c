@@ -295,6 +295,31 @@ TEST(test_temperature) {
   refused(fopo_softmax_temperature(&T, &all, 40.0), FOPO_ERR_UNAVAILABLE, "masks alone");
 }
 
+/* The same of a catalogue so large that a histogram of the scores comes first: of scores that are
+ * spread evenly, and of few that are far above all others. */
+TEST(test_temperature_of_many_items) {
+  static const double wanted[] = {1.5, 30.0, 300.0, 19000.0};
+  for (int peaked = 0; peaked < 2; peaked++) {
+    DONE(small_world_done) small_world w;
+    small_world_init(&w, 20000, 1, DIM, 0.001, 0.7, 3);
+    for (size_t a = 0; a < (size_t)(peaked ? 3 : 0); a++) {
+      for (size_t j = 0; j < DIM; j++) {
+        fopo_matrix_row(w.items, a)[j] = (float)(90 - a) * w.contexts.x[j];
+      }
+    }
+    for (size_t i = 0; i < 4; i++) {
+      double T, log_z, squares;
+      float scaled[DIM];
+      fopo_scores one = {.Q = w.contexts, .items = w.items};
+      ok(fopo_softmax_temperature(&T, &one, wanted[i]));
+      for (size_t j = 0; j < DIM; j++) scaled[j] = (float)((double)one.Q.x[j] / T);
+      one.Q = fopo_matrix_view(scaled, 1, DIM);
+      ok(fopo_softmax_sums(&log_z, &squares, &one, 0, 1));
+      assert_true(fabs(1.0 / squares / wanted[i] - 1.0) < 1e-4);
+    }
+  }
+}
+
 /* ---- the expected reward and the log-likelihood ---- */
 
 /* Y of the world, with the one item that ALL_BUT_ONE leaves, and empty in the last context. */

@@ -79,12 +79,15 @@ end
 
 -- Why a linear policy is uniform: {causes}, {remedies}. The temperature that these embeddings and
 -- contexts need is that of 1 % of the items at theta = identity; theta is small beside it.
-local function causes(pi, some)
+-- It is kept where these do not change.
+local function causes(pi, data)
   local from, remedies = {}, {}
   if pi.kind ~= "linear" or pi.context_dim ~= pi.dim then return from, {"a lower temperature"} end
   local theta, items = pi:theta(), pi:items()
-  local x = native.contexts(some, items, pi.contexts, pi:item_weights())
-  local fitting = native.policy_temperature(x, items, math.max(1.5, 0.01 * pi.n_items))
+  local x = cache.contexts(data, pi:initial_items(), pi.contexts, pi:item_weights(), CONTEXTS)
+  local n = math.max(1.5, 0.01 * pi.n_items)
+  local fitting = pi.train_items and native.policy_temperature(x, items, n)
+                  or cache.number(x, n, native.policy_temperature, items, n)
   local size = theta:norm() / math.sqrt(pi.dim)
   if pi.temperature > 2 * fitting then
     from[1] = ("the temperature, %.3g: these embeddings, of norms about %.2g, need about %.2g "
@@ -123,7 +126,7 @@ function norms.uniform(t)
             .. "and mask follow; make it by fopo.policy.%s{items = items, data = s.train}"):format(
       what, pi.kind)
   end
-  local from, remedies = causes(pi, some)
+  local from, remedies = causes(pi, data)
   return ("%s%s; make the policy with %s"):format(what,
     #from > 0 and "; that comes from " .. table.concat(from, ", and from ") or "",
     table.concat(remedies, " and "))
