@@ -190,6 +190,7 @@ TEST_WITH(test_reward_refused, no_leak) {
 
   ok(begin_batch(g, w.rows, 4, key));
   assert_int_equal(fopo_gradient_estimate(g, &drawn), FOPO_DRAWN);
+  for (size_t i = 1; i < 20; i++) drawn.reward[i] = 1.0f;
   refused(fopo_gradient_estimate(g, &drawn), FOPO_ERR_NUMERIC, "for context 1 is nan");
   refused(compute_gradient(g, (fopo_matrix){0}, &stats, w.rows, 4, key), FOPO_ERR_ARGUMENT,
           "custom");

@@ -429,7 +429,13 @@ TEST(malformed_rows) {
   }
   REFUSE(write_bytes("case.txt", "user,item\n1,2\n1,\0\n", 18), FOPO_ERR_FORMAT,
          "line 3: there is a NUL");
-  REFUSE(write_bytes("case.txt", "\xff\xfeu\0s\0", 6), FOPO_ERR_FORMAT, "UTF-16");
+  REFUSE(write_bytes("case.txt", "\xff\xfeu\0s\0", 6), FOPO_ERR_FORMAT, "is text in UTF-16");
+  REFUSE(write_bytes("case.txt", "\xfe\xff\0u\0s", 6), FOPO_ERR_FORMAT, "is text in UTF-16");
+  static const char *const half_marked[] = {"\xff,2\nb,4\n", "\xfe,2\nb,4\n", "a\xfe,2\nb,4\n"};
+  for (int i = 0; i < 3; i++) {
+    FREED(fopo_dataset_free) fopo_dataset *d = READ(write_text(half_marked[i]));
+    assert_int_equal(fopo_csr_nnz(&d->matrix), 2);
+  }
   REFUSE(in_folder("absent.csv"), FOPO_ERR_FILE, "absent.csv: No such file");
   REFUSE(folder, FOPO_ERR_FILE, "not a regular file");
 }

@@ -138,9 +138,10 @@ TEST(test_refused) {
                       &(fopo_reward_source){.logs = &logs, .clip = 0.0}));
   refused(fopo_reward_check(&reward, 3, 5), FOPO_ERR_ARGUMENT, "from the same log");
   ok(fopo_reward_check(&reward, 3, 4));
-  uint32_t id = 4, row = 0;
-  float r;
-  refused(fopo_reward_fill(&r, &reward, &id, &row, 1, 1), FOPO_ERR_ARGUMENT, "item 5 of 4");
+  uint32_t ids[] = {0, 1, 3, 2, 4, 0}, rows[] = {0, 1};
+  float r[6];
+  refused(fopo_reward_fill(r, &reward, ids, rows, 2, 3), FOPO_ERR_ARGUMENT,
+          "draw 2 of context 2 is item 5 of 4");
 }
 
 /* ---- models ---- */

@@ -133,6 +133,25 @@ function TestBaselines:test_tune_within_ranges()
        {kind = "ease", data = train, trials = 2, view = false, fixed = {top = -1}})
 end
 
+-- What is searched is what the help says.
+function TestBaselines:test_ranges_of_the_help()
+  local said, rows = {}, {ease = {}, slim = {}, als = {}}
+  local function number(text) return tonumber((text:gsub(",", ""))) end
+  local text = fopo.help.text("fopo.tune.baseline"):gsub("%s+", " ")
+  for name, low, high in text:gmatch("(%w+) %(([%d.,]+) to ([%d.,]+)%)") do
+    said[#said + 1] = {name, number(low), number(high)}
+  end
+  for _, row in ipairs(native.baselines()) do
+    for _, o in ipairs(rows[row.name] and row.options or {}) do
+      if o.high then table.insert(rows[row.name], {o.name, o.low, o.high}) end
+    end
+  end
+  local l2 = table.remove(said)
+  lu.assertEquals({rows.ease, rows.slim}, {{l2}, {l2}})
+  table.insert(rows.als, 1, {"users", 100, 2000}) -- that are held out
+  lu.assertEquals(said, rows.als)
+end
+
 function TestBaselines:test_refusals()
   says("needs the option data", baseline.popular, {})
   says("l2 must be at least", baseline.ease, {data = train, l2 = 0})
