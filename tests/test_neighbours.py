@@ -56,7 +56,7 @@ for _, name in ipairs{"cosine", "jaccard", "ease", "wide"} do
   local dense = name == "cosine"
   local data = name == "wide" and few or s.train
   local pi = fopo.policy.neighbours{data = data, start = starts[name] or name,
-                                    n = name == "ease" and 150 or 20,
+                                    n = starts[name] and 150 or 20,
                                     items = dense and embed or nil,
                                     learn = {"theta", "importance", "weights"}}
   pi:set_parameters{c0 = one{{-0.4}}, c1 = one{{0.3}}, log_tau = one{{2.2}},

@@ -65,10 +65,11 @@ end
 
 -- Of all of a start: learnt once and for each tenth that is held out, judged and trained.
 local function seconds_of(kind, o, work, judged)
-  local learnt = once[kind](work) * lists.times(kind, judged.parts)
+  local learnt = once[kind](work) * lists.times(kind, work.items, judged.parts)
   if dense[kind] then return learnt end
   local contexts = judged.contexts * judged.draws * 2 + EPOCHS * math.min(o.data.n, o.held)
-  return learnt + contexts * (work.entries / work.users / 2) * 200 / OTHERS
+  local scored = work.entries / work.users / 2 * lists.weights(kind, work.items)
+  return learnt + contexts * scored / OTHERS
 end
 
 -- ---- judging ----

@@ -1,7 +1,8 @@
 -- How fopo.policy.neighbours comes to its weights: from a start that is learnt from all training
 -- users. Training contexts are scored by weights that do not know their user: of similarities and
--- of EASE these follow by a formula, of other starts they are learnt once more without a part of
--- the users (cross-fitting). By these contexts the start is chosen, before its scalars are learnt.
+-- of all weights of EASE these follow by a formula, of other starts they are learnt once more
+-- without a part of the users (cross-fitting). By these contexts the start is chosen, before its
+-- scalars are learnt.
 local native = require "fopo.native"
 local array = require "fopo.array"
 local baseline = require "fopo.baseline"
@@ -11,8 +12,8 @@ local origin = require "fopo.base.origin"
 local neighbours = {}
 
 local PARTS = 10 -- a tenth of the users is held out at a time
-local TOP = 100  -- weights of EASE that an item keeps, but on small catalogues all, with signs
-local SIGNED = 4096
+local TOP = 100  -- weights of EASE that an item keeps, but on small catalogues all, with signs:
+local SIGNED = 10000 -- 0.8 GB of them
 
 -- What a start is chosen from, by training users that it was learnt without: the l2 of slim and
 -- c0, of which the first ones are taken unless others are better by more than chance, then tau. As
@@ -40,8 +41,18 @@ local LARGE = 100000
 
 function neighbours.standard(data) return data.n_items > LARGE and "cosine" or "slim" end
 
--- Starts that are without a user by a formula, so that they are learnt once.
-neighbours.exact = {cosine = true, jaccard = true, ease = true}
+local exact = {cosine = true, jaccard = true}
+
+-- Whether a start is without a user by a formula, so that it is learnt once. The largest weights of
+-- EASE are not: which they are depends on the user, too.
+local function is_exact(kind, n_items)
+  return exact[kind] or kind == "ease" and n_items <= SIGNED
+end
+
+-- How many weights an item of a start has, about.
+function neighbours.weights(kind, n_items)
+  return kind == "ease" and n_items <= SIGNED and n_items or math.min(200, n_items)
+end
 
 neighbours.names = {}
 for name in pairs(neighbours.starts) do neighbours.names[#neighbours.names + 1] = name end
@@ -62,8 +73,8 @@ end
 
 -- How often learning once a start costs with `parts` tenths held out. All l2 of slim cost about two
 -- more than one of them.
-function neighbours.times(kind, parts)
-  if neighbours.exact[kind] then return 1 end
+function neighbours.times(kind, n_items, parts)
+  if is_exact(kind, n_items) then return 1 end
   return 1 + parts + (kind == "slim" and 2 * math.min(parts, MOST) or 0)
 end
 

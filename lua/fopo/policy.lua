@@ -142,16 +142,16 @@ local function options_of_lists(row)
     {"data", "sessions", nil, "to learn the weights from: s.train", required = true},
     {"start", "string|function|baseline", nil, "what the weights are; slim if left out, or cosine "
      .. "for more than 100,000 items: those of fopo.baseline.slim, whose l2 is chosen with c0, or "
-     .. "of ease (100 of each item; of up to 4,096 items all, with signs), "
+     .. "of ease (of up to 10,000 items all, with signs; of more the 100 largest of each), "
      .. "or the cosine or jaccard similarities of item_knn; a function that makes a baseline of "
      .. "sessions; or a baseline, which is not "
      .. "cross-fitted", one_of = neighbours.names},
     {"n", "integer", 0, "weights that an item keeps, the largest; 0: all that the start has",
      min = 0},
     {"held", "integer", 2000, "contexts that are trained on at least, in tenths of data: for each "
-     .. "tenth the start is learnt once more, without its users; similarities and ease need no "
-     .. "more than one, and all contexts are trained on; 0: all, the start knows them, and nothing "
-     .. "of it is chosen by them", min = 0},
+     .. "tenth the start is learnt once more, without its users; similarities and all weights of "
+     .. "ease need that not, and all contexts are trained on; 0: all, the start knows them, and "
+     .. "nothing of it is chosen by them", min = 0},
     {"items", "array|function", nil, "beta [P, L] of the dense part; or a function that makes them "
      .. "of sessions, as fopo.embed.svd: training contexts are then scored by items that were made "
      .. "without their users, in tenths of data, at the cost of up to ten more of them"},

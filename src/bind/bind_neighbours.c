@@ -63,16 +63,17 @@ static int value(lua_State *L) {
   return 0;
 }
 
-/* g of all users; `most` numbers of it are 1 GB, and if it had more it is not made: 0. */
+/* g of all users, unless some weights are missing, or it had more than 0.5 GB. */
 static int leave_out_linear(fopo_neighbours *x, const fopo_baseline *b, const fopo_csr *M) {
   const float *over;
   size_t P = M->cols, most = 125000000;
-  int status = fopo_neighbours_touched(&x->g, &x->weights, M, most);
-  if (status != FOPO_OK || x->g.indptr == NULL) return status;
+  if (fopo_csr_nnz(&x->weights) < P * (P - 1) || M->rows > most / P) return FOPO_OK;
+  int status = fopo_matrix_init(&x->g, M->rows, P);
+  if (status != FOPO_OK) return status;
   x->d = fopo_alloc(M->rows, sizeof *x->d);
   x->over = fopo_alloc(P, sizeof *x->over);
   if (x->d == NULL || x->over == NULL) return FOPO_ERR_MEMORY;
-  status = fopo_baseline_rows(&x->g, x->d, &over, b, M);
+  status = fopo_baseline_rows(x->g, x->d, &over, b, M);
   if (status != FOPO_OK) return status;
   memcpy(x->over, over, P * sizeof *over);
   x->n_contexts = M->rows;
@@ -97,7 +98,7 @@ static int leave_out(lua_State *L) {
   fopo_csr_done(&M);
   bind_check(L, status);
   if (x->taken.indptr != NULL) bind_pressure(L, fopo_csr_nnz(&x->taken) * 4);
-  if (x->g.indptr != NULL) bind_pressure(L, fopo_csr_nnz(&x->g) * 8);
+  if (x->g.x != NULL) bind_pressure(L, x->g.rows * x->g.cols * sizeof *x->g.x);
   return bind_return_boolean(L, x->n_contexts > 0);
 }
 

@@ -168,24 +168,20 @@ int fopo_baseline_largest(fopo_csr *W, const fopo_baseline *b, size_t top) {
   return status == FOPO_OK ? b->o.kind->largest(W, b->model, top) : status;
 }
 
-int fopo_baseline_rows(fopo_csr *H, float *d, const float **over, const fopo_baseline *b,
+int fopo_baseline_rows(fopo_matrix G, float *d, const float **over, const fopo_baseline *b,
                        const fopo_csr *M) {
   const fopo_baseline_kind *kind = b->o.kind;
-  size_t threads = (size_t)fopo_threads(), P = b->P, N = M->rows;
-  float *g = fopo_alloc(threads * P, sizeof *g);
-  int status = g != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  size_t N = M->rows;
+  int status = FOPO_OK;
   *over = kind->over_diagonal(b->model);
   for (size_t first = 0; first < N && status == FOPO_OK; first += WAVE) {
     size_t last = N - first < WAVE ? N : first + WAVE;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
     for (size_t u = first; u < last; u++) {
-      float *of = g + (size_t)omp_get_thread_num() * P;
-      d[u] = (float)kind->of_row(of, b->model, M, u);
-      for (size_t i = H->indptr[u]; i < H->indptr[u + 1]; i++) H->values[i] = of[H->ids[i]];
+      d[u] = (float)kind->of_row(fopo_matrix_row(G, u), b->model, M, u);
     }
     status = fopo_progress("leaving users out", (double)last, (double)N);
   }
-  fopo_free(g);
   return status;
 }
 

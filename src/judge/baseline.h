@@ -130,9 +130,8 @@ int fopo_baseline_item_weights(const fopo_csr **W, const fopo_baseline *b);
 int fopo_baseline_is_linear(const fopo_baseline *b);
 int fopo_baseline_largest(fopo_csr *W, const fopo_baseline *b, size_t top);
 
-/* Of each user of M, which b was learnt from: g of the items H has in his row, in H->values, and d
- * [users]; *over, not owned. */
-int fopo_baseline_rows(fopo_csr *H, float *d, const float **over, const fopo_baseline *b,
+/* Of each user of M, which b was learnt from: G [users, P] and d [users]; *over, not owned. */
+int fopo_baseline_rows(fopo_matrix G, float *d, const float **over, const fopo_baseline *b,
                        const fopo_csr *M);
 
 /* ids, scores [N, k], counts [N]: the k items of largest score for each session, best first, ties

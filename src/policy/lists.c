@@ -9,7 +9,7 @@
 
 /* One block: the rows, then the arrays of each, of [P] numbers of 4 bytes. */
 int fopo_list_rows_renew(fopo_list_row **rows, size_t P, int slopes) {
-  size_t threads = (size_t)fopo_threads(), numbers = slopes ? 10 + FOPO_LIST_SCALARS : 9;
+  size_t threads = (size_t)fopo_threads(), numbers = slopes ? 9 + FOPO_LIST_SCALARS : 8;
   size_t bytes = threads * P * numbers * sizeof(float);
   fopo_free(*rows);
   *rows = NULL;
@@ -27,9 +27,8 @@ int fopo_list_rows_renew(fopo_list_row **rows, size_t P, int slopes) {
                              .sums = x + 3 * P,
                              .values = x + 5 * P,
                              .w = x + 7 * P,
-                             .own = x + 8 * P,
-                             .c = slopes ? x + 9 * P : NULL,
-                             .slopes = slopes ? x + 10 * P : NULL};
+                             .c = slopes ? x + 8 * P : NULL,
+                             .slopes = slopes ? x + 9 * P : NULL};
   }
   *rows = all;
   return FOPO_OK;

@@ -35,8 +35,7 @@ struct fopo_list_row {
   float *c;        /* [P] what the gradient weighs the slopes of f by; NULL without slopes */
   float *values; /* [2 P] scratch of the kind, of which the first `used` are rows of this context */
   size_t used;
-  float *own; /* [P] scratch of the kind, of this context */
-  float *w;   /* [P] exp(f - top), by fopo_list_normalise */
+  float *w; /* [P] exp(f - top), by fopo_list_normalise */
 };
 
 /* *rows, which is freed (NULL: there are none), becomes [fopo_threads()] of them, to be freed by

@@ -28,12 +28,12 @@ typedef struct fopo_neighbours {
   float shrink;
   size_t longest; /* weights of an item, at most: rows of as many were cut to them */
 
-  /* Or, of a linear model in closed form, by those of all other users: w_ba becomes (w_ba - g_b
-   * t_a) / (1 + g_a t_a), t_a = g_a over_a / d. */
-  fopo_csr g;  /* [n_contexts, P] of the items that the user took and of those in their rows; its
-                * ids are in no order; indptr NULL: not so */
-  float *d;    /* [n_contexts] */
-  float *over; /* [P] */
+  /* Or, of a linear model in closed form whose weights are all kept, by those of all other users:
+   * w_ba becomes (w_ba - g_b t_a) / (1 + g_a t_a), t_a = g_a over_a / d. Rows that were cut to
+   * their largest weights would still know the user by which items are in them. */
+  fopo_matrix g; /* [n_contexts, P]; x NULL: not so */
+  float *d;      /* [n_contexts] */
+  float *over;   /* [P] */
 
   /* The items of a dense part know every user, too: of training contexts its scores are those of
    * items that were made without their users. */
@@ -74,10 +74,6 @@ int fopo_neighbours_resume(fopo_policy *pi, fopo_neighbours *x, const fopo_neigh
 /* The weights are similarities (fopo_similarity of judge/baselines/together.h) of the training
  * contexts' interactions M [n_contexts, P], which become the weights' own. */
 int fopo_neighbours_leave_out(fopo_neighbours *x, fopo_csr *M, int jaccard, double shrink);
-
-/* G: for each user of M the items that he took and those in the rows of their weights, with room
- * for values. More than `most` of all users: returns FOPO_OK, and G is {0}. */
-int fopo_neighbours_touched(fopo_csr *G, const fopo_csr *weights, const fopo_csr *M, size_t most);
 
 /* The query and *items of the dense part of a context; made of lists, if need be, in scratch [L].
  */

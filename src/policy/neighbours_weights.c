@@ -99,7 +99,7 @@ void fopo_neighbours_done(fopo_neighbours *x) {
   fopo_free(x->part);
   fopo_csr_done(&x->taken);
   fopo_free(x->users);
-  fopo_csr_done(&x->g);
+  fopo_matrix_done(&x->g);
   fopo_free(x->d);
   fopo_free(x->over);
   *x = (fopo_neighbours){0};
@@ -126,47 +126,7 @@ int fopo_neighbours_leave_out(fopo_neighbours *x, fopo_csr *M, int jaccard, doub
 }
 
 static int leaves_out(const fopo_neighbours *x, size_t context) {
-  return context < x->n_contexts && (x->taken.indptr != NULL || x->g.indptr != NULL);
-}
-
-/* Lists what is touched for one user, and returns how many; seen [P] is 0 before and after. */
-static size_t touched_by(uint32_t *ids, uint8_t *seen, const fopo_csr *weights, const fopo_csr *M,
-                         size_t user) {
-  const uint32_t *taken = fopo_csr_row(M, user);
-  size_t n_taken = fopo_csr_count(M, user), n = 0;
-  for (size_t i = 0; i < n_taken; i++) {
-    const uint32_t *row = fopo_csr_row(weights, taken[i]);
-    size_t count = fopo_csr_count(weights, taken[i]);
-    for (size_t k = 0; k <= count; k++) {
-      uint32_t a = k < count ? row[k] : taken[i];
-      if (!seen[a]) ids[n++] = a;
-      seen[a] = 1;
-    }
-  }
-  for (size_t i = 0; i < n; i++) seen[ids[i]] = 0;
-  return n;
-}
-
-int fopo_neighbours_touched(fopo_csr *G, const fopo_csr *weights, const fopo_csr *M, size_t most) {
-  size_t P = M->cols, total = 0;
-  uint32_t *ids = fopo_alloc(P, sizeof *ids);
-  uint8_t *seen = fopo_alloc(P, sizeof *seen);
-  int status = ids != NULL && seen != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
-  *G = (fopo_csr){0};
-  for (size_t u = 0; u < M->rows && status == FOPO_OK; u++) {
-    total += touched_by(ids, seen, weights, M, u);
-  }
-  if (status == FOPO_OK && total <= most) {
-    status = fopo_csr_init(G, M->rows, P, total, 1);
-    for (size_t u = 0; u < M->rows && status == FOPO_OK; u++) {
-      size_t n = touched_by(ids, seen, weights, M, u);
-      memcpy(G->ids + G->indptr[u], ids, n * sizeof *ids);
-      G->indptr[u + 1] = G->indptr[u] + n;
-    }
-  }
-  fopo_free(ids);
-  fopo_free(seen);
-  return status;
+  return context < x->n_contexts && (x->taken.indptr != NULL || x->g.x != NULL);
 }
 
 /* The weights of row b as they are stored for a context. */
@@ -249,22 +209,15 @@ static int next_common(common *at, const uint32_t *ids, size_t n, const uint32_t
 /* What is left of a weight w: nothing, if rounding alone has left it. */
 static float remainder_of(float left, float w) { return fabsf(left) > 1e-5f * fabsf(w) ? left : 0; }
 
-/* The same of a linear model; own: g of the context. */
+/* The same of a linear model. */
 static void leave_out_linear(float *restrict to, const fopo_neighbours *x, fopo_weights_row W,
-                             size_t b, size_t context, const float *restrict own) {
-  const float *restrict over = x->over;
-  float over_d = 1.0f / x->d[context], g_b = own[b];
+                             size_t b, size_t context) {
+  const float *restrict over = x->over, *restrict g_of = fopo_matrix_row(x->g, context);
+  float over_d = 1.0f / x->d[context], g_b = g_of[b];
   for (size_t k = 0; k < W.n; k++) {
-    float g = own[W.ids[k]], t = g * over[W.ids[k]] * over_d;
+    float g = g_of[W.ids[k]], t = g * over[W.ids[k]] * over_d;
     to[k] = remainder_of(W.w[k] - g_b * t, W.w[k]) / (1.0f + g * t);
   }
-}
-
-/* own [P]: g of a context, where it is known. */
-static void spread(float *own, const fopo_csr *g, size_t context) {
-  const uint32_t *ids = fopo_csr_row(g, context);
-  const float *values = g->values + g->indptr[context];
-  for (size_t i = 0; i < fopo_csr_count(g, context); i++) own[ids[i]] = values[i];
 }
 
 /* to [n]: the row W of item b for a training context, without its user. place: X. */
@@ -294,11 +247,10 @@ fopo_weights_row fopo_neighbours_row(const fopo_policy *pi, fopo_list_row *row, 
   int left_out = leaves_out(x, context), fits = W.n <= row->P - row->used;
   float *to = fits ? row->values + row->used : row->values + row->P;
   if (!left_out && pi->delta.x == NULL) return W;
-  if (left_out && x->g.indptr != NULL && row->used == 0) spread(row->own, &x->g, context);
   if (fits) row->used += W.n;
   if (fits && again) return (fopo_weights_row){W.ids, to, W.n};
-  if (left_out && x->g.indptr != NULL) leave_out_linear(to, x, W, b, context, row->own);
-  if (left_out && x->g.indptr == NULL) leave_out(to, x, W, b, context, row->place);
+  if (left_out && x->g.x != NULL) leave_out_linear(to, x, W, b, context);
+  if (left_out && x->g.x == NULL) leave_out(to, x, W, b, context, row->place);
   if (left_out) W.w = to;
   if (pi->delta.x != NULL) {
     const float *delta = pi->delta.x + x->weights.indptr[b];
@@ -319,13 +271,6 @@ const float *fopo_neighbours_dense(fopo_matrix *items, float *scratch, const fop
   return scratch;
 }
 
-/* g of one of the items that are touched. */
-static double of_touched(const fopo_csr *g, size_t context, uint32_t a) {
-  size_t i = (size_t)g->indptr[context];
-  while (g->ids[i] != a) i++;
-  return (double)g->values[i];
-}
-
 /* Without what is added. */
 static double start_of(const fopo_neighbours *x, size_t b, uint32_t a, size_t context) {
   fopo_weights_row W = stored_row(x, b, context);
@@ -334,8 +279,9 @@ static double start_of(const fopo_neighbours *x, size_t b, uint32_t a, size_t co
   if (at == W.n || W.ids[at] != a) return 0.0;
   double w = (double)W.w[at];
   if (!leaves_out(x, context)) return w;
-  if (x->g.indptr != NULL) {
-    double g_a = of_touched(&x->g, context, a), g_b = of_touched(&x->g, context, (uint32_t)b);
+  if (x->g.x != NULL) {
+    const float *g = fopo_matrix_row(x->g, context);
+    double g_a = (double)g[a], g_b = (double)g[b];
     double t = g_a * (double)x->over[a] / (double)x->d[context];
     return (double)remainder_of((float)(w - g_b * t), (float)w) / (1.0 + g_a * t);
   }

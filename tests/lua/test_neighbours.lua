@@ -85,8 +85,8 @@ function TestNeighbours:test_chosen()
                     :best(random.test):totable())
 end
 
--- Of EASE all sessions are trained on, by weights without their users, however few of an item are
--- kept; the lists of the start are those of the baseline that leaves them out.
+-- Of all weights of EASE all sessions are trained on, by those without their users; the lists of
+-- the start are those of the baseline that leaves them out.
 function TestNeighbours:test_ease_left_out()
   local pi, ease = made{start = "ease"}, fopo.baseline.ease{data = s.train}
   lu.assertEquals(pi:training().n, s.train.n)
@@ -106,6 +106,27 @@ function TestNeighbours:test_ease_left_out()
     local r = fopo.check{policy = made{start = "ease", n = n, tau = 4}, print = false}
     lu.assertTrue(r.ok, r.first)
   end
+end
+
+-- Which weights of EASE are the largest depends on the user: with items that few have taken, rows
+-- that were cut would have those of the user, and training contexts would earn more than others.
+function TestNeighbours:test_ease_cut()
+  local rare = fopo.data.synthetic{users = 500, items = 1500, clusters = 40, mean_items = 30,
+                                   seed = 3}:sessions{min_items = 6, test = 0.4, seed = 1}
+  local function of(n)
+    local pi = fopo.policy.neighbours{data = rare.train, start = "ease", n = n, tau = 2000}
+    local theta = pi:parameters()
+    theta.c0:set(1, 1, 0)
+    pi:set_parameters(theta)
+    local _, stats = fopo.gradient.sparse{}:compute(pi, pi:training(), nil,
+                                                    fopo.reward.hits(pi:training()))
+    return stats.reward, fopo.evaluate(pi, rare.test).expected
+  end
+  local all, new = of(0)
+  local cut, new_cut = of(20)
+  lu.assertAlmostEquals(all, new, 0.03)
+  lu.assertAlmostEquals(new_cut, new, 0.02)
+  lu.assertTrue(cut < all + 0.02, cut)
 end
 
 -- Training that helps by less than chance is taken back.
