@@ -35,7 +35,7 @@ for name, items in pairs{hybrid = items, pure = false, parts = items, valued = i
     local g = fopo.gradient.sparse{objective = objective, tail = s.train.n_items}
     local G, stats = g:compute(pi, s.train, nil, hits)
     G:save(name .. "_" .. objective .. ".npy")
-    print(name, objective, ("%.9g"):format(stats.reward))
+    print(name, objective, ("%.9g %.9g %.9g"):format(stats.reward, stats.ess, stats.max_weight))
   end
 end
 local made, known = 0, io.open("known.txt", "w") -- whom the items of each tenth know
@@ -123,6 +123,12 @@ def softmax(f):
     return w / w.sum()
 
 
+def statistics(theta, *of):
+    """The mean effective sample size, and the largest probability."""
+    all_pi = [softmax(scores(theta, *of[:2], of[2][n], of[3], X[n])) for n in range(N)]
+    return np.mean([1 / (pi ** 2).sum() for pi in all_pi]), np.max(all_pi)
+
+
 def value(objective, theta, *of):
     total = 0.0
     for n in range(N):
@@ -167,9 +173,12 @@ for name in ("pure", "hybrid", "parts", "valued", "all"):
         G = np.load("%s_%s.npy" % (name, objective))[0].astype(float)
         G = np.concatenate([G[:5], G[5:] if len(G) > 5 else np.zeros(2 * P)])
         truth = float(value(objective, theta, W, log_m, x, beta))
-        check("%s: value of %s" % (name, objective),
-              abs(truth - float(said[name, objective])) < 1e-4 * abs(truth),
-              truth, said[name, objective])
+        got, *figures = map(float, said[name, objective].split())
+        check("%s: value of %s" % (name, objective), abs(truth - got) < 1e-4 * abs(truth),
+              truth, got)
+        mine = statistics(theta, W, log_m, x, beta)
+        check("%s: statistics of %s" % (name, objective), np.allclose(figures, mine, 1e-4),
+              figures, mine)
         along = list(np.eye(len(theta))[:{"pure": 3, "valued": 5}.get(name, 4)])
         if name == "parts":  # the largest of bias and of importance, and both together
             for part in (5, 5 + P):

@@ -220,6 +220,26 @@ function TestPolicyFile:test_members()
   check("has no member 'b3'", network, 'del z["b3"]')
   check("more than 3 layers", network, 'z["W4"] = np.eye(5); z["b4"] = np.zeros(5)')
   check('its activation is "sin"', network, 'z["activation"] = np.array(b"sin")')
+  local function of_nearest(n)
+    return fopo.policy.neighbours{data = s.train, start = "cosine", n = n, held = 0}
+  end
+  local function neighbours() return of_nearest(5) end
+  for _, code in ipairs{'z["weights_indptr"][0] = 1', 'z["weights_indptr"][-1] -= 1',
+                        'z["weights_indptr"][3] += np.uint64(1 << 40)',
+                        'z["weights_indptr"][3] = z["weights_indptr"][4] + np.uint64(1)',
+                        'z["weights_indptr"] = z["weights_indptr"][:0]',
+                        'z["weights_ids"][int(z["weights_indptr"][1]) - 1] = 120',
+                        'z["weights_ids"][1] = z["weights_ids"][0]'} do
+    check("its weights are not rows of items", neighbours, code)
+  end
+  -- rows of one item, of which one ends before it begins and no other is out of order
+  check("its weights are not rows of items", function() return of_nearest(1) end,
+        'i = z["weights_ids"].astype(int)\n'
+        .. 'k = next(k for k in range(1, 99) if i[k - 1] < i[k] < i[k + 1])\n'
+        .. 'z["weights_indptr"][k:k + 2] = k + 1, k')
+  check("log_m has 119 numbers, but 120 belong", neighbours, 'z["log_m"] = z["log_m"][1:]')
+  check("log_m has nan at row 1, column 3", neighbours, 'z["log_m"][2] = np.nan')
+  check("weights has inf at row 1, column 5", neighbours, 'z["weights"][4] = np.inf')
   if not change(list) then return end
   for _, one in ipairs(list) do
     local why = select(2, pcall(fopo.policy.load, one[1]))
