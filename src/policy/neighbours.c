@@ -195,13 +195,61 @@ static uint32_t add_item(fopo_list_row *row, uint32_t a) {
   return row->place[a] = (uint32_t)row->n;
 }
 
-/* Finds the candidates, with sums [n, 2]: of g_b w_ba, and of its slope by c0. */
-static void add_votes(fopo_list_row *row, const fopo_policy *pi, const float *importance, double c0,
-                      const fopo_list_context *context) {
+/* Whether all weights of EASE are there, and no gradient will ask for those of one item. */
+static int are_whole(const fopo_policy *pi, size_t context) {
+  const fopo_neighbours *x = pi->neighbours;
+  size_t P = x->weights.rows;
+  int is_held = context < x->n_contexts && x->n_held > 0;
+  int learns_rows = pi->delta.x != NULL || pi->options.own[IMPORTANCE] > 0.0;
+  return !is_held && !learns_rows && fopo_csr_nnz(&x->weights) == P * (P - 1);
+}
+
+/* sums [P] of voice [n] w_b over X, of all items but b. */
+static void add_whole_rows(float *sums, const fopo_neighbours *x, const float *voice,
+                           const fopo_list_context *context) {
+  const fopo_kernels *kernels = fopo_kernels_get();
+  size_t P = x->weights.rows;
+  memset(sums, 0, P * sizeof *sums);
+  for (size_t i = 0; i < context->n; i++) {
+    size_t b = context->X[i];
+    const float *w = x->weights.values + x->weights.indptr[b];
+    kernels->axpy(sums, voice[i], w, b);
+    kernels->axpy(sums + b + 1, voice[i], w + b, P - 1 - b);
+  }
+  if (x->g.x == NULL || context->row >= x->n_contexts) return;
+  /* without the user: sum of voice_b w_ba becomes (it - t_a sum of voice_b g_b) / (1 + g_a t_a) */
+  const float *g = fopo_matrix_row(x->g, context->row);
+  float own = 0.0f, over_d = 1.0f / x->d[context->row];
+  for (size_t i = 0; i < context->n; i++) own += voice[i] * g[context->X[i]];
+  for (size_t a = 0; a < P; a++) {
+    float t = g[a] * x->over[a] * over_d;
+    sums[a] = fopo_neighbours_remainder(sums[a] - own * t, sums[a]) / (1.0f + g[a] * t);
+  }
+}
+
+/* add_votes of whole rows: products of dense rows, then those that are not 0 are listed. */
+static void add_whole_votes(fopo_list_row *row, const fopo_policy *pi, double c0,
+                            const fopo_list_context *context) {
+  const fopo_neighbours *x = pi->neighbours;
+  float *voice = row->values, *sums = row->f, *slopes = row->w;
+  for (size_t i = 0; i < context->n; i++) {
+    voice[i] = (float)voice_of(x->log_m, NULL, c0, context->X[i]);
+  }
+  add_whole_rows(sums, x, voice, context);
+  for (size_t i = 0; i < context->n; i++) voice[i] *= x->log_m[context->X[i]];
+  if (row->slopes != NULL) add_whole_rows(slopes, x, voice, context);
+  for (uint32_t a = 0; a < row->P; a++) {
+    if (row->place[a] == FOPO_LIST_MASKED || sums[a] == 0.0f) continue;
+    float *of = row->sums + 2 * (size_t)(add_item(row, a) - 1);
+    of[0] = sums[a];
+    of[1] = row->slopes != NULL ? slopes[a] : 0.0f;
+  }
+}
+
+static void add_sparse_votes(fopo_list_row *row, const fopo_policy *pi, const float *importance,
+                             double c0, const fopo_list_context *context) {
   const fopo_neighbours *x = pi->neighbours;
   uint32_t *place = row->place;
-  row->used = row->n = 0;
-  for (size_t i = 0; i < context->n; i++) place[context->X[i]] = FOPO_LIST_MASKED;
   for (size_t i = 0; i < context->n; i++) {
     uint32_t b = context->X[i];
     fopo_weights_row W = fopo_neighbours_row(pi, row, b, context->row, 0);
@@ -214,6 +262,18 @@ static void add_votes(fopo_list_row *row, const fopo_policy *pi, const float *im
       sum[0] += g * W.w[k];
       sum[1] += slope * W.w[k];
     }
+  }
+}
+
+/* Finds the candidates, with sums [n, 2]: of g_b w_ba, and of its slope by c0. */
+static void add_votes(fopo_list_row *row, const fopo_policy *pi, const float *importance, double c0,
+                      const fopo_list_context *context) {
+  row->used = row->n = 0;
+  for (size_t i = 0; i < context->n; i++) row->place[context->X[i]] = FOPO_LIST_MASKED;
+  if (are_whole(pi, context->row)) {
+    add_whole_votes(row, pi, c0, context);
+  } else {
+    add_sparse_votes(row, pi, importance, c0, context);
   }
   row->head = row->n;
   row->others = row->P - context->n - row->n;
@@ -596,10 +656,9 @@ const fopo_policy_kind fopo_policy_neighbours = {
           "sharp the softmax is. Z needs the candidates alone, so the gradient is exact and its cost does not depend on P\n"
           "(fopo.gradient.sparse, the default of fopo.trainer for such a policy).\n"
           "A start that was learnt from all users knows each of them, so that their sessions look better than those of new users.\n"
-          "Training contexts are scored by weights that do not know their user. Similarities and EASE without one user follow by\n"
-          "a formula: with cosine, jaccard and all weights of EASE (unless that takes more than 0.5 GB) all of data are trained\n"
-          "on. Other starts are learnt anew for `held` contexts or more, in tenths of the users, each without that tenth\n"
-          "(cross-fitting); so is EASE cut to its largest weights, for which they are depends on every user.\n"
+          "Training contexts are scored by weights that do not know their user. Of similarities and of all weights of EASE (up to\n"
+          "0.5 GB) these follow by a formula, and all of data are trained on. Others, as EASE cut to its largest, are learnt anew\n"
+          "for `held` contexts or more, in tenths of the users, each without that tenth (cross-fitting).\n"
           "pi:training() are these sessions. The policy itself has the weights of all users.\n"
           "The start is chosen by such contexts: c0 of 0, -0.2, -0.4 and -0.6, of slim with l2 of 10, 30, 100, 300 and 1000, by\n"
           "the reward and, where chance can make its difference, by NDCG@20; those of 0 and 100 unless one of the two is larger by\n"

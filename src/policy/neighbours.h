@@ -3,6 +3,8 @@
 #ifndef FOPO_POLICY_NEIGHBOURS_H
 #define FOPO_POLICY_NEIGHBOURS_H
 
+#include <math.h>
+
 #include "contexts/contexts.h"
 #include "policy/policy.h"
 
@@ -74,6 +76,11 @@ int fopo_neighbours_resume(fopo_policy *pi, fopo_neighbours *x, const fopo_neigh
 /* The weights are similarities (fopo_similarity of judge/baselines/together.h) of the training
  * contexts' interactions M [n_contexts, P], which become the weights' own. */
 int fopo_neighbours_leave_out(fopo_neighbours *x, fopo_csr *M, int jaccard, double shrink);
+
+/* What is left of w without a user: nothing, if rounding alone has left it. */
+static inline float fopo_neighbours_remainder(float left, float w) {
+  return fabsf(left) > 1e-5f * fabsf(w) ? left : 0.0f;
+}
 
 /* The query and *items of the dense part of a context; made of lists, if need be, in scratch [L].
  */

@@ -206,9 +206,6 @@ static int next_common(common *at, const uint32_t *ids, size_t n, const uint32_t
   return 0;
 }
 
-/* What is left of a weight w: nothing, if rounding alone has left it. */
-static float remainder_of(float left, float w) { return fabsf(left) > 1e-5f * fabsf(w) ? left : 0; }
-
 /* The same of a linear model. */
 static void leave_out_linear(float *restrict to, const fopo_neighbours *x, fopo_weights_row W,
                              size_t b, size_t context) {
@@ -216,7 +213,7 @@ static void leave_out_linear(float *restrict to, const fopo_neighbours *x, fopo_
   float over_d = 1.0f / x->d[context], g_b = g_of[b];
   for (size_t k = 0; k < W.n; k++) {
     float g = g_of[W.ids[k]], t = g * over[W.ids[k]] * over_d;
-    to[k] = remainder_of(W.w[k] - g_b * t, W.w[k]) / (1.0f + g * t);
+    to[k] = fopo_neighbours_remainder(W.w[k] - g_b * t, W.w[k]) / (1.0f + g * t);
   }
 }
 
@@ -283,7 +280,7 @@ static double start_of(const fopo_neighbours *x, size_t b, uint32_t a, size_t co
     const float *g = fopo_matrix_row(x->g, context);
     double g_a = (double)g[a], g_b = (double)g[b];
     double t = g_a * (double)x->over[a] / (double)x->d[context];
-    return (double)remainder_of((float)(w - g_b * t), (float)w) / (1.0 + g_a * t);
+    return (double)fopo_neighbours_remainder((float)(w - g_b * t), (float)w) / (1.0 + g_a * t);
   }
   if (!fopo_csr_contains(&x->taken, context, a)) return without_user(x, w, a, b, 0.0);
   for (size_t k = 0; W.n == x->longest && k < W.n; k++) {
