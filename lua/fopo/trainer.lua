@@ -243,9 +243,12 @@ local function line(t, n)
   return table.concat(parts, "  ")
 end
 
-local function say_note(note)
-  print(term.is_tty() and text.fill(note, math.max(40, term.width() - 1), "  ") or note)
+-- A sentence, wrapped at words on a terminal.
+local function wrapped(said)
+  return term.is_tty() and text.fill(said, math.max(40, term.width() - 1), "  ") or said
 end
+
+local function say_note(note) print(wrapped(note)) end
 
 -- The same record as JSON.
 local function object(t, n)
@@ -457,7 +460,7 @@ sealed.kind(trainer, {
 })
 
 -- Jobs train in the background, with what is needed of here (fopo/run/job.lua).
-job.open(trainer, {columns = columns, line = line, object = object})
+job.open(trainer, {columns = columns, line = line, object = object, wrapped = wrapped})
 
 for _, name in ipairs{"fopo.trainer", "trainer:run", "trainer:start"} do
   define.entries[name].elsewhere = elsewhere

@@ -332,6 +332,10 @@ static int bring_home(fopo_job *j) {
   return status;
 }
 
+static int waited_in_vain(void) {
+  return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while waiting for the job; it goes on");
+}
+
 int fopo_job_rest(fopo_job *job) {
   int given_up = 0;
   pthread_mutex_lock(&job->lock);
@@ -342,8 +346,7 @@ int fopo_job_rest(fopo_job *job) {
   }
   if (given_up) job->rest = 0;
   pthread_mutex_unlock(&job->lock);
-  if (!given_up) return bring_home(job);
-  return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while waiting for the job; it goes on");
+  return given_up ? waited_in_vain() : bring_home(job);
 }
 
 int fopo_job_go(fopo_job *job) {
@@ -378,7 +381,7 @@ int fopo_job_wait(fopo_job *job, double seconds) {
   for (double left = seconds; left > 0.0 && job->status.state != FOPO_JOB_ENDED; left -= tick) {
     wait_change(job, fmin(left, tick));
     if (!fopo_interrupted()) continue;
-    status = fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while waiting for the job; it goes on");
+    status = waited_in_vain();
     break;
   }
   pthread_mutex_unlock(&job->lock);

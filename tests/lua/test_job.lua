@@ -247,11 +247,13 @@ function TestJob:test_on_record()
   local u, n = new(), 0
   local j = u:start{steps = 300, every = 100, on_record = function(_, k)
     n = k
-    if k == 1 then error("no luck") end
+    error("no luck")
   end}
   local said, until_then = "", fopo.clock() + 60
-  while n < 3 and fopo.clock() < until_then do said = said .. (job.idle() or "") end
-  lu.assertStrContains(said, "no luck")
+  while not said:find("has ended") and fopo.clock() < until_then do
+    said = said .. (job.idle() or "")
+  end
+  lu.assertEquals({n, select(2, said:gsub("no luck", ""))}, {3, 1}) -- told once
   lu.assertEquals(#u.history.step, 3)
   j:wait()
 end
@@ -269,7 +271,7 @@ end
 -- A job that nobody looks at says at the prompt that it has ended, why, and what is held.
 function TestJob:test_end_is_said()
   for reason, o in pairs{["no better validation in 4 records"] = {steps = 2000, patience = 4},
-                         ["at step 40, "] = {steps = 40}} do
+                         ["at step 40 after "] = {steps = 40}} do
     local t, said, until_then = new{valid = s.valid, lr = 0.3}, nil, fopo.clock() + 60
     o.every = 10
     t:start(o)
@@ -278,6 +280,24 @@ function TestJob:test_end_is_said()
     lu.assertStrContains(said, reason)
     lu.assertStrContains(said, ("valid %.4f"):format(t.held.valid))
     lu.assertNil(job.idle())
+  end
+end
+
+-- On a terminal what a job says unasked is wrapped at words; the short end fits a line.
+function TestJob:test_sentences_of_a_terminal()
+  local term = require "fopo.term"
+  local is_tty, width = term.is_tty, term.width
+  term.is_tty, term.width = function() return true end, function() return 80 end
+  local t, said, until_then = new{valid = s.valid, lr = 3}, "", fopo.clock() + 60
+  t:start{steps = 60, every = 20, view = true}
+  while not said:find("has ended") and fopo.clock() < until_then do
+    said = said .. "\n" .. (job.idle() or "")
+  end
+  term.is_tty, term.width = is_tty, width
+  lu.assertTrue(#t.notes > 0)
+  for line in said:gmatch("[^\n]+") do lu.assertTrue(#line < 80, line) end
+  for _, note in ipairs(t.notes) do
+    lu.assertStrContains(said:gsub("%s+", " "), (note:gsub("%s+", " ")))
   end
 end
 

@@ -15,7 +15,8 @@ local job = {__name = "fopo.job"}
 local jobs = {}     -- that have not ended: a job needs nobody to hold it
 local started = setmetatable({}, {__mode = "v"}) -- all that there are, by their number
 local count = 0
-local columns, line, object -- of trainers: those of the history; record n as text and as JSON
+-- Of trainers: columns of the history; record n as text and as JSON; a sentence for the terminal.
+local columns, line, object, wrapped
 
 -- ---- records ----
 
@@ -87,6 +88,9 @@ end
 -- ---- what is said unasked: the lines of view = "lines", and failures ----
 
 local pending = {}
+local told = setmetatable({}, {__mode = "k"}) -- job -> the last error of its on_record
+
+local function say(sentence) pending[#pending + 1] = sentence and wrapped(sentence) end
 
 -- Writes the checkpoint of a job, if it keeps one and `when` says so.
 local function save(j, when)
@@ -107,7 +111,7 @@ local function farewell(j, e)
   if e.failed then return "the job has failed: " .. e.sentence end
   if j.say and not j.run.say_note then return nil end
   local why = e.sentence ~= "" and "; " .. e.sentence or ""
-  return ("the job has ended at step %s, after %s of training%s%s"):format(text.count(e.step),
+  return ("the job has ended at step %s after %s%s%s"):format(text.count(e.step),
     text.seconds(e.seconds), validation.state(j.trainer), why)
 end
 
@@ -118,8 +122,10 @@ function job.idle()
   for j in pairs(jobs) do list[#list + 1] = j end
   for _, j in ipairs(list) do
     local ok, why = pcall(tick, j)
-    if not ok then pending[#pending + 1] = tostring(why) end
-    if j.ended then pending[#pending + 1] = farewell(j, j.ended) end
+    why = not ok and tostring(why) or nil
+    if why ~= told[j] then say(why) end -- it may come with each record
+    told[j] = why or told[j]
+    if j.ended then say(farewell(j, j.ended)) end
   end
   if #pending == 0 then return nil end
   local lines = table.concat(pending, "\n")
@@ -336,7 +342,7 @@ local start = term.atomic(function(t, o)
                              say = voice(t, o),
                              on_record = o.on_record and term.divisible(o.on_record)})
   if j.say and not (o.json or term.json()) then
-    r.say_note = function(note) pending[#pending + 1] = note end
+    r.say_note = say
   end
   jobs[j], sealed.behind(t).job = true, j
   count = count + 1
@@ -346,7 +352,7 @@ end)
 
 -- Gives trainers their t:start.
 function job.open(trainer, parts)
-  columns, line, object = parts.columns, parts.line, parts.object
+  columns, line, object, wrapped = parts.columns, parts.line, parts.object, parts.wrapped
   trainer.start = define.fn{
     name = "trainer:start", returns = "job",
     args = {{"t", "trainer", nil, "the trainer"}},
