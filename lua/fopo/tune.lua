@@ -25,6 +25,11 @@ end
 
 local function cell(v) return text.finite(v) and ("%.4f"):format(v) or "-" end
 
+local function measure_of(found)
+  return found.by:find("@", 1, true) and found.by
+    or (found.by == "expected" and "expected " or "") .. (found.valued and "value" or "reward")
+end
+
 -- The best ten trials, the best first.
 local function as_text(found)
   local rows = {{"steps", "valid", "expected", "best at", "settings"}}
@@ -35,16 +40,15 @@ local function as_text(found)
                        or "", settings_of(t.options) .. (t.failed and ": " .. t.failed or "")}
   end
   local more = #found.trials > 10 and ("\nand %d more in .trials"):format(#found.trials - 10) or ""
-  return ("tuned by the %s on validation: %d trials%s\n%s%s"):format(
-    found.by:find("@", 1, true) and found.by
-    or (found.by == "expected" and "expected " or "") .. (found.valued and "value" or "reward"),
-    #found.trials,
-    found.interrupted and ", interrupted" or "", text.table(rows), more)
+  return ("tuned by the %s on validation: %d trials%s%s\n%s%s%s"):format(measure_of(found),
+    #found.trials, found.seeds > 1 and (" of %d seeds"):format(found.seeds) or "",
+    found.interrupted and ", interrupted" or "", text.table(rows), more,
+    found.worth and "\n" .. text.fill(found.worth, 100, "  ") or "")
 end
 
 local meta = sealed.kind({__name = "fopo.tuned", __tostring = as_text, describe = as_text}, {
   what = "result of fopo.tune", letter = "found",
-  remedy = "it is what the search found; fopo.tune{...} searches anew",
+  remedy = "it is what the search found; fopo.tune{...} searches anew", known = {"worth"},
 })
 
 -- "tune 4 of 13: ..., 1 min 20 s left" for each trial that has ended.
@@ -62,12 +66,13 @@ end
 
 -- ---- the search ----
 
--- Searches; a Ctrl-C ends it and is over then. Returns whether there was one.
-local function until_interrupted(search)
+-- Searches, and calls judge; a Ctrl-C ends that and is over then. Returns whether there was one.
+local function until_interrupted(search, judge)
   local function inner()
     -- a C function, because a Lua function would be interrupted itself
     local _ <close> = setmetatable({}, {__close = native.interrupt_clear})
     search:run()
+    judge()
   end
   local ok, why = pcall(inner)
   search:abandon()
@@ -76,11 +81,33 @@ local function until_interrupted(search)
   return true
 end
 
-local function result_of(search, o)
-  local best = search.best
+-- What each context of validation comes to in the mean over the seeds of a run.
+local function each_of(run, t, by)
+  local sum
+  for _, pi in ipairs(run.policies) do
+    local each = validation.each(t, pi, by)
+    sum = sum and sum:add(each) or each
+  end
+  return sum:scale(1 / #run.policies)
+end
+
+-- The run that the search ends with, and what it is worth beside the defaults, in words: the best
+-- of many is the better one by some chance always.
+local function chosen(search, o)
+  local best, defaults = search.best, search:defaults()
+  if not best or not defaults then return best end
+  if best.options.default then return best, "the defaults are the best of the trials" end
+  local a, b = each_of(best, best.trainer, o.by), each_of(defaults, best.trainer, o.by)
+  local low, high = native.paired_values(a, b)
+  local by = ("%+.4f on validation (95 %%: %+.4f to %+.4f)"):format(a:mean() - b:mean(), low, high)
+  if low > 0 then return best, "the best differs from the defaults by more than chance: " .. by end
+  return defaults, "the defaults are kept: chance can make the difference of the best, " .. by
+end
+
+local function result_of(search, best, worth, o)
   return sealed.new(meta, {
-    trials = search:ranking(), by = o.by, interrupted = search.interrupted,
-    valued = o.reward ~= nil and o.reward.valued,
+    trials = search:ranking(), by = o.by, seeds = o.seeds, interrupted = search.interrupted,
+    valued = o.reward ~= nil and o.reward.valued, worth = worth,
     best = {options = best.options, steps = best.steps, policy = best.policy,
             trainer = best.trainer, valid = best.valid, items = best.items,
             valid_expected = best.valid_expected},
@@ -113,6 +140,8 @@ local tune = define.fn{
      .. "item; expected, the expected reward; or a measure of lists, as \"ndcg@10\""},
     seen_items.option("of validation, as of fopo.trainer"),
     {"seed", "integer", 1, "of the settings, and of each run"},
+    {"seeds", "integer", 1, "runs of each trial, with seed, seed + 1, ..., whose mean decides",
+     min = 1},
     {"jobs", "integer", 1, "runs at once, in threads of their own", min = 1},
     {"view", "boolean", true, "print a line for each run"},
   },
@@ -122,7 +151,10 @@ settings are trained for few steps, and of every eta the best goes on to eta tim
 the last ones have `steps`. A trial that goes on is trained anew, so each line is what
 fopo.trainer{...}:run{steps = n} gives with these settings and keep_best, and schedules that need
 the length find it in c.steps. With the defaults the search costs about 6 runs of `steps`.
-Where nothing is said of what is searched, the first trial is fopo.trainer{} as it is.
+Where nothing is said of what is searched, the first trial is fopo.trainer{} as it is, and the
+search ends with it unless the best trial is worth more by more than chance: the 95 % interval of
+the paired difference over the contexts of validation, of the means over the seeds, lies above 0.
+worth says so in words.
 Of a range the draws are one from each of `trials` equal strips (Latin hypercube); if there are only
 lists, and no more combinations than trials, all are tried. The built-in parts know temperature,
 effective, theta and contexts of fopo.policy.linear; scale of fopo.embed.svd, if items are left out;
@@ -130,8 +162,9 @@ lr, weight_decay, clip and schedule ("constant", "cosine", "linear") of fopo.opt
 (both drawn as integers) and epsilon of the estimator. Functions of yours may use any name, and
 c.steps and c.seed.
 The result prints as a table and is one: best = {options, policy, trainer, items, valid,
-valid_expected, steps} and trials, a list of {options, steps, valid, valid_expected, best_step,
-seconds, failed}, the best run of each, best first. The same seed gives the same result for any
+valid_expected, steps}, of several seeds the policy of the first; worth; and trials, a list of
+{options, steps, valid, valid_expected, best_step, seconds, failed}, the best run of each, best
+first. The same seed gives the same result for any
 number of jobs. Ctrl-C ends the search with what it has (interrupted = true). A trial that fails,
 say by a learning rate that overflows, is ranked last with its sentence. The best of many trials
 looks better on validation than it is: judge it on s.test. Validation leaves out the items of X, as
@@ -150,12 +183,13 @@ assert(#found.trials == 4 and found.best.valid >= found.trials[4].valid)]],
     if not (o.over or o.policy or o.gradient or o.optim) then settings[1] = {default = true} end
     local search = rungs.new(o, settings, maker)
     if o.view then search.say = speaker(search) end
-    search.interrupted = until_interrupted(search)
+    local best, worth
+    search.interrupted = until_interrupted(search, function() best, worth = chosen(search, o) end)
     if not search.best then
       if search.interrupted then define.fail("interrupted before a trial had ended") end
       define.fail("fopo.tune: every trial failed; the first one said: %s", search.first_failure)
     end
-    return result_of(search, o)
+    return result_of(search, best or search.best, worth, o)
   end,
 }
 

@@ -48,18 +48,23 @@ int bind_push_expected(lua_State *L, const fopo_expected *e) {
 
 /* native.evaluate_expected(pi, x, sessions, most, unseen, reward): {contexts, reward, se,
  * effective, likelihood, likelihood_se}, the mean of sum over Y of pi(a | x) over at most `most`
- * contexts, evenly spread (0: all), and that of log pi(a | x) over Y, nil if there is none. unseen:
- * of the policy without the items of X. */
+ * contexts, evenly spread (0: all), and that of log pi(a | x) over Y, nil if there is none; and an
+ * array [1, contexts] of the sums. unseen: of the policy without the items of X. */
 static int evaluate_expected(lua_State *L) {
   fopo_expected e;
+  lua_settop(L, 6);
+  size_t most = bind_count(L, 4, "most", 0, SIZE_MAX), N = bind_get_sessions(L, 3)->Y.rows;
+  float *each = bind_array_new(L, 0, 1, most > 0 && most < N ? most : N)->data;
   bind_policy *pi = bind_get(L, 1, &bind_policy_type);
   bind_array *x = bind_array_numbers(L, 2, "x");
   fopo_sessions s = bind_judged(L, 3, 6);
-  size_t most = bind_count(L, 4, "most", 0, SIZE_MAX);
   fopo_sparse_scores seen = fopo_mask_of(&s.X);
   const fopo_sparse_scores *mask = bind_boolean(L, 5, "unseen") ? &seen : NULL;
-  bind_check(L, fopo_evaluate_expected(&e, &pi->policy, bind_matrix(x), &s, mask, most));
-  return bind_push_expected(L, &e);
+  bind_check(L, fopo_evaluate_expected_each(&e, each, FOPO_OBJECTIVE_REWARD, &pi->policy,
+                                            bind_matrix(x), &s, mask, most));
+  bind_push_expected(L, &e);
+  lua_pushvalue(L, 7);
+  return 2;
 }
 
 /* native.evaluate_lost(pi, x, sessions, exact, index): {exact, index: tables as of
@@ -193,18 +198,21 @@ static int measure_lists(lua_State *L) {
   return 1;
 }
 
-/* native.measure_each(ids, sessions, k, reward): arrays [1, N] of the reward and of NDCG@k of each
- * session, from lists [N, width] of ids. */
+/* native.measure_each(ids, sessions, k, reward[, measure]): arrays [1, N] of the reward and of
+ * another measure of the first k items, NDCG if left out, of each session, from lists [N, width]
+ * of ids. */
 static int measure_each(lua_State *L) {
-  lua_settop(L, 4);
+  fopo_measure_kind kind = FOPO_MEASURE_NDCG;
+  lua_settop(L, 5);
+  if (!lua_isnil(L, 5)) kind = (fopo_measure_kind)bind_choice(L, 5, "measure", fopo_measure_names);
   size_t k = bind_count(L, 3, "k", 1, SIZE_MAX), N = bind_get_sessions(L, 2)->Y.rows;
   bind_array_ids(L, 1, "the lists");
-  float *reward = bind_array_new(L, 0, 1, N)->data, *ndcg = bind_array_new(L, 0, 1, N)->data;
+  float *reward = bind_array_new(L, 0, 1, N)->data, *other = bind_array_new(L, 0, 1, N)->data;
   const bind_array *ids = bind_array_ids(L, 1, "the lists");
   fopo_sessions s = bind_judged(L, 2, 4);
   check_lists(L, ids, N);
   bind_check(L, fopo_measure_each(reward, FOPO_MEASURE_VALUE, 1, ids->data, ids->cols, &s));
-  bind_check(L, fopo_measure_each(ndcg, FOPO_MEASURE_NDCG, k, ids->data, ids->cols, &s));
+  bind_check(L, fopo_measure_each(other, kind, k, ids->data, ids->cols, &s));
   return 2;
 }
 

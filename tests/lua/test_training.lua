@@ -756,6 +756,86 @@ function TestTune:test_by_a_measure()
                             {data = world.s.train, by = "ndgc@10", view = false})
 end
 
+-- Each trial is the mean over its seeds, which are those of trainers; the same in jobs.
+function TestTune:test_seeds()
+  local options = {over = {lr = {values = {0.003, 0.3}}}, trials = 2, eta = 2, seeds = 3,
+                   policy = function(c)
+                     return {temperature = 1, theta = "random", seed = c.seed}
+                   end}
+  local found = tuned(options)
+  options.jobs = 4
+  local jobs = tuned(options)
+  lu.assertEquals(#found.trials, 2)
+  for i, t in ipairs(found.trials) do
+    local valid, expected = 0, 0
+    for seed = 3, 5 do
+      local pi = fopo.policy.linear{items = fopo.embed.svd(world.s.train, {dim = 8}), seed = seed,
+                                    temperature = 1, theta = "random"}
+      local q = fopo.proposal.mixture{index = fopo.index.norm(pi:items()), k = 256}
+      local u = fopo.trainer{policy = pi, data = world.s.train, seed = seed,
+                             optim = fopo.optim.adam{lr = t.options.lr},
+                             gradient = fopo.gradient.snis{samples = 500, proposal = q}}
+      u:run{steps = t.steps, view = false}
+      valid, expected = valid + u.held.valid / 3, expected + u.held.expected / 3
+      if i == 1 and seed == 3 then same(u, found.best) end
+    end
+    lu.assertAlmostEquals(t.valid, valid, 1e-9)
+    lu.assertAlmostEquals(t.valid_expected, expected, 1e-9)
+    lu.assertEquals({jobs.trials[i].valid, jobs.trials[i].steps}, {t.valid, t.steps})
+  end
+  lu.assertStrContains(tostring(found), "2 trials of 3 seeds")
+  lu.assertNil(found.worth) -- what is searched was said, so that there are no defaults
+end
+
+-- What each context comes to, and with it whether the best trial is worth more than the defaults.
+function TestTune:test_worth_beside_the_defaults()
+  local each = require("fopo.run.validation").each
+  local s, verdicts = world.s, {}
+  for _, by in ipairs{"greedy", "expected", "ndcg@10"} do
+    local found = fopo.tune{data = s.train, dim = 8, steps = 60, trials = 6, seed = 2, seeds = 2,
+                            view = false, by = by}
+    local function by_hand(policies) -- the sum over the seeds
+      local sum
+      for _, pi in ipairs(policies) do
+        local e, x = fopo.evaluate(pi, s.valid, {k = 10}), each(found.best.trainer, pi, by)
+        lu.assertAlmostEquals(x:mean(), by == "greedy" and e.reward or by == "expected"
+                              and e.expected or e.ndcg[10], 1e-6)
+        sum = sum and sum:add(x) or x
+      end
+      return sum:totable()[1]
+    end
+    local function trained(o, seed)
+      local items = fopo.embed.svd(s.train, {dim = 8, scale = o.scale})
+      local t = fopo.trainer{seed = seed, data = s.train, policy = fopo.policy.linear{items = items,
+                               seed = seed, contexts = o.contexts, effective = o.effective},
+        optim = fopo.optim.adam{lr = o.lr}, gradient = not o.default and fopo.gradient.snis{
+          samples = 500, proposal = fopo.proposal.mixture{index = fopo.index.norm(items)}} or nil}
+      t:run{steps = o.steps, view = false, best_by = by}
+      return t.policy
+    end
+    local c = {steps = found.trials[1].steps}
+    for name, value in pairs(found.trials[1].options) do c[name] = value end
+    local a = by_hand{trained(c, 2), trained(c, 3)}
+    local whole = {default = true, steps = 60}
+    local b = by_hand{trained(whole, 2), trained(whole, 3)}
+    local n, mean, square = #a, 0, 0
+    for i = 1, n do mean = mean + (a[i] - b[i]) / 2 / n end
+    for i = 1, n do square = square + ((a[i] - b[i]) / 2 - mean) ^ 2 end
+    local low = mean - 1.959964 * math.sqrt(square / (n - 1) / n)
+    local is_better = low > 0
+    lu.assertEquals(found.best.options.default == nil, is_better)
+    lu.assertStrContains(tostring(found):gsub("%s+", " "), found.worth)
+    if not c.default then
+      local said, least = found.worth:match("([-+][%d.]+) on validation %(95 %%: ([-+][%d.]+)")
+      lu.assertAlmostEquals(tonumber(said), mean, 6e-5)
+      lu.assertAlmostEquals(tonumber(least), low, 6e-5)
+      verdicts[is_better and "better" or "kept"] = true
+    end
+    lu.assertEquals(found.best.steps, is_better and c.steps or 60)
+  end
+  lu.assertEquals(verdicts, {better = true, kept = true}) -- that both have been seen
+end
+
 function TestTune:test_parts_of_ones_own()
   local seen = {}
   local found = tuned{over = {size = {4, 6, 8}, rate = {values = {0.01, 0.1}}}, trials = 6, eta = 2,

@@ -2,6 +2,7 @@
 local cache = require "fopo.base.cache"
 local native = require "fopo.native"
 local define = require "fopo.base.define"
+local lists_of = require("fopo.base.lists").of
 local ope = require "fopo.ope"
 local origin = require "fopo.base.origin"
 local seen = require "fopo.base.seen"
@@ -115,6 +116,22 @@ function validation.plan(p, t, o)
     define.fail("trainer:run: best_by = %q needs sessions to validate on; give them as "
                 .. "fopo.trainer{valid = s.valid}", o.best_by)
   end
+end
+
+-- What each session that t is validated on comes to with the policy pi, an array [1, n]. by: as
+-- best_by.
+function validation.each(t, pi, by)
+  local way, reward = validation.way(by, "by"), t.reward.valued and t.reward or nil
+  if way.by == "expected" then
+    local most = math.min(EXPECTED_MOST, contexts_for(EXPECTED_BUDGET, EXPECTED_FEWEST, pi))
+    return select(2, native.evaluate_expected(pi, cache.contexts(t.valid, pi), t.valid, most,
+                                              validation.left_out(t) == "seen", reward))
+  end
+  local n = t.valid_automatic and contexts_for(BUDGET, FEWEST, pi) or t.valid.n
+  local some, k = n < t.valid.n and t.valid:gather(n) or t.valid, way.k or 1
+  local ids = lists_of(pi, some, {k = k, exclude = validation.left_out(t)})
+  local rewards, measures = native.measure_each(ids, some, k, reward, way.measure)
+  return way.measure and measures or rewards
 end
 
 -- The worth of t's policy on the log that it is validated on.

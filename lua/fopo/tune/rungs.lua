@@ -18,17 +18,18 @@ function rungs.plan(n, steps, eta)
   return list
 end
 
--- settings: a list of {name = value}. maker:start(settings, steps) begins a run and returns it;
--- maker:finish(run) waits for its end and fills run.valid, valid_expected, best_step and seconds,
--- or run.failed; maker.abandon(run) ends it.
+-- settings: a list of {name = value}. maker:start(settings, steps, i) begins a run with the i-th
+-- seed and returns it; maker:finish(run) waits for its end and fills run.valid, valid_expected,
+-- best_step and seconds, or run.failed; maker.abandon(run) ends it.
 function rungs.new(o, settings, maker)
-  local r = setmetatable({by = o.by, jobs = o.jobs, maker = maker, trials = {}, waiting = {},
-                          made = 0, planned = 0, steps_made = 0, steps_planned = 0}, rungs)
+  local r = setmetatable({by = o.by, jobs = o.jobs, seeds = o.seeds or 1, maker = maker,
+                          trials = {}, waiting = {}, ended = {}, made = 0, planned = 0,
+                          steps_made = 0, steps_planned = 0}, rungs)
   r.list = rungs.plan(#settings, maker.steps, o.eta)
   for i, c in ipairs(settings) do r.trials[i] = {number = i, options = c} end
   for _, rung in ipairs(r.list) do
     r.planned = r.planned + rung.trials
-    r.steps_planned = r.steps_planned + rung.trials * rung.steps
+    r.steps_planned = r.steps_planned + rung.trials * rung.steps * r.seeds
   end
   return r
 end
@@ -64,34 +65,58 @@ function rungs:ranking()
   return list
 end
 
--- A run has ended: what it was trained with is kept of the best alone. Atomic, so that Ctrl-C finds
--- the best whole.
-local note = term.atomic(function(self, t, run)
-  self.made, self.steps_made = self.made + 1, self.steps_made + run.steps
-  t.latest = run
+-- The runs of a trial with all seeds as one: of the first, with the means of what they are worth.
+local function as_one(runs)
+  local one = runs[1]
+  one.policies = {}
+  for i, run in ipairs(runs) do
+    one.policies[i], one.failed = run.policy, one.failed or run.failed
+    if i > 1 then one.seconds = (one.seconds or 0) + (run.seconds or 0) end
+  end
+  for _, name in ipairs{"valid", "valid_expected", "valid_measure"} do
+    local sum = 0
+    for _, run in ipairs(runs) do sum = sum + (run[name] or 0 / 0) end
+    if one[name] then one[name] = sum / #runs end
+  end
+  return one
+end
+
+-- A run has ended: what it was trained with is kept of the best, and of the latest with the
+-- defaults. Atomic, so that Ctrl-C finds the best whole.
+local note = term.atomic(function(self, t)
+  local ended = self.ended
+  ended[#ended + 1] = table.remove(self.waiting, 1)
+  self.steps_made = self.steps_made + ended[1].steps
+  if #ended < self.seeds then return end
+  local run, former = as_one(ended), t.latest
+  self.made, self.ended, t.latest = self.made + 1, {}, run
   if run.failed then self.first_failure = self.first_failure or run.failed end
   if not t.best or before(self, run, t.best) then t.best = run end
-  local forgotten = run
+  local beaten = run
   if not run.failed and (not self.best or before(self, run, self.best)) then
-    forgotten, self.best = self.best, run
+    beaten, self.best = self.best, run
   end
-  if forgotten then self.maker.forget(forgotten) end
+  local first = self.trials[1]
+  for _, old in pairs{beaten, former} do
+    local stays = old == self.best or first.options.default and old == first.latest
+    if not stays then self.maker.forget(old) end
+  end
   if self.say then self.say(run) end
 end)
 
 -- Runs the trials of a rung, at most self.jobs at once; results are noted in their order.
 local function climb(self, list, steps)
-  local waiting = self.waiting
-  for i = 1, #list + self.jobs - 1 do
-    if list[i] then
-      local run = self.maker:start(list[i].options, steps)
-      run.number = list[i].number
-      waiting[#waiting + 1] = run
+  local n = #list * self.seeds
+  for i = 1, n + self.jobs - 1 do
+    local begun, ended = list[(i - 1) // self.seeds + 1], i - self.jobs
+    if i <= n then
+      local run = self.maker:start(begun.options, steps, (i - 1) % self.seeds + 1)
+      run.number = begun.number
+      table.insert(self.waiting, run)
     end
-    local ended = list[i - self.jobs + 1]
-    if ended then
-      self.maker:finish(waiting[1])
-      note(self, ended, table.remove(waiting, 1))
+    if ended >= 0 then
+      self.maker:finish(self.waiting[1])
+      note(self, list[ended // self.seeds + 1])
     end
   end
 end
@@ -103,6 +128,17 @@ function rungs:run()
     climb(self, list, rung.steps)
     table.sort(list, function(a, b) return before(self, a.latest, b.latest) end)
   end
+  local first, steps = self.trials[1], self.maker.steps
+  if first.options.default and first.latest.steps < steps then
+    self.planned, self.steps_planned = self.planned + 1, self.steps_planned + steps * self.seeds
+    climb(self, {first}, steps)
+  end
+end
+
+-- The run with the defaults for all steps, if they are a trial.
+function rungs:defaults()
+  local first = self.trials[1]
+  return first.options.default and not first.latest.failed and first.latest or nil
 end
 
 -- Ends the runs that nobody will wait for.

@@ -43,7 +43,7 @@ function trial:policy_of(c)
     define.fail("fopo.tune: policy(c) must return a policy or options of fopo.policy.linear, "
                 .. "not %s", define.a(made))
   end
-  local options = {seed = self.o.seed, data = self.o.data}
+  local options = {seed = c.seed, data = self.o.data}
   for name, value in pairs(made) do options[name] = value end
   options.items = options.items or self:items_of(c)
   return require("fopo.policy").linear(options), options.items
@@ -81,30 +81,24 @@ end
 
 -- ---- a run ----
 
--- The settings as functions see them: with the steps and the seed.
-local function settings_of(self, options, steps)
-  local c = {steps = steps, seed = self.o.seed}
-  for name, value in pairs(options) do c[name] = value end
-  return c
-end
-
-local function begin(self, run)
-  local c, o = settings_of(self, run.options, run.steps), self.o
+local function begin(self, run, seed)
+  local c, o = {steps = run.steps, seed = seed}, self.o -- the settings as functions see them
+  for name, value in pairs(run.options) do c[name] = value end
   run.policy, run.items = self:policy_of(c)
   run.trainer = require("fopo.trainer"){policy = run.policy, data = o.data, valid = o.valid or true,
     reward = o.reward,
     gradient = not run.options.default and self:gradient_of(c, run.items) or nil,
-    optim = self:optim_of(c), seed = o.seed, exclude = o.exclude,
+    optim = self:optim_of(c), seed = seed, exclude = o.exclude,
     batch = math.min(o.batch, o.data.n)}
   local how = {steps = run.steps, view = false, best_by = o.by}
   if o.jobs > 1 then run.job = run.trainer:start(how) else run.trainer:run(how) end
 end
 
--- Begins a run of these settings, as a job if there may be several. What goes wrong is told by
--- finish.
-function trial:start(options, steps)
+-- Begins the i-th run of these settings, as a job if there may be several. What goes wrong is told
+-- by finish.
+function trial:start(options, steps, i)
   local run = {options = options, steps = steps}
-  local ok, why = pcall(begin, self, run)
+  local ok, why = pcall(begin, self, run, self.o.seed + i - 1)
   if not ok then run.failed = tostring(why) end
   return run
 end
@@ -125,7 +119,9 @@ function trial:finish(run)
 end
 
 -- A run lets go of what it was trained with.
-function trial.forget(run) run.trainer, run.policy, run.items = nil, nil, nil end
+function trial.forget(run)
+  run.trainer, run.policy, run.policies, run.items = nil, nil, nil, nil
+end
 
 function trial.abandon(run)
   if run.job then run.job:stop() end
