@@ -107,5 +107,4 @@ void fopo_batch_unbind(fopo_batch *b) {
   b->lists = NULL;
   b->n_lists = 0;
   b->items = (fopo_item_rows){0};
-  b->draws.enumerated = 0;
 }

@@ -432,8 +432,10 @@ end)
 for _, start in ipairs{"cosine", "slim"} do
   add("neighbours by " .. start, function()
     local w = small()
+    local function embed(sessions) return (fopo.embed.svd(sessions, {dim = 3})) end
     return function()
-      local pi = fopo.policy.neighbours{data = w.s.train, start = start,
+      local pi = fopo.policy.neighbours{data = w.s.train, start = start, contexts = "idf",
+                                        items = start == "cosine" and embed or nil,
                                         learn = {"theta", "bias", "importance", "weights"}}
       local t = fopo.trainer{policy = pi, data = w.s.train, optim = fopo.optim.adagrad{lr = 0.01}}
       t:run{steps = 2, view = false, keep_best = false}
