@@ -76,6 +76,8 @@ def said(lines):
         if re.fullmatch(r"\([\d.]+ m?s\)", line):
             continue  # only what took long has one
         line = re.sub(r"[\d,]+/s", "RATE", line)
+        line = re.sub(r"(?<![\d.])[\d.]+ m?s\b", "TIME", line)
+        line = re.sub(r"-{3,}", "---", line)  # as wide as the column
         line = re.sub(r"fopo [\d.]+, \w+, \d+ threads?\.", "fopo VERSION", line)
         out.append(re.sub(r" +", " ", line.rstrip()))
     return out
@@ -147,7 +149,7 @@ def session_is_pasted(session):
     p = program(FOPO_ISA="portable")
     p.wait(lambda _: last_line(p) == PROMPT)
     p.send("\x1b[200~" + session.rstrip("\n") + "\x1b[201~\r")
-    p.wait(lambda text: "left out, as output)" in text and last_line(p) == PROMPT, 60)
+    p.wait(lambda text: "left out, as output)" in text and last_line(p) == PROMPT, 120)
     text = p.screen.text()
     wanted = session[session.index(PROMPT):].rstrip("\n").split("\n")
     shown = text[text.rindex(wanted[0]):].rstrip().split("\n")

@@ -180,11 +180,10 @@ end
 -- ---- printing ----
 
 local function print_table(rows, left_out, judged)
-  local shown = {{"policy", rows.measure, "95 %", "NDCG@20", "estimated", "time", ""}}
+  local shown = {{"policy", rows.measure, "95 %", "NDCG@20", "time", ""}}
   for i, row in ipairs(rows) do
     shown[i + 1] = {row.name, ("%.4f"):format(row.reward),
                     ("%.4f - %.4f"):format(row.low, row.high), ("%.4f"):format(row.ndcg),
-                    row.estimated and text.seconds(row.estimated) or "",
                     text.seconds(row.seconds), row == rows.chosen and "chosen" or ""}
   end
   print(text.table(shown))
@@ -314,10 +313,10 @@ differences; of equal ones the cheapest. Nothing but the training and validation
 at.
 With a reward that has values all is by value: starts rank by their scores times value, training
 raises the expected value, and dense policies, which know no values, are left out.
-Prints a table with intervals, what each start was estimated to cost and has cost, and in words what
-training has changed. Returns the policy and the rows: row.name, policy, theta, reward, low, high,
-ndcg, estimated, seconds, and row.each.reward and ndcg, [1, n] of the users; rows.chosen is the
-policy's, rows.judged the sessions.]],
+Prints a table with intervals and the seconds of each start, and in words what training has changed.
+Returns the policy and the rows: row.name, policy, theta, reward, low, high, ndcg, estimated (the
+seconds), seconds, and row.each.reward and ndcg, [1, n] of the users; rows.chosen is the policy's,
+rows.judged the sessions.]],
     example = [[
 s = fopo.data.synthetic{users = 600, items = 300, clusters = 8}:sessions{min_items = 10}
 pi, rows = fopo.policy.auto{data = s.train, starts = {"cosine", "slim"}, print = false}

@@ -8,8 +8,9 @@
 --
 --   items              t x . beta_a
 --   all                the same of all items (scored = "all")
---   linear, mlp        a policy that was trained before (in turn)
---   .. together        learnt with the scalars, by its own rate, from there
+--   items learnt       items, with the scalars learnt from there
+--   linear, mlp        a policy that was trained before (in turn), scalars as they start
+--   .. together        the same, learnt with the scalars, by a rate of its own, from there
 --
 -- Each is judged on the valid part with seen items left out, at the t of `shares` where its NDCG@20
 -- is largest there, which is as kind to each; differences are from items, paired over all contexts
@@ -60,17 +61,21 @@ local function at(pi, t)
   return pi
 end
 
+-- The policy, and what trains it.
+local function learnt(s, pi, rates)
+  return pi, function()
+    fopo.trainer{policy = pi, data = s.train, valid = false,
+                 optim = fopo.optim.adagrad{lr = 0.05, lr_of = rates}}
+      :run{epochs = LIST_EPOCHS, view = false}
+  end
+end
+
 local function together(s, pi)
   local learn, rates = {"c0", "c1", "log_tau", "dense"}, {}
   for name in pairs(pi:parameters()) do
     learn[#learn + 1], rates[name] = name, RATE
   end
-  local both = hybrid(s, {dense = pi, learn = learn})
-  return both, function()
-    fopo.trainer{policy = both, data = s.train, valid = false,
-                 optim = fopo.optim.adagrad{lr = 0.05, lr_of = rates}}
-      :run{epochs = LIST_EPOCHS, view = false}
-  end
+  return learnt(s, hybrid(s, {dense = pi, learn = learn}), rates)
 end
 
 -- {name, make(split)}, which returns the policy and what trains it from each t, or nil.
@@ -78,6 +83,9 @@ local versions = {
   {"items", function(s) return hybrid(s, {items = embed(s), contexts = "degree"}) end},
   {"all", function(s)
     return hybrid(s, {items = embed(s), contexts = "degree", scored = "all"})
+  end},
+  {"items learnt", function(s)
+    return learnt(s, hybrid(s, {items = embed(s), contexts = "degree"}))
   end},
   {"linear", function(s) return hybrid(s, {dense = dense(s, "linear")}) end},
   {"mlp", function(s) return hybrid(s, {dense = dense(s, "mlp")}) end},

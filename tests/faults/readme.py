@@ -16,8 +16,9 @@ sys.path.insert(0, HERE)
 import run  # noqa: E402
 
 # The calls are README's, the data and the passes fewer.
-SMALLER = (("epochs = 30, every = 100", "epochs = 2, every = 10"), ("epochs = 5", "epochs = 2"),
-           ("dim = 64", "dim = 4"), ("datasets/sample.csv", "sample.csv"))
+SMALLER = (("epochs = 30, every = 100", "epochs = 2, every = 10"), ("dim = 64", "dim = 4"),
+           ("seconds = 5", 'starts = {"cosine"}, held = 20, print = false'),
+           ("datasets/sample.csv", "sample.csv"))
 USERS, ITEMS = 200, 60
 SETUP = """seam = assert(package.loadlib(os.getenv "SEAM", "luaopen_seam"))()
 native = require "fopo.native"
