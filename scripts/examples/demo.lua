@@ -3,7 +3,7 @@
 --
 --   ./fopo scripts/examples/demo.lua [items [steps]]        (make demo)
 --
--- Cost: about 20 seconds on two cores. Quick: 3000 5
+-- Cost: about 30 seconds on two cores. Quick: 3000 5
 -- Options (defaults): items (100000), steps (600).
 local fopo = require "fopo"
 local P = tonumber(arg[1]) or 100000
@@ -35,8 +35,15 @@ local runs = fopo.experiment.race{
   end,
 }
 
+-- What one would try first of weights between items, as it is and trained.
+local auto, rows = fopo.policy.auto{data = s.train, starts = {"cosine"}, print = false}
+say("policy.auto: %s", rows.chosen.name)
+
 local curves = fopo.experiment.curves(runs)
 local expected = world:best(s.test)
+local earned = fopo.evaluate(auto, s.test)
+runs[#runs + 1] = {name = "policy.auto",
+                   evaluation = {reward = earned.reward, expected = earned.expected}}
 runs[#runs + 1] = {name = "best possible", evaluation = {reward = expected}}
 print("\n" .. fopo.report.runs(runs) .. "\n")
 curves.logx = true
