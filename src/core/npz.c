@@ -770,9 +770,7 @@ static int read_one(fopo_archive *archive, const char *path, fopo_dtype type) {
         "%s has %zu members; an array is read from a .npy, or from an .npz with one member", path,
         archive->n);
   }
-  char name[sizeof archive->items->name];
-  strcpy(name, archive->items->name);
-  return fopo_archive_need(archive, path, name, type, -1) ? FOPO_OK : FOPO_ERR_FORMAT;
+  return convert(archive->items, type, path);
 }
 
 int fopo_array_load(fopo_archive *archive, const char *path, fopo_dtype type) {

@@ -717,4 +717,21 @@ TEST(interrupted) {
   ok(fopo_npz_load(&archive, path));
 }
 
+/* Who lacks memory is told so, also where numbers become others: then it may be tried again. */
+TEST(array_without_memory) {
+  const uint32_t numbers[] = {7, 8, 9};
+  fopo_array array = fopo_array_of("x", FOPO_U32, numbers, 1, 3, 1);
+  fopo_archive archive;
+  ok(fopo_npy_save(in_folder("numbers.npy"), &array));
+  int status = FOPO_ERR_MEMORY;
+  for (long fault = 0; status != FOPO_OK; fault++) {
+    fopo_memory_fail_after(fault, 0);
+    status = fopo_array_load(&archive, in_folder("numbers.npy"), FOPO_F32);
+    fopo_memory_fail_after(-1, 0);
+    if (status != FOPO_OK) assert_int_equal(status, FOPO_ERR_MEMORY);
+  }
+  assert_true(((const float *)archive.items->data)[2] == 9);
+  fopo_archive_done(&archive);
+}
+
 int main(void) { return run_all(make_folder, remove_folder); }
