@@ -54,8 +54,14 @@ static fopo_matrix dense_columns(fopo_matrix x) {
   return (fopo_matrix){x.x, x.rows, x.cols - FOPO_LIST_SCALARS, x.ld};
 }
 
+/* NULL: there is no part, or it is none that can be. */
 static const fopo_policy_kind *part_kind(const fopo_policy_options *o) {
-  return o->dense_kind > 0 ? fopo_policy_kinds[o->dense_kind - 1] : NULL;
+  const fopo_policy_kind *kind = o->dense_kind > 0 ? fopo_policy_kinds[o->dense_kind - 1] : NULL;
+  return kind != NULL && kind->score_list == NULL ? kind : NULL;
+}
+
+static int has_wrong_part(const fopo_policy_options *o) {
+  return o->dense_kind > 0 && (part_kind(o) == NULL || !has(o, DENSE));
 }
 
 /* The part as a policy, over the parameters of pi; kind NULL: there is none. */
@@ -88,10 +94,6 @@ static int init_part(fopo_matrix *theta, fopo_policy *pi, size_t n) {
   fopo_policy in = part_in(pi);
   *theta = (fopo_matrix){0};
   if (in.kind == NULL) return FOPO_OK;
-  if (in.kind->score_list != NULL || !has_dense(pi)) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "the dense part is a policy of dense scores, as linear or "
-                                        "mlp, with dense_start above 0");
-  }
   int status = in.kind->init(&in);
   *theta = in.theta;
   pi->n_hidden = in.n_hidden;
@@ -108,6 +110,10 @@ static int init(fopo_policy *pi) {
                      "contexts have %zu features but the items %zu dimensions; the dense part "
                      "needs as many",
                      o->context_dim, pi->items.cols - FOPO_LIST_SCALARS);
+  }
+  if (has_wrong_part(o)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "a policy as dense part has dense scores, as linear or "
+                                        "mlp, and dense_start above 0");
   }
   if (o->scored == FOPO_SCORED_ALL && !has(o, DENSE)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
@@ -574,6 +580,9 @@ static int load(fopo_policy_file *f) {
   }
   if (status == FOPO_OK) status = check_numbers(f, "log_m", P);
   const fopo_policy_kind *part = part_kind(&f->facts->options);
+  if (has_wrong_part(&f->facts->options)) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: its dense part is no policy of dense scores", f->path);
+  }
   if (status == FOPO_OK && part != NULL) status = part->load(f);
   int valued = has(&f->facts->options, C2) || fopo_archive_find(f->archive, "log_v") != NULL;
   if (status == FOPO_OK && valued) status = check_numbers(f, "log_v", P);

@@ -240,6 +240,18 @@ function TestPolicyFile:test_members()
   check("log_m has 119 numbers, but 120 belong", neighbours, 'z["log_m"] = z["log_m"][1:]')
   check("log_m has nan at row 1, column 3", neighbours, 'z["log_m"][2] = np.nan')
   check("weights has inf at row 1, column 5", neighbours, 'z["weights"][4] = np.inf')
+  local function hybrid()
+    local items = fopo.embed.svd(s.train, {dim = 4})
+    return fopo.policy.neighbours{data = s.train, start = "cosine", held = 0,
+                                  dense = fopo.policy.mlp{items = items, hidden = {3}}}
+  end
+  check("its dense part is no policy", hybrid,
+        'z["dense_kind"] = np.array(b"neighbours")')
+  check("its dense part is no policy", hybrid, 'z["dense_start"] = np.array(0.0)')
+  check('its dense_kind is "sin"', hybrid, 'z["dense_kind"] = np.array(b"sin")')
+  check("has no member 'b2'", hybrid, 'del z["b2"]')
+  check('its activation is "sin"', hybrid, 'z["activation"] = np.array(b"sin")')
+  check("its scored is", hybrid, 'z["scored"] = np.array(b"some")')
   if not change(list) then return end
   for _, one in ipairs(list) do
     local why = select(2, pcall(fopo.policy.load, one[1]))
