@@ -241,9 +241,8 @@ function TestPolicyFile:test_members()
   check("log_m has nan at row 1, column 3", neighbours, 'z["log_m"][2] = np.nan')
   check("weights has inf at row 1, column 5", neighbours, 'z["weights"][4] = np.inf')
   local function hybrid()
-    local items = fopo.embed.svd(s.train, {dim = 4})
-    return fopo.policy.neighbours{data = s.train, start = "cosine", held = 0,
-                                  dense = fopo.policy.mlp{items = items, hidden = {3}}}
+    local dense = fopo.policy.mlp{items = fopo.embed.svd(s.train, {dim = 4}), hidden = {3}}
+    return fopo.policy.neighbours{data = s.train, start = "cosine", held = 0, dense = dense}
   end
   check("its dense part is no policy", hybrid,
         'z["dense_kind"] = np.array(b"neighbours")')
