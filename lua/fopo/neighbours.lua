@@ -71,11 +71,11 @@ local function learner(start)
   end
 end
 
--- How often learning once a start costs with `parts` tenths held out. All l2 of slim cost about two
--- more than one of them.
+-- How often learning once a start costs with `parts` tenths held out. All l2 of slim cost about
+-- twice as much as one of them.
 function neighbours.times(kind, n_items, parts)
   if is_exact(kind, n_items) then return 1 end
-  return 1 + parts + (kind == "slim" and 2 * math.min(parts, MOST) or 0)
+  return 1 + parts + (kind == "slim" and math.min(parts, MOST) or 0)
 end
 
 -- The users of a tenth, and how many tenths are held out in turn for `held` contexts or more. Tenth

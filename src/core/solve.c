@@ -27,6 +27,12 @@ int fopo_solve_spd(double *x, double *A, size_t M) {
   return FOPO_OK;
 }
 
+void fopo_solve_again(double *x, const double *A, size_t M) {
+  int m = (int)M;
+  cblas_dtrsv(CblasColMajor, CblasLower, CblasNoTrans, CblasNonUnit, m, A, m, x, 1);
+  cblas_dtrsv(CblasColMajor, CblasLower, CblasTrans, CblasNonUnit, m, A, m, x, 1);
+}
+
 int fopo_invert_spd(double *A, size_t M) {
   int m = (int)M;
   if (m == 0) return FOPO_OK;

@@ -12,6 +12,9 @@ void fopo_gram_add(double *G, double *g, const double *Phi, const double *y, siz
  * A is destroyed. FOPO_ERR_NUMERIC if it is not positive definite. */
 int fopo_solve_spd(double *x, double *A, size_t M);
 
+/* The same for another x, by what fopo_solve_spd has left in A. */
+void fopo_solve_again(double *x, const double *A, size_t M);
+
 /* The upper triangle of a symmetric positive definite A [M, M] becomes that of its inverse; what is
  * below is undefined. FOPO_ERR_NUMERIC if A is not positive definite. */
 int fopo_invert_spd(double *A, size_t M);

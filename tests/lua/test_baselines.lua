@@ -59,6 +59,28 @@ function TestBaselines:test_the_same_for_any_number_of_threads()
   for _, name in ipairs{"ease", "slim"} do compare(name, {data = tall}, tall) end
 end
 
+-- Several l2 of slim share the work of one, whose systems alone are solved to the last digit.
+function TestBaselines:test_each_l2()
+  for _, list in ipairs{{100, 10, 30, 300, 1000}, {3, 1}, {7}} do
+    for _, m in ipairs{1, 2, 200} do
+      local each = native.baseline_each("slim", train, {m = m, l2 = 1}, list)
+      for i, l2 in ipairs(list) do
+        local ids, scores = make("slim", {m = m, l2 = l2}):best(test, {k = 9})
+        local theirs, near = each[i]:best(test, {k = 9})
+        local agree = 0
+        for n = 1, ids.rows do
+          for k = 1, 9 do
+            agree = agree + (ids:get(n, k) == theirs:get(n, k) and 1 or 0)
+            local most = 3e-3 * math.abs(scores:get(n, 1))
+            lu.assertAlmostEquals(near:get(n, k), scores:get(n, k), most)
+          end
+        end
+        lu.assertTrue(agree > 0.95 * ids.rows * 9, agree)
+      end
+    end
+  end
+end
+
 function TestBaselines:test_seeds()
   for _, name in ipairs{"random", "als"} do
     local one = make(name, {seed = 8})
