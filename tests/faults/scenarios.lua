@@ -429,6 +429,19 @@ add("ope", function()
   end
 end)
 
+add("neighbours with a network", function()
+  local w = small()
+  return function()
+    local items = fopo.embed.svd(w.s.train, {dim = 3})
+    local pi = fopo.policy.neighbours{data = w.s.train, start = "jaccard", scored = "all",
+                                      dense = fopo.policy.mlp{items = items, hidden = {2}},
+                                      learn = {"theta"}}
+    local t = fopo.trainer{policy = pi, data = w.s.train, optim = fopo.optim.adagrad{lr = 0.01}}
+    t:run{steps = 2, view = false, keep_best = false}
+    return pi:theta():totable(), fopo.evaluate(pi, w.s.test).expected
+  end
+end)
+
 for _, start in ipairs{"cosine", "slim"} do
   add("neighbours by " .. start, function()
     local w = small()
