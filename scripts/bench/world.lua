@@ -53,16 +53,19 @@ function world.trainer(sessions, items, gradient, rows, device, batch)
                       batch = batch or 32, device = device or "cpu", seed = world.seed}
 end
 
--- A measure for bench.in_turn: seconds a step over about half a second of steps.
+-- A measure for bench.in_turn: seconds a step over about half a second of steps, without what the
+-- run of a single step takes, whose record costs as much as a thousand of the fast ones.
 function world.step_of(trainer, most)
-  local n = 1
+  local function run(n)
+    return (bench.time(function() trainer:run{steps = n, every = n, view = false} end))
+  end
+  local n = 32
   return function(warm)
-    local seconds = bench.time(function() trainer:run{steps = n, every = n, view = false} end)
-    if warm then
-      seconds = bench.time(function() trainer:run{steps = 1, view = false} end)
-      n = bench.fill(bench.options.sample, seconds, most)
-    end
-    return seconds / n
+    if warm then run(1) end
+    local one = run(1)
+    local seconds = math.max(run(n + 1) - one, 0) / n
+    if warm then n = bench.fill(bench.options.sample, seconds, most) end
+    return seconds
   end
 end
 
