@@ -336,6 +336,7 @@ comes out to the bit.]],
                       :format(fault))
     end
     local r <close> = run.new(t, o, columns)
+    r:open()
     r:together()
     local how = not r.follows and mode(o)
     if r.follows then

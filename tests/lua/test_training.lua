@@ -895,6 +895,23 @@ function TestTune:test_failures()
                             .. "a nil", tuned, {policy = function() end})
 end
 
+-- The record that Ctrl-C cut short stays in the history if the run that would go on cannot begin.
+function TestNotes:test_a_cut_record_stays()
+  local t, pid = trainer(), io.open("/proc/self/stat"):read("a"):match("^%d+")
+  pcall(function()
+    local _ <close> = setmetatable({}, {__close = native.interrupt_clear})
+    t:run{steps = 1000000, every = 1000000, view = false, on_record = error}
+  end, io.popen(("sleep 0.2; kill -INT %s"):format(pid)))
+  local n, step = #t.history.step, t.step
+  lu.assertEquals({n, t.history.step[n]}, {1, step})
+  lu.assertErrorMsgContains("cannot be written", t.run, t, {log = "/proc/no/log"})
+  lu.assertErrorMsgContains("cannot be written", t.start, t, {log = "/proc/no/log"})
+  for name, list in pairs(t.history) do lu.assertEquals({name, #list}, {name, n}) end
+  lu.assertEquals(t.history.step[n], step)
+  t:run{steps = 5, view = false}
+  lu.assertEquals(t.history.step[1] > step and t.history.step[#t.history.step], step + 5)
+end
+
 -- Ctrl-C ends the search, with what it has.
 function TestTune:test_interrupted()
   local pid = io.open("/proc/self/stat"):read("a"):match("^%d+")

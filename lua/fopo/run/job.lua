@@ -333,11 +333,15 @@ local start = term.atomic(function(t, o)
   end
   if t.job then define.fail("this trainer has a job already; job:wait() or job:stop() first") end
   local r = run.new(t, o, columns)
-  local ok, made = pcall(native.job, t.native, r:plan())
+  local ok, made = pcall(function()
+    r:open()
+    return native.job(t.native, r:plan())
+  end)
   if not ok then
     r:close()
     error(made, 0)
   end
+  r.withdrawn = nil
   local j = sealed.new(job, {native = made, trainer = t, run = r, before = #t.history.step,
                              say = voice(t, o),
                              on_record = o.on_record and term.divisible(o.on_record)})

@@ -142,39 +142,58 @@ end
 -- ---- life ----
 
 -- Takes the record that was cut short from the history: the run goes on, and so does the record.
+-- Returns it as a row, or nil.
 local function withdraw_cut(t, columns)
-  local mine = sealed.behind(t)
+  local mine, row = sealed.behind(t), nil
   if mine.cut and mine.cut == #t.history.step then
-    for _, name in ipairs(columns) do t.history[name][mine.cut] = nil end
+    row = {}
+    for _, name in ipairs(columns) do row[name] = table.remove(t.history[name], mine.cut) end
   end
   mine.cut = nil
+  return row
 end
 
--- t: the trainer; o: the checked options of t:run; columns: those of t.history.
+-- Where the run did not go on the record stays.
+local function put_back_cut(self)
+  if not self.withdrawn then return end
+  sealed.behind(self.t).cut = run.add_row(self.t.history, self.columns, self.withdrawn)
+  if self.log then self.log:record(self.withdrawn) end
+end
+
+-- t: the trainer; o: the checked options of t:run; columns: those of t.history. Who closes it opens
+-- it.
 function run.new(t, o, columns)
   local left = t.native.unfinished
   local steps, every = extent(t, o, left)
   o.best_by = o.best_by or validation.standard(t)
-  withdraw_cut(t, columns)
+  local mine = sealed.behind(t)
   local r = setmetatable({t = t, o = o, columns = columns, every = every, first = t.step,
                           begun = t.seconds, steps = steps,
                           replay = o.replay and planned(t, o.replay) or {},
-                          left_before = left,
-                          seen = notes.new(t, o, left and sealed.behind(t).seen)}, run)
-  local mine = sealed.behind(t)
+                          left_before = left, seen = notes.new(t, o, left and mine.seen)}, run)
   mine.held, mine.notes = nil, {}
   keep_changes(t)
-  if o.log and native.ranks() == 0 then r.log = log.open(t, o.log, columns, o, mine.unlogged) end
-  if r.log then mine.unlogged = {} end
-  local ok, why = pcall(function() r.checkpoint = checkpoint.open(t, o) end)
-  if not ok then
-    if r.log then r.log:close() end
-    error(why, 0)
+  return r
+end
+
+-- Takes back the record that was cut short, also from the log. Atomic, as Ctrl-C may come again.
+local open = term.atomic(function(self)
+  local t, o, mine = self.t, self.o, sealed.behind(self.t)
+  self.withdrawn = withdraw_cut(t, self.columns)
+  if o.log and native.ranks() == 0 then
+    self.log = log.open(t, o.log, self.columns, o, mine.unlogged)
+    mine.unlogged = {}
   end
-  mine.current = r
+  self.checkpoint = checkpoint.open(t, o)
+  mine.current = self
+end)
+
+-- Opens the log and the checkpoint.
+function run:open()
+  open(self)
+  local t = self.t
   local flat = t.step == 0 and native.ranks() == 0 and norms.unknown(t) and norms.uniform(t)
   if flat then io.stderr:write("note: ", flat, "\n") end
-  return r
 end
 
 -- What native.run and native.job are told. A process that follows is told by the first one when a
@@ -335,6 +354,7 @@ function run:record(cut) show_record(self, write_record(self, cut)) end
 -- With why: what went wrong, told to those that follow. Steps that were given up, by an error or
 -- Ctrl-C, have been made: they are recorded.
 run.close = term.atomic(function(self, why)
+  if not self.core then put_back_cut(self) end
   if self.core and not self.follows then write_record(self, true) end
   if self.checkpoint and self.leads then self:save(self.checkpoint) end
   self:tell("stop", "%s", tostring(why or "the run was given up"))
@@ -343,7 +363,8 @@ run.close = term.atomic(function(self, why)
   mine.seen = self.t.native.unfinished and self.seen:state() or nil
   if self.log then self.log:close() end
   if self.checkpoint then self.checkpoint:close() end
-  mine.current, mine.knobs = nil, knobs.all(self.t)
+  if mine.current == self then mine.current = nil end
+  mine.knobs = knobs.all(self.t)
 end)
 
 run.__close = run.close -- Lua gives the error where there is one
