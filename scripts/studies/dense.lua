@@ -17,7 +17,8 @@
 -- of the seeds, with 95 % intervals.
 --
 -- Options (defaults): start=ease dim=100 min_items=10 epochs=20 (of policies; together: 5)
---   shares=0,1,4,15,50 seeds=11,12,13
+--   shares=0,1,4,15,50 seeds=11,12,13 n=0 (weights of an item, as of policy.neighbours)
+--   only= (the first so many versions; 0: all)
 local fopo = require "fopo"
 local lists = require "fopo.base.lists"
 local native = require "fopo.native"
@@ -26,7 +27,7 @@ local script = require "script"
 
 local o, files = script.options(
   {start = "ease", dim = 100, min_items = 10, epochs = 20, shares = {0, 1, 4, 15, 50},
-   seeds = {11, 12, 13}},
+   seeds = {11, 12, 13}, n = 0, only = 0},
   {epochs = 1, dim = 8, shares = {4}, seeds = {11}})
 if #files == 0 then script.misuse("which files?") end
 
@@ -38,7 +39,7 @@ local function embed(s)
 end
 
 local function hybrid(s, options)
-  options.data, options.start = s.train, o.start
+  options.data, options.start, options.n = s.train, o.start, o.n
   return fopo.policy.neighbours(options)
 end
 
@@ -112,14 +113,15 @@ end
 for _, path in ipairs(files) do
   local d, base = fopo.data.read(path), nil
   print(path)
-  for _, version in ipairs(versions) do
+  for i, version in ipairs(versions) do
     local found, best = {}, nil
+    if o.only > 0 and i > o.only then break end
     for _, seed in ipairs(o.seeds) do
       local s = d:sessions{min_items = o.min_items, test = 0.2, valid = 0.1, seed = seed}
       judge(found, s, version[2])
     end
-    for i, one in ipairs(found) do
-      one.t, one.reward = o.shares[i], fopo.array.from{one.reward}
+    for place, one in ipairs(found) do
+      one.t, one.reward = o.shares[place], fopo.array.from{one.reward}
       one.ndcg = fopo.array.from{one.ndcg}
       if not best or one.ndcg:mean() > best.ndcg:mean() then best = one end
     end
