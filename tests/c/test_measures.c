@@ -40,6 +40,11 @@ TEST(test_one_context) {
   csr(&s.Y, in_y, 2, 1, 10);
   ok(fopo_measure_lists(&m, 1, listed[0], 3, &s));
   assert_true(m.ndcg.low == 0.0 && m.ndcg.high == 1.0);
+  /* Nor is anything known of contexts that earned no number. */
+  float none[] = {NAN, NAN};
+  double mean, se;
+  fopo_mean_of_pairs(&mean, &se, none, NULL, 2);
+  assert_true(mean == 0.0 && isinf(se));
 }
 
 TEST(test_refusals) {

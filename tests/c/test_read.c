@@ -139,6 +139,13 @@ TEST(lists) {
             .user = "2");
   REFUSE_AS(write_text("1 2\n1 3\n"), FOPO_ERR_FORMAT, "line 2, column 1: '1' is a user that",
             .format = "lists");
+  /* A tenth of the lines must be of another length, and at most half aligned. */
+  d = READ(write_text("1 2 3\n2 2 3\n3 2 3\n4 2 3\n5 2 3\n6 2 3\n7 2 3\n8 2 3\n9 2 3\n"
+                      "10 2 3 4 5\n"));
+  assert_true(shaped(d, "lists", 11, 6, 22));
+  fopo_dataset_free(d), d = READ(write_text("1  2\n2  3\n3 2 3\n4 5\n"));
+  assert_true(shaped(d, "lists", 5, 6, 5));
+  fopo_dataset_free(d);
 }
 
 /* Every row has a name of its own, a sentence of help and one way to read. */

@@ -119,8 +119,8 @@ TEST(test_refused) {
   fopo_logs logs = by_hand();
   DONE(fopo_reward_done) fopo_reward reward;
   refused(fopo_reward_init(&reward, &fopo_reward_ips,
-                           &(fopo_reward_source){.logs = &logs, .clip = 1.5}),
-          FOPO_ERR_ARGUMENT, "clip is 1.5");
+                           &(fopo_reward_source){.logs = &logs, .clip = 1.05}),
+          FOPO_ERR_ARGUMENT, "clip is 1.05");
   refused(fopo_reward_init(&reward, &fopo_reward_switch,
                            &(fopo_reward_source){.logs = &logs, .model = &model, .threshold = 0.5}),
           FOPO_ERR_ARGUMENT, "threshold is 0.5");

@@ -171,6 +171,13 @@ TEST(test_sums) {
   x.Q.x[FEW * DIM] = NAN;
   refused(fopo_softmax_sums(log_z, squares, &scores, 0, N), FOPO_ERR_NUMERIC, "context 2");
   refused(fopo_softmax_sums(log_z, NULL, &scores, 256, 256 + N), FOPO_ERR_NUMERIC, "context 258");
+  /* So are scores that are all below what a float holds. */
+  float far[2 * DIM], below[DIM];
+  for (size_t j = 0; j < 2 * DIM; j++) far[j] = FLT_MAX;
+  for (size_t j = 0; j < DIM; j++) below[j] = -FLT_MAX;
+  fopo_scores least = {.Q = fopo_matrix_view(below, 1, DIM),
+                       .items = fopo_matrix_view(far, 2, DIM)};
+  refused(fopo_softmax_sums(log_z, NULL, &least, 0, 1), FOPO_ERR_NUMERIC, "too large for a float");
   scores.Q.rows = 1;
   fopo_interrupt_request();
   assert_int_equal(fopo_softmax_sums(log_z, NULL, &scores, 0, N), FOPO_ERR_INTERRUPTED);

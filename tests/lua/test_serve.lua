@@ -195,6 +195,13 @@ function TestRecommend:test_near_names()
           pi.recommend, pi, {items = {"alien"}}, 1, o)
   refused('no item is called "Brasil"; did you mean "Brazil"?', pi.recommend, pi,
           {items = {"Brasil"}}, 1, o)
+  -- two letters may differ, or a third of the name
+  refused('no item is called "Bresil"; did you mean "Brazil"?', pi.recommend, pi,
+          {items = {"Bresil"}}, 1, o)
+  local _, why = pcall(pi.recommend, pi, {items = {"Bresyl"}}, 1, o)
+  lu.assertStrMatches(why, '.*no item is called "Bresyl"')
+  refused('no item is called "Mie elien"; did you mean "My alien"?', pi.recommend, pi,
+          {items = {"Mie elien"}}, 1, o)
 end
 
 -- The same interactions in another order of items, with one that the policy does not know.
