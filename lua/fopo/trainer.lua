@@ -153,10 +153,15 @@ were left out by time, keep X and Y; so do bandit logs, sessions that are shared
 are given, and other rewards than hits on data.
 Validation. Before the first step of a run and at each record the policy is judged on `valid`: by
 the reward (greedy: is the best item in Y) and by the expected reward, which training raises, over
-at most 1,000 contexts, evenly spread and always the same. Where data is the train part of a split
+at most 1,000 contexts, evenly spread and always the same. Of more than 8,192 items that are not
+learnt the expected reward sums the 1,024 of largest norm, 1,024 draws of the others that the seed
+fixes, and Y: its error is far below that of the contexts. Where data is the train part of a split
 and valid is left out, it is the split's valid part, of which large catalogues use fewer contexts,
 evenly spread; not where contexts are given without valid_contexts, nor with a reward other than
-hits, which other sessions' hits do not measure. The items of X are left out, as one serves, also
+hits, which other sessions' hits do not measure. Such records, of a given number of steps, are
+judged by a sample that the seed fixes, a twentieth as many contexts as their steps train on, at
+least 64; the start, the end and, at the end, the best record by all; not of policies that score
+lists. The items of X are left out, as one serves, also
 for a policy that keeps them in; exclude = "none" validates such a policy by the paper's R_test. See
 t:run for keep_best, best_by and patience.
 A policy whose items do not say of which sessions they were made (fopo.array.load) is completed:

@@ -30,6 +30,7 @@ fopo_trainer *bind_run_plan(lua_State *L, fopo_run_plan *plan, bind_object *o) {
                           .ask = bind_option_boolean(L, 2, "ask")};
   plan->valid.most = bind_option_count_or(L, 2, "valid_most", 0, SIZE_MAX, 0);
   plan->valid.expected_most = bind_option_count_or(L, 2, "expected_most", 0, SIZE_MAX, 0);
+  plan->valid.sampled = bind_option_count_or(L, 2, "valid_sampled", 0, SIZE_MAX, 0);
   plan->valid.k = bind_option_count_or(L, 2, "k", 1, SIZE_MAX, 0);
   if (plan->valid.k > 0) {
     plan->valid.measure =
@@ -62,10 +63,10 @@ fopo_trainer *bind_run_plan(lua_State *L, fopo_run_plan *plan, bind_object *o) {
 }
 
 /* native.run(t, {steps, seconds, every, trained, patience, keep_best, by, measure, k, ask, valid,
- * valid_contexts, valid_most, expected_most, unseen, exact, index}): an absent number sets no
- * limit, but without expected_most there is no expected reward, and without k no measure of lists,
- * as "ndcg"; by is greedy, the default, expected or measure. Sessions to validate on need their
- * contexts and the exact index; with ask = true the caller validates. */
+ * valid_contexts, valid_most, expected_most, valid_sampled, unseen, exact, index}): an absent
+ * number sets no limit, but without expected_most there is no expected reward, and without k no
+ * measure of lists, as "ndcg"; by is greedy, the default, expected or measure. Sessions to validate
+ * on need their contexts and the exact index; with ask = true the caller validates. */
 static int run(lua_State *L) {
   fopo_run_plan plan;
   lua_settop(L, 2);

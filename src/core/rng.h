@@ -36,7 +36,8 @@ enum {
   FOPO_STREAM_LOGS = 11,     /* synthetic logs */
   FOPO_STREAM_RANKING = 12,  /* the random baseline */
   FOPO_STREAM_HELD = 13,     /* users whose sessions are held out */
-  FOPO_STREAM_RESPLIT = 14   /* X / Y of sessions, anew in each epoch */
+  FOPO_STREAM_RESPLIT = 14,  /* X / Y of sessions, anew in each epoch */
+  FOPO_STREAM_JUDGED = 15    /* contexts and items that validation samples */
 };
 
 /* The `row` of draws that all contexts of a batch share. */

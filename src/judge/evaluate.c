@@ -6,6 +6,7 @@
 
 #include "core/clock.h"
 #include "core/memory.h"
+#include "core/sort.h"
 #include "core/status.h"
 #include "policy/recommend.h"
 
@@ -21,21 +22,26 @@ static int check(const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sess
   return fopo_policy_check_index(ix, pi->items.rows, pi->items.cols);
 }
 
-/* best [N] are the answers, counts [N] whether there is one, times [P] zeros; earned [N], zeros,
- * becomes what each right answer is worth. */
-static void count(fopo_evaluation *e, float *earned, const fopo_sessions *sessions,
-                  const uint32_t *best, const uint32_t *counts, uint32_t *times) {
+/* best [N] are the answers, counts [N] whether there is one; earned [N], zeros, becomes what each
+ * right answer is worth. */
+static void count_hits(fopo_evaluation *e, float *earned, const fopo_sessions *sessions,
+                       const uint32_t *best, const uint32_t *counts) {
   for (size_t n = 0; n < sessions->Y.rows; n++) {
-    if (counts[n] == 0) {
-      e->unanswered++;
-      continue;
-    }
-    size_t so_far = ++times[best[n]];
-    if (so_far == 1) e->distinct++;
-    if (so_far > e->top) e->top = so_far;
-    if (!fopo_csr_contains(&sessions->Y, n, best[n])) continue;
+    e->unanswered += counts[n] == 0;
+    if (counts[n] == 0 || !fopo_csr_contains(&sessions->Y, n, best[n])) continue;
     e->hits++;
     earned[n] = fopo_sessions_value(sessions, best[n]);
+  }
+}
+
+/* Of the answers, which it sorts; those of contexts without one come last. */
+static void count_items(fopo_evaluation *e, uint32_t *best) {
+  size_t n = e->contexts - e->unanswered, first = 0;
+  fopo_sort_u32(best, e->contexts);
+  for (size_t i = 0; i < n; i++) {
+    if (best[i] != best[first]) first = i;
+    if (i == first) e->distinct++;
+    if (i + 1 - first > e->top) e->top = i + 1 - first;
   }
 }
 
@@ -90,18 +96,17 @@ int fopo_evaluate_each(fopo_evaluation *e, float *earned, const fopo_policy *pi,
   uint32_t *best = fopo_alloc(x.rows, sizeof *best);
   uint32_t *counts = fopo_alloc(x.rows, sizeof *counts);
   float *scores = fopo_alloc(x.rows, sizeof *scores);
-  uint32_t *times = fopo_alloc(fopo_policy_n_items(pi), sizeof *times);
-  status = best && counts && scores && times ? FOPO_OK : FOPO_ERR_MEMORY;
+  status = best && counts && scores ? FOPO_OK : FOPO_ERR_MEMORY;
   if (status == FOPO_OK) status = fopo_evaluate_lists(best, scores, counts, pi, x, ix, mask, 1);
   if (status == FOPO_OK) {
-    count(e, earned, sessions, best, counts, times);
+    count_hits(e, earned, sessions, best, counts);
+    count_items(e, best);
     summarise(e, earned, sessions->value != NULL);
     e->seconds = fopo_clock() - start;
   }
   fopo_free(best);
   fopo_free(counts);
   fopo_free(scores);
-  fopo_free(times);
   return status;
 }
 

@@ -9,14 +9,21 @@
 #include "comm/comm.h"
 #include "core/memory.h"
 #include "core/progress.h"
+#include "core/rng.h"
 #include "core/sort.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "kernels/kernels.h"
+#include "kernels/product.h"
 #include "policy/lists.h"
 #include "policy/softmax.h"
 
-enum { BLOCK = 1024 }; /* contexts whose queries are held at once */
+enum {
+  BLOCK = 1024, /* contexts whose queries are held at once */
+  TILE = 32,    /* contexts whose scores of few items are held at once */
+  HEAD = 1024,  /* of few items */
+  TAIL = 1024
+};
 
 /* Of the items of Y that are not masked. Those of the parts of a catalogue add up. */
 typedef struct {
@@ -32,6 +39,8 @@ typedef struct {
   double *squares;      /* [contexts] sum_a pi(a | x)^2 */
   double *likelihood;   /* [contexts]; NAN: Y has no item that is not masked */
   double *log_z;        /* [contexts] */
+  double *error;        /* [contexts] the standard error of log_z; 0: all items were summed */
+  float *tile;          /* [TILE, few items] of scores; NULL: all items are summed */
   double *value;        /* [contexts] of an objective */
   fopo_list_row *lists; /* [threads] of a policy that scores lists, else NULL */
 } work;
@@ -43,6 +52,7 @@ typedef struct {
   const fopo_sessions *sessions;
   const fopo_sparse_scores *sparse;
   size_t n;
+  const fopo_few_items *few; /* NULL: all items */
 } plan;
 
 /* The session of the i-th context. */
@@ -74,6 +84,106 @@ static in_y sum_y(const plan *p, const float *q, double log_z, size_t session) {
   }
   return (in_y){reward, worth > 0.0 ? logs / worth : (double)NAN};
 }
+
+/* ---- few items ---- */
+
+int fopo_few_items_take(fopo_few_items *few, fopo_matrix items, const uint32_t *order,
+                        uint64_t seed) {
+  size_t n = HEAD + TAIL, M = items.rows - HEAD;
+  *few = (fopo_few_items){.head = HEAD, .tail = TAIL, .others = M};
+  few->places = fopo_alloc(n, sizeof *few->places);
+  int status = few->places != NULL ? fopo_matrix_init(&few->rows, n, items.cols) : FOPO_ERR_MEMORY;
+  for (size_t i = 0; i < n && status == FOPO_OK; i++) {
+    uint64_t u = i < HEAD ? 0 : i - HEAD, place = i;
+    if (i >= HEAD) {
+      uint32_t w = fopo_random(seed, FOPO_STREAM_JUDGED, 0, 0, (uint32_t)u).v[0];
+      place = HEAD + (u * M + fopo_below((uint32_t)M, w, seed, 0, 0, (uint32_t)u)) / TAIL;
+    }
+    few->places[i] = (uint64_t)order[place] << 32 | i;
+    memcpy(fopo_matrix_row(few->rows, i), fopo_matrix_row(items, order[place]),
+           items.cols * sizeof *items.x);
+  }
+  if (status == FOPO_OK) fopo_sort_keys(few->places, n);
+  if (status != FOPO_OK) fopo_few_items_done(few);
+  return status;
+}
+
+void fopo_few_items_done(fopo_few_items *few) {
+  fopo_matrix_done(&few->rows);
+  fopo_free(few->places);
+  *few = (fopo_few_items){0};
+}
+
+/* Sets the scores f of the rows from `first` on that are this item, which may be drawn twice; 1 if
+ * it is in the head. */
+static int put_score(float *f, const fopo_few_items *few, uint32_t id, float score, size_t first) {
+  size_t low = 0, n = few->head + few->tail;
+  while (n > 0) { /* the first place of the item */
+    int before = few->places[low + n / 2] >> 32 > id;
+    low = before ? low + n / 2 + 1 : low;
+    n = before ? n - n / 2 - 1 : n / 2;
+  }
+  int in_head = 0;
+  for (; low < few->head + few->tail && few->places[low] >> 32 == id; low++) {
+    size_t row = (uint32_t)few->places[low];
+    if (row >= first) f[row] = fopo_score_sum(f[row], score);
+    in_head |= row < few->head;
+  }
+  return in_head;
+}
+
+/* log Z of context n, and its standard error, from the scores f [head + tail] of the few items.
+ *
+ *   Z = sum over the head and Y of exp f + M / U sum over the draws that are not in Y of exp f */
+static void sum_few(work *w, const plan *p, float *f, const float *q, size_t n) {
+  const fopo_kernels *kernels = fopo_kernels_get();
+  const fopo_few_items *few = p->few;
+  fopo_matrix items = p->pi->items;
+  size_t session = session_of(p, n), n_y = fopo_csr_count(&p->sessions->Y, session);
+  fopo_score_row s = fopo_score_row_of(p->sparse, session);
+  const uint32_t *Y = fopo_csr_row(&p->sessions->Y, session);
+  double head[3], tail[3], z = 0.0, zz = 0.0, U = (double)few->tail, M = (double)few->others;
+  for (size_t i = 0; i < s.n; i++) put_score(f, few, s.ids[i], fopo_score_entry(&s, i), 0);
+  float m = kernels->max(f, few->head + few->tail);
+  if (m == -INFINITY) m = 0.0f;
+  for (size_t k = 0; k < n_y; k++) {
+    float own = fopo_score_of(&s, Y[k]);
+    if (put_score(f, few, Y[k], -INFINITY, few->head) || own == -INFINITY) continue;
+    double score = (double)kernels->dot(q, fopo_matrix_row(items, Y[k]), items.cols) + (double)own;
+    double weight = exp(score - (double)m);
+    z += weight;
+    zz += weight * weight;
+  }
+  kernels->exp_sum(f, f, m, few->head + few->tail);
+  kernels->moments(head, f, f, few->head);
+  kernels->moments(tail, f + few->head, f + few->head, few->tail);
+  double spread = fmax(tail[1] - tail[0] * tail[0] / U, 0.0) / (U - 1.0);
+  z += head[0] + M / U * tail[0];
+  zz += head[1] + M / U * tail[1];
+  w->log_z[n] = (double)m + log(z);
+  w->squares[n] = z > 0.0 ? zz / (z * z) : 0.0;
+  w->error[n] = z > 0.0 ? M * sqrt(spread / U * (1.0 - U / M)) / z : 0.0;
+}
+
+static int sum_by_few(work *w, const plan *p, fopo_matrix Q, size_t first) {
+  size_t n = p->few->head + p->few->tail;
+  for (size_t at = 0; at < Q.rows; at += TILE) {
+    size_t count = Q.rows - at < TILE ? Q.rows - at : TILE;
+    fopo_matrix f = fopo_matrix_view(w->tile, count, n);
+    int status = fopo_product(f, 1.0f, fopo_matrix_rows(Q, at, count), 0, p->few->rows, 1, 0.0f);
+    if (status == FOPO_OK) status = fopo_matrix_finite(f, "a score");
+    if (status != FOPO_OK) return status;
+#pragma omp parallel for num_threads(fopo_threads_for(count *n * 16)) schedule(static)
+    for (size_t b = 0; b < count; b++) {
+      sum_few(w, p, fopo_matrix_row(f, b), fopo_matrix_row(Q, at + b), first + at + b);
+    }
+    status = fopo_progress("evaluating", (double)(first + at + count), (double)p->n);
+    if (status != FOPO_OK) return status;
+  }
+  return FOPO_OK;
+}
+
+/* ---- the contexts ---- */
 
 static int sum_block(work *w, const plan *p, fopo_matrix Q, size_t first) {
   int stopped = 0;
@@ -165,7 +275,9 @@ static int sum_contexts(work *w, const plan *p) {
     if (status == FOPO_OK) {
       status = fopo_matrix_finite(f.Q, "a context's query (context times theta)");
     }
-    if (status == FOPO_OK) {
+    if (status == FOPO_OK && p->few != NULL) {
+      status = sum_by_few(w, p, f.Q, first);
+    } else if (status == FOPO_OK) {
       status = fopo_softmax_sums(w->log_z + first, w->squares + first, &f, first, p->n);
     }
     if (pi->shard != NULL) {
@@ -204,6 +316,14 @@ static void fill_values(work *w, fopo_objective_kind objective, size_t n) {
   }
 }
 
+/* The standard error of a mean value by those of log Z, which move a reward by its share and a
+ * logarithm by themselves. */
+static double error_of(const work *w, size_t n, int is_share) {
+  double error = 0.0;
+  for (size_t i = 0; i < n; i++) error += w->error[i] * (is_share ? w->reward[i] : 1.0);
+  return error / (double)n;
+}
+
 static fopo_expected summary(work *w, size_t n) {
   fopo_expected e = {.contexts = n};
   mean_of(&e.reward, &e.se, w->reward, n);
@@ -211,7 +331,11 @@ static fopo_expected summary(work *w, size_t n) {
   for (int k = 0; k < FOPO_OBJECTIVE_ROWS; k++) {
     fill_values(w, (fopo_objective_kind)k, n);
     mean_of(&e.value[k], &e.value_se[k], w->value, n);
+    e.value_se[k] = hypot(e.value_se[k], error_of(w, n, k == FOPO_OBJECTIVE_REWARD));
   }
+  e.error = error_of(w, n, 1);
+  e.se = hypot(e.se, e.error);
+  e.likelihood_se = hypot(e.likelihood_se, error_of(w, n, 0));
   double *items = w->squares; /* in effect, 1 / sum of pi^2; 0, sorted first: no item is left */
   for (size_t i = 0; i < n; i++) items[i] = items[i] > 0.0 ? 1.0 / items[i] : 0.0;
   fopo_sort_f64(items, n);
@@ -223,7 +347,8 @@ static fopo_expected summary(work *w, size_t n) {
 
 int fopo_evaluate_expected_each(fopo_expected *e, float *each, fopo_objective_kind objective,
                                 const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sessions,
-                                const fopo_sparse_scores *s, size_t most) {
+                                const fopo_sparse_scores *s, size_t most,
+                                const fopo_few_items *few) {
   *e = (fopo_expected){0};
   int status = fopo_sessions_check(sessions, x.rows, fopo_policy_n_items(pi));
   if (status == FOPO_OK) status = fopo_policy_check_contexts(pi, x);
@@ -231,16 +356,22 @@ int fopo_evaluate_expected_each(fopo_expected *e, float *each, fopo_objective_ki
   fopo_sparse_scores own = fopo_mask_of(&sessions->X);
   if (pi->masks_seen && s == NULL) s = &own;
   size_t n = most > 0 && most < x.rows ? most : x.rows, block = n < BLOCK ? n : BLOCK;
-  plan p = {.pi = pi, .x = x, .sessions = sessions, .sparse = s, .n = n};
+  plan p = {.pi = pi, .x = x, .sessions = sessions, .sparse = s, .n = n, .few = few};
   work w = {.rows = fopo_alloc(block, sizeof *w.rows),
             .sums = fopo_alloc(block, sizeof *w.sums),
             .reward = fopo_alloc(n, sizeof *w.reward),
             .squares = fopo_alloc(n, sizeof *w.squares),
             .likelihood = fopo_alloc(n, sizeof *w.likelihood),
             .log_z = fopo_alloc(n, sizeof *w.log_z),
+            .error = fopo_alloc(n, sizeof *w.error),
             .value = fopo_alloc(n, sizeof *w.value)};
-  int got = w.rows && w.sums && w.reward && w.squares && w.likelihood && w.log_z && w.value;
+  int got =
+      w.rows && w.sums && w.reward && w.squares && w.likelihood && w.log_z && w.error && w.value;
   status = got ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK && few != NULL) {
+    w.tile = fopo_alloc(TILE * (few->head + few->tail), sizeof *w.tile);
+    if (w.tile == NULL) status = FOPO_ERR_MEMORY;
+  }
   if (status == FOPO_OK) status = fopo_matrix_init(&w.x, block, x.cols);
   if (status == FOPO_OK) status = fopo_matrix_init(&w.Q, block, pi->items.cols);
   if (status == FOPO_OK && pi->kind->score_list != NULL) {
@@ -261,6 +392,8 @@ int fopo_evaluate_expected_each(fopo_expected *e, float *each, fopo_objective_ki
   fopo_free(w.squares);
   fopo_free(w.likelihood);
   fopo_free(w.log_z);
+  fopo_free(w.error);
+  fopo_free(w.tile);
   fopo_free(w.value);
   return status;
 }
@@ -268,5 +401,6 @@ int fopo_evaluate_expected_each(fopo_expected *e, float *each, fopo_objective_ki
 int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
                            const fopo_sessions *sessions, const fopo_sparse_scores *s,
                            size_t most) {
-  return fopo_evaluate_expected_each(e, NULL, (fopo_objective_kind)0, pi, x, sessions, s, most);
+  return fopo_evaluate_expected_each(e, NULL, (fopo_objective_kind)0, pi, x, sessions, s, most,
+                                     NULL);
 }

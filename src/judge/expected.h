@@ -15,6 +15,7 @@ typedef struct {
   size_t contexts;   /* those that were summed */
   size_t unanswered; /* of these, contexts in which all items are masked: they earn 0 */
   double reward, se; /* the mean and its standard error */
+  double error;      /* the part of se that few items make (below); 0: all items were summed */
   double effective;  /* the median over the contexts with an item left of 1 / sum_a pi(a | x)^2, the
                       * number of items that the policy chooses from in effect: 1 .. P; 0: there is
                       * no such context */
@@ -35,9 +36,30 @@ typedef struct {
 int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
                            const fopo_sessions *sessions, const fopo_sparse_scores *s, size_t most);
 
-/* The same; each [contexts that are summed]: the value of the objective in each of them. */
+/* Items that stand for a large catalogue in log Z: a head, those of largest norm, each for itself,
+ * and a tail, draws of the M others, one from each of `tail` equal strips of the norm order, each
+ * for M / tail items; the items of Y stand for themselves. To be read; {0}: all items are summed.
+ *
+ * E Z is that of all items. The standard error of log Z, by the spread of the tail's weights, is in
+ * those of the values, as if it were the same error in every context: the draws are. */
+typedef struct {
+  size_t head, tail, others;
+  fopo_matrix rows; /* [head + tail, L] the items; owned */
+  uint64_t *places; /* [head + tail] item << 32 | row, descending; owned */
+} fopo_few_items;
+
+enum { FOPO_FEW_ITEMS = 8192 }; /* up to so many items of a catalogue, all are summed */
+
+/* order [items.rows] by descending norm; more than FOPO_FEW_ITEMS items. */
+int fopo_few_items_take(fopo_few_items *few, fopo_matrix items, const uint32_t *order,
+                        uint64_t seed);
+void fopo_few_items_done(fopo_few_items *few); /* accepts {0} */
+
+/* The same; each [contexts that are summed]: the value of the objective in each of them. few: NULL,
+ * or items of the policy, which has a whole catalogue and does not score lists. */
 int fopo_evaluate_expected_each(fopo_expected *e, float *each, fopo_objective_kind objective,
                                 const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sessions,
-                                const fopo_sparse_scores *s, size_t most);
+                                const fopo_sparse_scores *s, size_t most,
+                                const fopo_few_items *few);
 
 #endif

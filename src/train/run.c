@@ -35,8 +35,7 @@ struct fopo_run {
   stage stage;
   fopo_validation validation; /* {0}: not on sessions */
   fopo_worth valid;           /* of the record that is due */
-  fopo_worth last_valid;      /* of the policy at step `judged` */
-  uint64_t judged;            /* UINT64_MAX: not known */
+  uint64_t judged;            /* the step that was judged by all contexts last; UINT64_MAX: none */
 
   int goes_on; /* 1: with what the trainer has kept of the run before */
   int over;    /* 1: patience has ended the run */
@@ -62,6 +61,8 @@ static uint64_t basis_of(const fopo_run_plan *plan) {
                         v->k,
                         v->most,
                         v->expected_most,
+                        v->sampled,
+                        v->seed,
                         v->contexts.cols,
                         v->sessions != NULL,
                         v->value != NULL};
@@ -135,8 +136,9 @@ int fopo_run_new(fopo_run **run, fopo_trainer *t, const fopo_run_plan *plan) {
   r->plan = *plan;
   r->plan.valid.objective = fopo_gradient_get(t->o.gradient)->objective;
   r->plan.valid.value = t->o.reward->value;
+  r->plan.valid.seed = t->o.seed;
   r->last = plan->steps < UINT64_MAX - t->step ? t->step + plan->steps : UINT64_MAX;
-  r->valid = r->last_valid = fopo_worth_unknown();
+  r->valid = fopo_worth_unknown();
   r->judged = UINT64_MAX;
   if (plan->valid.sessions != NULL) {
     status = fopo_validation_init(&r->validation, &r->plan.valid, t->o.policy->version);
@@ -239,25 +241,41 @@ static int is_surely_best(const fopo_run *r) {
   return 0;
 }
 
+/* What the worth at hand is above the best one's, over the contexts of both. */
+static double gain(const fopo_run *r, fopo_by by) {
+  double mean, low, high;
+  const fopo_unfinished *u = known(r);
+  if (fopo_validation_samples(&r->validation) &&
+      difference(&mean, &low, &high, r, &r->validation.each, &u->each, by)) {
+    return mean;
+  }
+  return value_of(r, &r->valid, by) - value_of(r, &u->best.worth, by);
+}
+
 /* Is r->valid the best so far? */
 static int is_best(const fopo_run *r) {
   const fopo_run_best *best = &known(r)->best;
-  fopo_by by = r->plan.by, second = second_of(by);
+  fopo_by by = r->plan.by;
   if (r->plan.sure && best->known && r->plan.valid.sessions != NULL) return is_surely_best(r);
-  double now = value_of(r, &r->valid, by), before = value_of(r, &best->worth, by);
-  if (isnan(now)) return 0;
-  if (!best->known || now != before) return !best->known || now > before;
-  return value_of(r, &r->valid, second) > value_of(r, &best->worth, second);
+  if (isnan(value_of(r, &r->valid, by))) return 0;
+  if (!best->known) return 1;
+  double more = gain(r, by);
+  return more > 0.0 || (!(more < 0.0) && gain(r, second_of(by)) > 0.0);
 }
 
-/* Copies the blocks that are kept from the policy, or back to it. */
-static void copy_kept(fopo_run *r, int back) {
+typedef enum { KEEP, PUT_BACK, EXCHANGE } way;
+
+/* Copies the blocks that are kept from the policy, or back to it, or exchanges the two. */
+static void copy_kept(fopo_run *r, way how) {
   float *const *kept = known(r)->kept;
   for (int i = 0; i < FOPO_BLOCKS; i++) {
     fopo_matrix x = fopo_policy_values(r->t->o.policy, (fopo_block)i);
-    if (kept[i] == NULL) continue;
-    memcpy(back ? x.x : kept[i], back ? kept[i] : x.x, x.rows * x.cols * sizeof *x.x);
-    if (back && i == FOPO_BLOCK_ITEMS) r->t->o.policy->version++;
+    for (size_t j = 0; kept[i] != NULL && j < x.rows * x.cols; j++) {
+      float value = x.x[j];
+      if (how != KEEP) x.x[j] = kept[i][j];
+      if (how != PUT_BACK) kept[i][j] = value;
+    }
+    if (kept[i] != NULL && how != KEEP && i == FOPO_BLOCK_ITEMS) r->t->o.policy->version++;
   }
 }
 
@@ -267,7 +285,7 @@ static int keep_if_best(fopo_run *r) {
   if (!is_best(r)) return 0;
   u->best = (fopo_run_best){.known = 1, .step = r->t->step, .worth = r->valid};
   fopo_worth_each_copy(&u->each, &r->validation.each); /* without memory the pairs are unknown */
-  copy_kept(r, 0);
+  copy_kept(r, KEEP);
   return 1;
 }
 
@@ -315,12 +333,12 @@ static fopo_run_record record_of(const fopo_run *r) {
   return row;
 }
 
-static int validate(fopo_run *r) {
+/* The start and the end are judged by all contexts, records between them by a sample. */
+static int validate(fopo_run *r, int all) {
   if (r->plan.valid.sessions == NULL) return FOPO_OK;
-  int status = fopo_validation_run(&r->valid, &r->validation, r->t->o.policy);
+  int status = fopo_validation_run(&r->valid, &r->validation, r->t->o.policy, all);
   if (status != FOPO_OK) return status;
-  r->last_valid = r->valid;
-  r->judged = r->t->step;
+  if (all || !fopo_validation_samples(&r->validation)) r->judged = r->t->step;
   return FOPO_OK;
 }
 
@@ -329,7 +347,7 @@ static int make_record(fopo_run_event *e, fopo_run *r) {
   e->kind = FOPO_RUN_VALIDATE;
   if (r->stage == DUE && r->plan.ask) r->stage = ASKED;
   if (r->stage == DUE) {
-    status = validate(r);
+    status = validate(r, fopo_run_is_done(r));
     if (status == FOPO_OK) r->stage = JUDGED;
   }
   if (r->stage != JUDGED) return status;
@@ -361,7 +379,7 @@ int fopo_run_cut_record(fopo_run_record *record, fopo_run *r) {
 int fopo_run_advance(fopo_run_event *e, fopo_run *r, double seconds, uint64_t most) {
   *e = (fopo_run_event){.kind = FOPO_RUN_DONE};
   int status = FOPO_OK, done = fopo_run_is_done(r);
-  if (r->stage == START && !done) status = validate(r);
+  if (r->stage == START && !done) status = validate(r, 1);
   if (status != FOPO_OK) {
     e->kind = FOPO_RUN_VALIDATE;
   } else if (r->stage > STEPS) {
@@ -375,6 +393,25 @@ int fopo_run_advance(fopo_run_event *e, fopo_run *r, double seconds, uint64_t mo
   return status;
 }
 
+/* Judges the best parameters by all contexts, where a sample has told that they are it. What the
+ * last ones came to stays in the validation. */
+static int judge_kept(fopo_run *r, fopo_run_best *best) {
+  fopo_worth_each last = {0}, *now = &r->validation.each, *kept = &known(r)->each;
+  if (kept->n[FOPO_BY_REWARD] >= now->n[FOPO_BY_REWARD]) return FOPO_OK;
+  fopo_worth worth;
+  int status = fopo_worth_each_copy(&last, now);
+  if (status == FOPO_OK) {
+    copy_kept(r, EXCHANGE);
+    status = fopo_validation_run(&worth, &r->validation, r->t->o.policy, 1);
+    copy_kept(r, EXCHANGE);
+  }
+  if (status == FOPO_OK) status = fopo_worth_each_copy(kept, now);
+  if (status == FOPO_OK) status = fopo_worth_each_copy(now, &last);
+  if (status == FOPO_OK) best->worth = worth;
+  fopo_worth_each_done(&last);
+  return status;
+}
+
 /* Fills what the last parameters are worth less than the best ones. By more than chance: returns 1.
  */
 static int is_lost(fopo_run *r, fopo_run_best *best) {
@@ -382,7 +419,8 @@ static int is_lost(fopo_run *r, fopo_run_best *best) {
   fopo_by by = r->plan.by, second = second_of(by);
   double mean, low, high;
   best->loss = best->low = best->high = (double)NAN;
-  if (v->sessions == NULL || (r->judged != r->t->step && validate(r) != FOPO_OK)) return 1;
+  if (v->sessions == NULL || (r->judged != r->t->step && validate(r, 1) != FOPO_OK)) return 1;
+  if (judge_kept(r, best) != FOPO_OK) return 1;
   const fopo_worth_each *kept = &known(r)->each, *last = &r->validation.each;
   for (int i = 0; i < 2; i++) {
     if (!difference(&mean, &low, &high, r, kept, last, i == 0 ? by : second)) return i == 0;
@@ -404,7 +442,7 @@ fopo_run_best fopo_run_finish(fopo_run *r) {
   if (!r->plan.keep_best || !validates(r) || !best.known) return (fopo_run_best){0};
   int is_kept = best.step != r->t->step && is_lost(r, &best);
   if (!is_kept && !(r->plan.sure && best.at_start)) return best;
-  copy_kept(r, 1);
+  copy_kept(r, PUT_BACK);
   best.restored = 1;
   return best;
 }

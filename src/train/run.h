@@ -8,6 +8,10 @@
  * its best parameters, its patience and the record in hand; unless the policy's parameters were set
  * by hand since, or validation is by other means: then all but the record begins anew.
  *
+ * Where a validation may be by a sample (fopo_validation_options.sampled), records are, and the
+ * start, the end and, at the end, the best parameters are judged by all contexts. Two of them are
+ * compared over the contexts of both.
+ *
  * The best parameters are put back at the end only if the last ones are worth less by more than
  * chance, over the same contexts: by what decides, or else by the other one of reward and expected
  * reward. Where contexts cannot be paired (ask), whenever the last ones are worth less.

@@ -22,6 +22,9 @@ typedef struct {
   fopo_index *index;          /* the reward through it too; NULL: not wanted */
   size_t most, expected_most; /* contexts of the reward and of the expected reward, evenly spread;
                                * most 0: all; expected_most 0: it is not computed */
+  size_t sampled;             /* of these contexts, how many are judged where not all are: drawn by
+                               * the seed, always the same; 0: all */
+  uint64_t seed;              /* of them, and of the items that stand for a large catalogue */
   int unseen;                 /* 1: the items of X are neither recommended nor drawn */
   fopo_objective_kind objective; /* what `expected` below is */
   fopo_measure_kind measure;     /* of the first k items of each list */
@@ -30,7 +33,8 @@ typedef struct {
                                   * measured; NULL: 1 */
 } fopo_validation_options;
 
-/* What each context came to in each of the ways, so that two validations can be paired. */
+/* What each context came to in each of the ways, so that two validations can be paired: the first
+ * contexts of both. */
 typedef struct {
   float *of[FOPO_BYS]; /* [n]; owned */
   size_t n[FOPO_BYS];  /* 0: not computed */
@@ -38,8 +42,9 @@ typedef struct {
 
 typedef struct {
   fopo_validation_options o;
-  fopo_matrix some;      /* [most, D]; {0}: all contexts are judged */
-  fopo_sessions some_of; /* their Y, and their X if o.unseen or o.k > 0 */
+  fopo_matrix some;      /* [most, D], the sample first; {0}: all contexts are judged */
+  fopo_sessions some_of; /* their Y, and their X */
+  fopo_few_items few;    /* that stand for a large catalogue; {0}: all items are summed */
   uint64_t version;      /* of the policy whose items o.exact knows */
   fopo_worth_each each;  /* of the last run */
 
@@ -63,9 +68,12 @@ int fopo_validation_init(fopo_validation *v, const fopo_validation_options *opti
                          uint64_t version);
 void fopo_validation_done(fopo_validation *v); /* accepts {0} */
 
-/* pi with its theta on the host. The exact index follows items that are learnt; the other one is
- * asked as it is. */
-int fopo_validation_run(fopo_worth *w, fopo_validation *v, const fopo_policy *pi);
+/* pi with its theta on the host; by the sample, or by all contexts. The exact index follows items
+ * that are learnt; the other one is asked as it is. */
+int fopo_validation_run(fopo_worth *w, fopo_validation *v, const fopo_policy *pi, int all);
+
+/* 1 if there is a sample. */
+int fopo_validation_samples(const fopo_validation *v);
 
 fopo_worth fopo_worth_unknown(void);
 
@@ -77,9 +85,9 @@ fopo_worth fopo_worth_take(const double x[FOPO_WORTH_NUMBERS]);
 int fopo_worth_each_copy(fopo_worth_each *to, const fopo_worth_each *from); /* reuses its memory */
 void fopo_worth_each_done(fopo_worth_each *e);                              /* accepts {0} */
 
-/* What the contexts came to more in `a` than in `b`, in the mean, with its 95 % interval: that of
- * pairs where each has a hit or none (judge/evaluate.h), else the normal one of the differences.
- * Contexts without a value in one of them are left out. 0: the two are not of the same contexts. */
+/* What the contexts of both came to more in `a` than in `b`, in the mean, with its 95 % interval:
+ * that of pairs where each has a hit or none (judge/evaluate.h), else the normal one of the
+ * differences. Contexts without a value in one of them are left out. 0: one of them has none. */
 int fopo_worth_difference(double *mean, double *low, double *high, const fopo_worth_each *a,
                           const fopo_worth_each *b, fopo_by by, int by_value);
 

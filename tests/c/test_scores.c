@@ -4,6 +4,7 @@
 #include "core/progress.h"
 #include "judge/expected.h"
 #include "judge/reference.h"
+#include "mips/index.h"
 #include "policy/recommend.h"
 #include "policy/softmax.h"
 #include "small_world.h"
@@ -441,9 +442,58 @@ TEST(test_expected) {
   }
 }
 
+/* Few items that stand for all: over their draws the mean of Z is that of all items, masked items
+ * and those of Y included, and the error that is stated is about that which is made. */
+TEST(test_expected_by_few_items) {
+  enum { SEEDS = 40 };
+  static uint32_t order[P];
+  static float norms[P];
+  DONE(world_done) world x;
+  DONE(fopo_csr_done) fopo_csr Y = {0};
+  world_init(&x);
+  make_y(&Y, &x);
+  fopo_sessions sessions = {.Y = Y};
+  fopo_sparse_scores mask = fopo_mask_of(&x.X);
+  fopo_index *ix;
+  uint64_t version;
+  ok(fopo_index_norm(&ix, x.w.items, 0));
+  ok(fopo_index_order(order, norms, &version, ix));
+  fopo_index_free(ix);
+  double exact[N], mean = 0.0, z[N] = {0}, zz[N] = {0}, off = 0.0, stated = 0.0;
+  for (size_t b = 0; b < N; b++) {
+    double likelihood, squares;
+    plain_expected(&exact[b], &likelihood, &squares, &x, &Y, b, b, 1);
+    mean += exact[b] / N;
+  }
+  for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+    fopo_few_items few;
+    fopo_expected e;
+    float each[N];
+    ok(fopo_few_items_take(&few, x.w.items, order, seed));
+    ok(fopo_evaluate_expected_each(&e, each, FOPO_OBJECTIVE_REWARD, &x.w.pi, x.w.contexts,
+                                   &sessions, &mask, 0, &few));
+    fopo_few_items_done(&few);
+    for (size_t b = 0; b < N; b++) {
+      double share = exact[b] > 0.0 ? exact[b] / (double)each[b] : 1.0;
+      assert_true((exact[b] > 0.0) == (each[b] > 0.0f));
+      z[b] += share / SEEDS;
+      zz[b] += share * share / SEEDS;
+    }
+    off += (e.reward - mean) * (e.reward - mean) / SEEDS;
+    stated += e.error * e.error / SEEDS;
+    assert_true(e.error > 0.0 && e.error < 0.2 * mean && e.se > e.error);
+  }
+  for (size_t b = 0; b < N; b++) {
+    double se = sqrt(fmax(zz[b] - z[b] * z[b], 0.0) / (SEEDS - 1));
+    assert_true(fabs(z[b] - 1.0) <= 4.0 * se + 1e-5);
+  }
+  assert_true(sqrt(off) < 1.3 * sqrt(stated) && sqrt(off) > 0.1 * sqrt(stated));
+}
+
 /* ---- recommendations ---- */
 
-/* log Z is over all items if a server leaves some out, and over those left if the policy does. */
+/* log Z is over all items if a server leaves some out, and over those left if the policy does.
+ */
 TEST(test_recommend) {
   enum { K = 3 };
   DONE(world_done) world x;

@@ -466,6 +466,45 @@ function TestValidation:test_fewer_contexts()
   lu.assertTrue(worth(5).expected ~= worth(5).expected) -- NaN: it was not asked for
 end
 
+-- Records are judged by the same few contexts, the start and the end by all of them, and so is the
+-- best record when it is compared with the last parameters.
+function TestValidation:test_a_sample()
+  local valid = world.s.valid
+  for _, lr in ipairs{1e-7, 0.1} do
+    local policy = fopo.policy.linear{items = world.items, theta = "random", seed = 1}
+    local t = validated{optim = fopo.optim.adam{lr = lr}, resplit = false, policy = policy}
+    local pi, values, parameters = t.policy, {}, {}
+    local x = valid:contexts(world.items, {scale = pi.contexts})
+    local r = native.run(t.native, {
+      steps = 80, every = 10, valid = valid, valid_sampled = 20, expected_most = 1000,
+      keep_best = true, unseen = true, valid_contexts = x, exact = fopo.index.norm(world.items)})
+    local event
+    repeat
+      event = r:advance()
+      if event.kind == "record" then
+        values[#values + 1], parameters[t.step] = event.worth, pi:theta()
+        lu.assertEquals(event.worth.contexts, t.step == 80 and valid.n or 20)
+        lu.assertEquals(event.start.contexts, valid.n)
+        if t.step == 40 and lr == 0.1 then t.optim.lr = 50 end -- from here on it gets worse
+      end
+    until event.kind == "done"
+    local function check(worth)
+      local e = fopo.evaluate(pi, valid)
+      lu.assertEquals({worth.contexts, worth.reward}, {valid.n, e.reward})
+      lu.assertAlmostEquals(worth.expected, e.expected, 1e-12)
+    end
+    check(values[8])
+    local best = r:finish().best
+    for n = 2, lr < 0.1 and 7 or 1 do lu.assertEquals(values[n].reward, values[1].reward) end
+    lu.assertEquals(best.restored, lr == 0.1)
+    if best.restored then
+      lu.assertTrue(best.step > 0 and best.step <= 40)
+      lu.assertEquals(pi:theta():totable(), parameters[best.step]:totable())
+      check(best.worth)
+    end
+  end
+end
+
 -- ---- what a run says at its end ----
 
 TestNotes = {}
@@ -737,7 +776,7 @@ function TestTune:test_worth_of_a_run()
     local column = by == "expected" and "valid_expected" or "valid"
     local t = found.best.trainer
     local e = fopo.evaluate(t.policy, world.s.valid)
-    lu.assertEquals(found.best[column], by == "expected" and e.expected or e.reward)
+    lu.assertAlmostEquals(found.best[column], by == "expected" and e.expected or e.reward, 1e-12)
     lu.assertEquals(found.best[column], t.held[by == "expected" and "expected" or "valid"])
   end
 end

@@ -201,7 +201,7 @@ end
 function run:plan()
   local t, o = self.t, self.o
   local p = {trained = t.seconds, keep_best = o.keep_best, sure = t.policy.scores_lists}
-  validation.plan(p, t, o)
+  validation.plan(p, t, o, self.every)
   if self.follows then
     p.every = math.maxinteger
   else

@@ -15,6 +15,14 @@ local validation = {}
 local BUDGET, FEWEST = 1e10, 1000
 local EXPECTED_BUDGET, EXPECTED_FEWEST, EXPECTED_MOST = 1e9, 100, 1000
 
+-- Items of a catalogue that the expected reward sums, and those that stand for a larger one
+-- (src/judge/expected.h).
+local ALL, FEW = 8192, 2048
+
+-- Of a run by itself, the contexts that a record is judged by are to those that its steps have
+-- trained on as 1 to this; and the fewest.
+local TRAINED, SAMPLED = 20, 64
+
 -- Why the sessions of options o are not validated by themselves, or nil and the sessions for it.
 local function by_itself(o)
   local split = origin.of(o.data).split
@@ -55,8 +63,8 @@ function validation.of(o)
   return sessions, sessions ~= nil
 end
 
-local function contexts_for(budget, least, pi)
-  return math.max(least, math.tointeger(budget // (pi.n_items * pi.dim)))
+local function contexts_for(budget, least, P, pi)
+  return math.max(least, math.tointeger(budget // (P * pi.dim)))
 end
 
 -- Of how many contexts the reward is that t's records have as `valid`; nil if of none, and where it
@@ -64,7 +72,7 @@ end
 function validation.contexts(t)
   if not t.valid or t.reward.valued or define.kind(t.valid) == "logs" then return nil end
   if not t.valid_automatic then return t.valid.n end
-  return math.min(t.valid.n, contexts_for(BUDGET, FEWEST, t.policy))
+  return math.min(t.valid.n, contexts_for(BUDGET, FEWEST, t.policy.n_items, t.policy))
 end
 
 -- By what the best parameters are known if nobody says. The scalars of a policy that scores lists
@@ -95,8 +103,9 @@ function validation.left_out(t)
   return seen.left_out(t.exclude, t.valid, t.policy)
 end
 
--- Adds to the plan p of a run (native.run) what it is validated on.
-function validation.plan(p, t, o)
+-- Adds to the plan p of a run (native.run) what it is validated on. every: steps of a record, nil
+-- if they follow from a clock.
+function validation.plan(p, t, o, every)
   local way = validation.way(o.best_by, "trainer:run: best_by")
   p.by, p.measure, p.k = way.by, way.measure, way.k
   if define.kind(t.valid) == "logs" then
@@ -109,9 +118,14 @@ function validation.plan(p, t, o)
     local pi = t.policy
     p.valid, p.index, p.exact = t.valid, t.index, cache.exact_of(pi)
     p.valid_contexts = t.valid_contexts or cache.contexts(t.valid, pi)
-    p.valid_most = t.valid_automatic and contexts_for(BUDGET, FEWEST, pi) or nil
-    p.expected_most = math.min(EXPECTED_MOST, contexts_for(EXPECTED_BUDGET, EXPECTED_FEWEST, pi))
+    p.valid_most = t.valid_automatic and contexts_for(BUDGET, FEWEST, pi.n_items, pi) or nil
+    local whole = not pi.train_items and pi:items().rows == pi.n_items
+    local P = pi.n_items > ALL and whole and FEW or pi.n_items
+    p.expected_most = math.min(EXPECTED_MOST, contexts_for(EXPECTED_BUDGET, EXPECTED_FEWEST, P, pi))
     p.unseen = validation.left_out(t) == "seen"
+    if t.valid_automatic and every and not pi.scores_lists then
+      p.valid_sampled = math.max(SAMPLED, every * t.batch // TRAINED)
+    end
   elseif p.by ~= "greedy" then
     define.fail("trainer:run: best_by = %q needs sessions to validate on; give them as "
                 .. "fopo.trainer{valid = s.valid}", o.best_by)
