@@ -61,7 +61,7 @@ static int evaluate_expected(lua_State *L) {
   fopo_sparse_scores seen = fopo_mask_of(&s.X);
   const fopo_sparse_scores *mask = bind_boolean(L, 5, "unseen") ? &seen : NULL;
   bind_check(L, fopo_evaluate_expected_each(&e, each, FOPO_OBJECTIVE_REWARD, &pi->policy,
-                                            bind_matrix(x), &s, mask, most));
+                                            bind_matrix(x), &s, mask, most, NULL));
   bind_push_expected(L, &e);
   lua_pushvalue(L, 7);
   return 2;
