@@ -26,7 +26,8 @@ static size_t draws(const fopo_batch *b) {
 /* As a tail outside heads that are empty. */
 static int draw(fopo_batch *b) {
   fopo_device *d = b->data->device;
-  fopo_candidate_sets none = {.k = 0, .counts = b->candidates.device.counts};
+  fopo_candidates *c = &b->candidates;
+  fopo_candidate_sets none = {.k = 0, .ids = b->draws.samples.ids, .counts = c->device.counts};
   if (scores_all(b)) return d->ops->draw_tail(d, &b->draws.samples, &none, &b->piece.device);
   memset(b->draws.samples.ids, 0, b->piece.n * sizeof *b->draws.samples.ids);
   return FOPO_OK;
