@@ -63,8 +63,9 @@ function validation.of(o)
   return sessions, sessions ~= nil
 end
 
-local function contexts_for(budget, least, P, pi)
-  return math.max(least, math.tointeger(budget // (P * pi.dim)))
+-- P: items that each of them is scored with; all of them if left out.
+local function contexts_for(budget, least, pi, P)
+  return math.max(least, math.tointeger(budget // ((P or pi.n_items) * pi.dim)))
 end
 
 -- Of how many contexts the reward is that t's records have as `valid`; nil if of none, and where it
@@ -72,7 +73,7 @@ end
 function validation.contexts(t)
   if not t.valid or t.reward.valued or define.kind(t.valid) == "logs" then return nil end
   if not t.valid_automatic then return t.valid.n end
-  return math.min(t.valid.n, contexts_for(BUDGET, FEWEST, t.policy.n_items, t.policy))
+  return math.min(t.valid.n, contexts_for(BUDGET, FEWEST, t.policy))
 end
 
 -- By what the best parameters are known if nobody says. The scalars of a policy that scores lists
@@ -118,10 +119,10 @@ function validation.plan(p, t, o, every)
     local pi = t.policy
     p.valid, p.index, p.exact = t.valid, t.index, cache.exact_of(pi)
     p.valid_contexts = t.valid_contexts or cache.contexts(t.valid, pi)
-    p.valid_most = t.valid_automatic and contexts_for(BUDGET, FEWEST, pi.n_items, pi) or nil
+    p.valid_most = t.valid_automatic and contexts_for(BUDGET, FEWEST, pi) or nil
     local whole = not pi.train_items and pi:items().rows == pi.n_items
-    local P = pi.n_items > ALL and whole and FEW or pi.n_items
-    p.expected_most = math.min(EXPECTED_MOST, contexts_for(EXPECTED_BUDGET, EXPECTED_FEWEST, P, pi))
+    local P = pi.n_items > ALL and whole and FEW or nil
+    p.expected_most = math.min(EXPECTED_MOST, contexts_for(EXPECTED_BUDGET, EXPECTED_FEWEST, pi, P))
     p.unseen = validation.left_out(t) == "seen"
     if t.valid_automatic and every and not pi.scores_lists then
       p.valid_sampled = math.max(SAMPLED, every * t.batch // TRAINED)
