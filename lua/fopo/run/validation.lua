@@ -137,13 +137,12 @@ end
 -- best_by.
 function validation.each(t, pi, by)
   local way, reward = validation.way(by, "by"), t.reward.valued and t.reward or nil
-  local P = pi.n_items
   if way.by == "expected" then
-    local most = math.min(EXPECTED_MOST, contexts_for(EXPECTED_BUDGET, EXPECTED_FEWEST, P, pi))
+    local most = math.min(EXPECTED_MOST, contexts_for(EXPECTED_BUDGET, EXPECTED_FEWEST, pi))
     return select(2, native.evaluate_expected(pi, cache.contexts(t.valid, pi), t.valid, most,
                                               validation.left_out(t) == "seen", reward))
   end
-  local n = t.valid_automatic and contexts_for(BUDGET, FEWEST, P, pi) or t.valid.n
+  local n = t.valid_automatic and contexts_for(BUDGET, FEWEST, pi) or t.valid.n
   local some, k = n < t.valid.n and t.valid:gather(n) or t.valid, way.k or 1
   local ids = lists_of(pi, some, {k = k, exclude = validation.left_out(t)})
   local rewards, measures = native.measure_each(ids, some, k, reward, way.measure)
