@@ -5,8 +5,9 @@ local proportion = require "fopo.base.proportion"
 local text = require "fopo.base.text"
 local validation = require "fopo.run.validation"
 
--- {name, history, contexts} of the i-th run that was given: a folder of logs or a trainer.
--- contexts: those that the validation is a share of; nil where it is none, as the mean of values.
+-- {name, history, contexts, sampled, held} of the i-th run that was given: a folder of logs or a
+-- trainer. contexts: those that the validation is a share of; nil where it is none, as the mean of
+-- values. sampled: records may be of a sample of these, but not the last one, nor t.held.
 local function run_of(given, i)
   if type(given) == "string" then
     local run = log.read(given)
@@ -20,7 +21,8 @@ local function run_of(given, i)
                 define.a(given))
   end
   local name = rawget(given, "name") or t.gradient:describe():gsub("^gradient ", "")
-  return {name = name, history = t.history, contexts = validation.contexts(t)}
+  return {name = name, history = t.history, contexts = validation.contexts(t),
+          sampled = t.valid_automatic, held = t.valid_automatic and t.held or nil}
 end
 
 -- The last value of a column that is not NaN, and its place.
@@ -46,8 +48,9 @@ local function summary(run)
   s.steps, s.seconds = last_of(h.step), last_of(h.seconds)
   s.reward, s.valid, s.valid_index = last_of(h.reward), last_of(h.valid), last_of(h.valid_index)
   local at
-  s.best, at = best_of(h.valid)
+  if run.sampled then s.best, at = last_of(h.valid) else s.best, at = best_of(h.valid) end
   s.best_step = at and h.step[at]
+  if run.held then s.best, s.best_step = run.held.valid, run.held.step end
   if s.best and s.contexts then s.low, s.high = proportion.wilson(s.best, s.contexts) end
   return s
 end
@@ -73,10 +76,12 @@ return define.fn{
   text = [[Prints one line for each run: its steps and seconds, the training reward of its last
 record, its best validation with Wilson's 95 % interval (not on a log, nor by value, where it is
 no share) and the step of it, the last validation through the index, and the difference from the
-first run with Newcombe's 95 % interval. A star says that the interval excludes 0. It treats the two
-samples as independent, so it is wider than necessary if both runs were validated on the same
-sessions. The reward is that of the run's validation, with the items of X left out unless its
-trainer has exclude = "none". Returns the figures.]],
+first run with Newcombe's 95 % interval. Records of a trainer whose validation is left to it may be
+judged by a sample; of such a trainer the best validation is that of the parameters that its policy
+holds, judged by all. A star says that the interval excludes 0. It treats the two samples as
+independent, so it is wider than necessary if both runs were validated on the same sessions. The
+reward is that of the run's validation, with the items of X left out unless its trainer has
+exclude = "none". Returns the figures.]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
