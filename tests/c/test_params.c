@@ -330,13 +330,17 @@ TEST(test_norm_of_both) {
 /* A batch in several parts: the items' gradients of its thirds, averaged. */
 TEST(test_items_parts) {
   DONE(small_world_done) world w;
+  FREED(fopo_index_free) fopo_index *ix = NULL;
   world_init(&w, 3000, 1500, 4, 3, 3);
   learn_items(&w, 0.3f);
+  ok(fopo_index_norm(&ix, w.items, 0));
   fopo_proposal uniform = {.kind = FOPO_PROPOSAL_UNIFORM};
+  fopo_proposal mixture = {.kind = FOPO_PROPOSAL_MIXTURE, .index = ix, .k = 12, .epsilon = 0.4};
   fopo_gradient_options all[] = {
       {.estimator = &fopo_estimator_exact, .proposal = uniform},
-      {.estimator = &fopo_estimator_snis, .samples = 3000, .proposal = uniform}};
-  for (int i = 0; i < 2; i++) {
+      {.estimator = &fopo_estimator_snis, .samples = 3000, .proposal = uniform},
+      {.estimator = &fopo_estimator_snis, .samples = 3000, .proposal = mixture}};
+  for (int i = 0; i < 3; i++) {
     FREED(fopo_gradient_free) fopo_gradient *g = NULL;
     fopo_gradient_stats stats;
     size_t n = w.P * w.L;
@@ -353,7 +357,7 @@ TEST(test_items_parts) {
     }
     double *wanted = in_double(sum, n), error = relative(whole, wanted, n);
     print_message("items, parts, estimator %d: %.1e\n", i, error);
-    assert_true(error < 1e-4);
+    assert_true(error < (i < 2 ? 1e-4 : 1e-3)); /* rounding may change the last candidate */
     fopo_free(wanted);
   }
 }
