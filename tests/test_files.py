@@ -111,6 +111,16 @@ check("a file that is being written stays", os.path.exists("array.npy.tmp.1.0"),
 holder.send_signal(signal.SIGKILL)
 holder.wait()
 
+# ---- several processes save one file, as the ranks of a job do: each succeeds ----
+MANY = "a = fopo.array.from{1, 2, 3} for i = 1, 400 do a:save('shared.npy') end"
+writers = [subprocess.Popen([FOPO, "--no-init", "-e", MANY], stderr=subprocess.PIPE, text=True)
+           for _ in range(4)]
+for writer in writers:
+    said = writer.communicate(timeout=120)[1]
+    check("a save beside others", writer.returncode == 0 and not said, said)
+check("nothing of them is left", [n for n in os.listdir(".") if n.startswith("shared.npy")]
+      == ["shared.npy"], os.listdir("."))
+
 # ---- names in a file do not steer the terminal ----
 NAMES = """
 import numpy as np

@@ -76,11 +76,15 @@ static int follow(char target[FOPO_PATH_MOST], const char *path) {
   return ELOOP;
 }
 
-/* Removes the temporary at path if the process that made it is gone: its lock is free. */
+/* Removes the temporary at path if the process that made it is gone: its lock is free, and it has
+ * not become the target, after which its maker may use the name again. One in which nothing was
+ * written may be that of a process about to lock it, which tries again, so nothing is said. */
 static void remove_if_left_over(const char *path) {
+  struct stat held, named;
   int fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return;
-  if (flock(fd, LOCK_EX | LOCK_NB) == 0 && unlink(path) == 0) {
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &held) == 0 && lstat(path, &named) == 0 &&
+      held.st_ino == named.st_ino && unlink(path) == 0 && held.st_size > 0) {
     fopo_notice("%s was left by a save that was cut off and is removed", path);
   }
   close(fd);
@@ -199,10 +203,13 @@ int fopo_replace_begin(fopo_replacement *r, const char *path) {
 
 /* ---- the end ---- */
 
+/* A second descriptor holds the lock until the temporary has its new name: another process that
+ * writes the same file would take it for left over. */
 static int commit(const fopo_replacement *r) {
-  int error = fsync(r->fd) != 0 ? errno : 0;
+  int error = fsync(r->fd) != 0 ? errno : 0, lock = fcntl(r->fd, F_DUPFD_CLOEXEC, 0);
   if (close(r->fd) != 0 && error == 0) error = errno;
   if (error == 0 && rename(r->temporary, r->target) != 0) error = errno;
+  if (lock >= 0) close(lock);
   if (error != 0) {
     unlink(r->temporary);
     return fopo_fail(FOPO_ERR_FILE, "cannot write %s: %s; the old file is untouched", r->path,
