@@ -198,6 +198,16 @@ print(r.config.first_step, #r.history.step)
 """)
 check("config.json again", out.split()[-2:] == ["1", "2"], out, err)
 
+# a run whose checkpoint is of before its first step, as after a kill: the log is cut back to nothing
+out, err, code = fopo(WORLD + """
+new():save("zero.npz")
+for _ = 1, 2 do
+  new():resume("zero.npz"):run{steps = 20, every = 10, log = "runs/zero", view = false}
+end
+print(table.concat(require("fopo.run.log").read("runs/zero").history.step, " "))
+""")
+check("from step 0 again", out.split() == ["10", "20"], out, err)
+
 # folders: a fresh one each, none mixed, a disk that is full
 out, err, code = fopo(WORLD + """
 a, b = new(), new()

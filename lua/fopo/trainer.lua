@@ -514,6 +514,7 @@ file. A file that does not fit changes nothing.]],
   call = function(t, path)
     local history, facts = t.native:resume(path)
     local mine = sealed.behind(t)
+    mine.resumed = true
     mine.held = validation.from_facts(facts, "held")
     mine.began = validation.from_facts(facts, "began")
     mine.seconds = history.seconds and history.seconds[#history.seconds] or 0

@@ -155,12 +155,12 @@ local function same(a, b)
 end
 
 -- Whether the log is one of this run: made with its seed, and its records up to step `at` are those
--- of t.history. A run at step 0 is new, unless it was ended there and goes on.
+-- of t.history. At step 0 it is new, unless a file says that.
 local function is_own(t, folder, at)
   if not exists(folder .. "/config.json") then return false end
   local was = log.read(folder)
   local first = was.config.first_step
-  if t.step == 0 and not t.unfinished then return false end
+  if t.step == 0 and not sealed.behind(t).resumed then return false end
   if was.config.seed ~= t.seed or was.config.batch ~= t.batch then return false end
   if type(first) ~= "number" or first > t.step then return false end
   local known, mine = {}, t.history
