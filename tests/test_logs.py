@@ -198,7 +198,7 @@ print(r.config.first_step, #r.history.step)
 """)
 check("config.json again", out.split()[-2:] == ["1", "2"], out, err)
 
-# a run whose checkpoint is of before its first step, as after a kill: the log is cut back to nothing
+# a checkpoint of before the first step, as after a kill: the log that is ahead is cut back
 out, err, code = fopo(WORLD + """
 new():save("zero.npz")
 for _ = 1, 2 do
