@@ -219,29 +219,6 @@ static int are_whole(const fopo_policy *pi, size_t context) {
   return !is_held && !learns_rows && fopo_csr_nnz(&x->weights) == P * (P - 1);
 }
 
-/* sums [P] of voice [n] w_b over X, of all items but b. */
-static void add_whole_rows(float *sums, const fopo_neighbours *x, const float *voice,
-                           const fopo_list_context *context) {
-  const fopo_kernels *kernels = fopo_kernels_get();
-  size_t P = x->weights.rows;
-  memset(sums, 0, P * sizeof *sums);
-  for (size_t i = 0; i < context->n; i++) {
-    size_t b = context->X[i];
-    const float *w = x->weights.values + x->weights.indptr[b];
-    kernels->axpy(sums, voice[i], w, b);
-    kernels->axpy(sums + b + 1, voice[i], w + b, P - 1 - b);
-  }
-  if (x->g.x == NULL || context->row >= x->n_contexts) return;
-  /* without the user: sum of voice_b w_ba becomes (it - t_a sum of voice_b g_b) / (1 + g_a t_a) */
-  const float *g = fopo_matrix_row(x->g, context->row);
-  float own = 0.0f, over_d = 1.0f / x->d[context->row];
-  for (size_t i = 0; i < context->n; i++) own += voice[i] * g[context->X[i]];
-  for (size_t a = 0; a < P; a++) {
-    float t = g[a] * x->over[a] * over_d;
-    sums[a] = fopo_neighbours_remainder(sums[a] - own * t, sums[a]) / (1.0f + g[a] * t);
-  }
-}
-
 /* add_votes of whole rows: products of dense rows, then those that are not 0 are listed. */
 static void add_whole_votes(fopo_list_row *row, const fopo_policy *pi, double c0,
                             const fopo_list_context *context) {
@@ -250,9 +227,9 @@ static void add_whole_votes(fopo_list_row *row, const fopo_policy *pi, double c0
   for (size_t i = 0; i < context->n; i++) {
     voice[i] = (float)voice_of(x->log_m, NULL, c0, context->X[i]);
   }
-  add_whole_rows(sums, x, voice, context);
+  fopo_neighbours_sum_whole(sums, x, voice, context);
   for (size_t i = 0; i < context->n; i++) voice[i] *= x->log_m[context->X[i]];
-  if (row->slopes != NULL) add_whole_rows(slopes, x, voice, context);
+  if (row->slopes != NULL) fopo_neighbours_sum_whole(slopes, x, voice, context);
   for (uint32_t a = 0; a < row->P; a++) {
     if (row->place[a] == FOPO_LIST_MASKED || sums[a] == 0.0f) continue;
     float *of = row->sums + 2 * (size_t)(add_item(row, a) - 1);

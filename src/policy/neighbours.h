@@ -3,8 +3,6 @@
 #ifndef FOPO_POLICY_NEIGHBOURS_H
 #define FOPO_POLICY_NEIGHBOURS_H
 
-#include <math.h>
-
 #include "contexts/contexts.h"
 #include "policy/policy.h"
 
@@ -77,11 +75,6 @@ int fopo_neighbours_resume(fopo_policy *pi, fopo_neighbours *x, const fopo_neigh
  * contexts' interactions M [n_contexts, P], which become the weights' own. */
 int fopo_neighbours_leave_out(fopo_neighbours *x, fopo_csr *M, int jaccard, double shrink);
 
-/* What is left of w without a user: nothing, if rounding alone has left it. */
-static inline float fopo_neighbours_remainder(float left, float w) {
-  return fabsf(left) > 1e-5f * fabsf(w) ? left : 0.0f;
-}
-
 /* The query and *items of the dense part of a context; made of lists, if need be, in scratch [L].
  */
 const float *fopo_neighbours_dense(fopo_matrix *items, float *scratch, const fopo_policy *pi,
@@ -93,6 +86,11 @@ const float *fopo_neighbours_dense(fopo_matrix *items, float *scratch, const fop
  * before, and perhaps once more (again). */
 fopo_weights_row fopo_neighbours_row(const fopo_policy *pi, fopo_list_row *row, size_t b,
                                      size_t context, int again);
+
+/* sums [P] of voice [n] times the rows of X [n], of all weights: no row leaves an item out but its
+ * own. */
+void fopo_neighbours_sum_whole(float *sums, const fopo_neighbours *x, const float *voice,
+                               const fopo_list_context *context);
 
 /* One of them in double; 0: there is no weight. */
 double fopo_neighbours_weight(const fopo_policy *pi, size_t b, uint32_t a, size_t context);

@@ -4,14 +4,17 @@
  * Of similarities the user u is left out by a formula. With c_ba users who took a and b, n_a and
  * n_b of each, and d = 1 if u took a, else 0, for an item b that u took:
  *
- *   cosine   w_ba = c_ba / (sqrt(n_a n_b) + shrink)     becomes (c - d) / (sqrt((n_a - d)(n_b - 1))
- * + shrink) jaccard  w_ba = c_ba / (n_a + n_b - c_ba + shrink)  becomes (c - d) / (n_a + n_b - 1 -
- * c + shrink)
+ *   cosine   w_ba = c_ba / (sqrt(n_a n_b) + shrink)
+ *   becomes  (c - d) / (sqrt((n_a - d)(n_b - 1)) + shrink)
+ *
+ *   jaccard  w_ba = c_ba / (n_a + n_b - c_ba + shrink)
+ *   becomes  (c - d) / (n_a + n_b - 1 - c + shrink)
  *
  * where n_a - d + n_b - 1 - (c - d) = n_a + n_b - 1 - c. c is the integer that is nearest to what w
  * says. A row that was cut to its largest weights has items of u that are there for u alone: those
  * that would now be smaller than all others in it are dropped, as they would have been. */
 #include <math.h>
+#include <string.h>
 
 #include "core/memory.h"
 #include "core/sort.h"
@@ -206,6 +209,11 @@ static int next_common(common *at, const uint32_t *ids, size_t n, const uint32_t
   return 0;
 }
 
+/* What is left of w without a user: nothing, if rounding alone has left it. */
+static float remainder_of(float left, float w) {
+  return fabsf(left) > 1e-5f * fabsf(w) ? left : 0.0f;
+}
+
 /* The same of a linear model. */
 static void leave_out_linear(float *restrict to, const fopo_neighbours *x, fopo_weights_row W,
                              size_t b, size_t context) {
@@ -213,7 +221,7 @@ static void leave_out_linear(float *restrict to, const fopo_neighbours *x, fopo_
   float over_d = 1.0f / x->d[context], g_b = g_of[b];
   for (size_t k = 0; k < W.n; k++) {
     float g = g_of[W.ids[k]], t = g * over[W.ids[k]] * over_d;
-    to[k] = fopo_neighbours_remainder(W.w[k] - g_b * t, W.w[k]) / (1.0f + g * t);
+    to[k] = remainder_of(W.w[k] - g_b * t, W.w[k]) / (1.0f + g * t);
   }
 }
 
@@ -234,6 +242,28 @@ static void leave_out(float *to, const fopo_neighbours *x, fopo_weights_row W, s
     if (place[W.ids[at.k]] == FOPO_LIST_MASKED) continue;
     double less = without_user(x, (double)W.w[at.k], W.ids[at.k], b, 1.0);
     to[at.k] = is_kept(less, (double)cut) ? (float)less : 0.0f;
+  }
+}
+
+void fopo_neighbours_sum_whole(float *sums, const fopo_neighbours *x, const float *voice,
+                               const fopo_list_context *context) {
+  const fopo_kernels *kernels = fopo_kernels_get();
+  size_t P = x->weights.rows;
+  memset(sums, 0, P * sizeof *sums);
+  for (size_t i = 0; i < context->n; i++) {
+    size_t b = context->X[i];
+    const float *w = x->weights.values + x->weights.indptr[b];
+    kernels->axpy(sums, voice[i], w, b);
+    kernels->axpy(sums + b + 1, voice[i], w + b, P - 1 - b);
+  }
+  if (x->g.x == NULL || context->row >= x->n_contexts) return;
+  /* without the user: sum of voice_b w_ba becomes (it - t_a sum of voice_b g_b) / (1 + g_a t_a) */
+  const float *g = fopo_matrix_row(x->g, context->row);
+  float own = 0.0f, over_d = 1.0f / x->d[context->row];
+  for (size_t i = 0; i < context->n; i++) own += voice[i] * g[context->X[i]];
+  for (size_t a = 0; a < P; a++) {
+    float t = g[a] * x->over[a] * over_d;
+    sums[a] = remainder_of(sums[a] - own * t, sums[a]) / (1.0f + g[a] * t);
   }
 }
 
@@ -280,7 +310,7 @@ static double start_of(const fopo_neighbours *x, size_t b, uint32_t a, size_t co
     const float *g = fopo_matrix_row(x->g, context);
     double g_a = (double)g[a], g_b = (double)g[b];
     double t = g_a * (double)x->over[a] / (double)x->d[context];
-    return (double)fopo_neighbours_remainder((float)(w - g_b * t), (float)w) / (1.0 + g_a * t);
+    return (double)remainder_of((float)(w - g_b * t), (float)w) / (1.0 + g_a * t);
   }
   if (!fopo_csr_contains(&x->taken, context, a)) return without_user(x, w, a, b, 0.0);
   for (size_t k = 0; W.n == x->longest && k < W.n; k++) {

@@ -16,8 +16,10 @@
  * d = l2 - l, the weights by l2 are (I + d M^-1)^-1 w. For all d they lie in one Krylov space, for
  * which Lanczos makes a basis V and T = V^T M^-1 V, which is tridiagonal:
  *
- *   V (I + d T)^-1 |w| e_1   (Frommer and Maass: "Fast CG-based methods for Tikhonov-Phillips
- * regularization", SIAM Journal on Scientific Computing 1999)
+ *   V (I + d T)^-1 |w| e_1
+ *
+ * (Frommer and Maass: "Fast CG-based methods for Tikhonov-Phillips regularization", SIAM Journal on
+ * Scientific Computing 1999).
  *
  * The eigenvalues of I + d M^-1 lie between 1 and l2 / l, so that few steps suffice. */
 #include <math.h>
