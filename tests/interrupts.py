@@ -5,8 +5,8 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import tempfile
+import termios
 import time
 
 from checks import FOPO
@@ -136,16 +136,10 @@ PLACES = (
 )
 
 
-def modes(program):
-    return subprocess.run(["stty", "-g"], stdin=program.slave, capture_output=True,
-                          text=True).stdout
-
-
 def ending(proof, folder, place, number):
     name, typed, shown, then = place
     p = Program([FOPO, "--no-init", "-i", "-e", SMALL], 24, 80, HOME=folder,
                 FOPO_HISTORY="/dev/null")
-    before = modes(p)
     what = "%s %s" % (signal.Signals(number).name, name)
     here = p.wait("fopo>", 60)
     p.send(typed)
@@ -156,8 +150,8 @@ def ending(proof, folder, place, number):
         p.process.send_signal(number)
         code = p.ended(30)
         proof.tried(what + ": ended by it", code in (-number, 128 + number), code)
-        proof.tried(what + ": stty -g", before and modes(p) == before and p.restored(), before,
-                    modes(p), p.screen.alternate, p.screen.cursor_shown)
+        proof.tried(what + ": the terminal is as it was", p.restored(), p.before,
+                    termios.tcgetattr(p.slave), p.screen.alternate, p.screen.cursor_shown)
     p.close()
 
 
