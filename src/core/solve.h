@@ -4,6 +4,12 @@
 
 #include <stddef.h>
 
+static inline double fopo_solve_dot(const double *a, const double *b, size_t n) {
+  double sum = 0.0;
+  for (size_t i = 0; i < n; i++) sum += a[i] * b[i];
+  return sum;
+}
+
 /* G [M, M] += Phi^T Phi (its upper triangle) and g [M] += Phi^T y for n rows of Phi [n, M], on the
  * calling thread alone. g or y NULL: G only. */
 void fopo_gram_add(double *G, double *g, const double *Phi, const double *y, size_t n, size_t M);

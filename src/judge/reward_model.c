@@ -62,12 +62,6 @@ static void design_row(double *phi, const fit *f, size_t n) {
   }
 }
 
-static double dot(const double *a, const double *b, size_t n) {
-  double sum = 0.0;
-  for (size_t i = 0; i < n; i++) sum += a[i] * b[i];
-  return sum;
-}
-
 /* -log likelihood of r under the log-odds t: log(1 + exp t) - r t. */
 static double logistic_loss(double t, double r) {
   return (t > 0.0 ? t + log1p(exp(-t)) : log1p(exp(t))) - r * t;
@@ -91,7 +85,7 @@ static void add_slice(fit *f, size_t slice, size_t fold) {
     if (f->fold[i] == fold) continue;
     double *row = phi + filled * M, r = (double)f->logs->rewards[i];
     design_row(row, f, i);
-    double t = dot(row, f->w, M), curve = 1.0, error = r - t;
+    double t = fopo_solve_dot(row, f->w, M), curve = 1.0, error = r - t;
     g[M] += event_loss(f->model, t, r);
     if (f->model->options.logistic) {
       double p = sigmoid(t);
@@ -153,7 +147,7 @@ static int fit_fold(fit *f, size_t fold) {
     if (status != FOPO_OK) break;
     for (size_t i = 0; i < M; i++) f->w[i] = f->old[i] + f->g[i];
     if (!f->model->options.logistic) break; /* the squared error's minimum */
-    size = sqrt(dot(f->g, f->g, M) / (1e-300 + dot(f->w, f->w, M)));
+    size = sqrt(fopo_solve_dot(f->g, f->g, M) / (1e-300 + fopo_solve_dot(f->w, f->w, M)));
     memcpy(f->move, f->g, M * sizeof *f->move);
     status = differentiate(f, &loss, fold);
     for (double share = 0.5; status == FOPO_OK && loss > before * (1 + 1e-12) && share > 1e-6;

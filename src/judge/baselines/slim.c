@@ -230,12 +230,6 @@ static void put(job *j, size_t which, size_t a, const uint64_t *S, const uint64_
   }
 }
 
-static double dot(const double *a, const double *b, size_t n) {
-  double sum = 0.0;
-  for (size_t i = 0; i < n; i++) sum += a[i] * b[i];
-  return sum;
-}
-
 static void add(double *y, double c, const double *x, size_t n) {
   for (size_t i = 0; i < n; i++) y[i] += c * x[i];
 }
@@ -247,10 +241,10 @@ static size_t lanczos(double *V, double *alpha, double *beta, const double *fact
     double *v = V + k * n, *u = v + n;
     memcpy(u, v, n * sizeof *u);
     fopo_solve_again(u, factor, n);
-    alpha[k] = dot(u, v, n);
+    alpha[k] = fopo_solve_dot(u, v, n);
     add(u, -alpha[k], v, n);
     if (k > 0) add(u, -beta[k - 1], v - n, n);
-    beta[k] = sqrt(dot(u, u, n));
+    beta[k] = sqrt(fopo_solve_dot(u, u, n));
     if (beta[k] <= 1e-12 * alpha[k]) return k + 1; /* the whole space */
     for (size_t i = 0; i < n; i++) u[i] /= beta[k];
   }
@@ -277,7 +271,7 @@ static void solve_steps(double *y, const double *alpha, const double *beta, size
 /* By the other l2, from the weights w [n] by l, which are overwritten. */
 static void put_others(job *j, scratch *s, size_t a, const uint64_t *S, const uint64_t *order,
                        size_t n) {
-  double alpha[STEPS], beta[STEPS], y[STEPS], length = sqrt(dot(s->w, s->w, n));
+  double alpha[STEPS], beta[STEPS], y[STEPS], length = sqrt(fopo_solve_dot(s->w, s->w, n));
   for (size_t i = 0; i < n; i++) s->V[i] = s->w[i] / length;
   size_t steps = lanczos(s->V, alpha, beta, s->factor, n);
   for (size_t l = 0; l < j->n_l2; l++) {
