@@ -5,9 +5,9 @@ local proportion = require "fopo.base.proportion"
 local text = require "fopo.base.text"
 local validation = require "fopo.run.validation"
 
--- {name, history, contexts, sampled, held} of the i-th run that was given: a folder of logs or a
--- trainer. contexts: those that the validation is a share of; nil where it is none, as the mean of
--- values. sampled: records may be of a sample of these, but not the last one, nor t.held.
+-- {name, history, contexts, holds} of the i-th run that was given: a folder of logs or a trainer.
+-- contexts: those that the validation is a share of; nil where it is none, as the mean of values.
+-- holds: what the policy holds, {step, valid}, where records may be judged by a sample of these.
 local function run_of(given, i)
   if type(given) == "string" then
     local run = log.read(given)
@@ -22,7 +22,7 @@ local function run_of(given, i)
   end
   local name = rawget(given, "name") or t.gradient:describe():gsub("^gradient ", "")
   return {name = name, history = t.history, contexts = validation.contexts(t),
-          sampled = t.valid_automatic, held = t.valid_automatic and t.held or nil}
+          holds = t.valid_automatic and validation.holds(t) or nil}
 end
 
 -- The last value of a column that is not NaN, and its place.
@@ -47,10 +47,9 @@ local function summary(run)
   local s = {name = run.name, contexts = run.contexts, records = h.step and #h.step or 0}
   s.steps, s.seconds = last_of(h.step), last_of(h.seconds)
   s.reward, s.valid, s.valid_index = last_of(h.reward), last_of(h.valid), last_of(h.valid_index)
-  local at
-  if run.sampled then s.best, at = last_of(h.valid) else s.best, at = best_of(h.valid) end
-  s.best_step = at and h.step[at]
-  if run.held then s.best, s.best_step = run.held.valid, run.held.step end
+  local best, at = best_of(h.valid)
+  local shown = run.holds or {valid = best, step = at and h.step[at]}
+  s.best, s.best_step = shown.valid, shown.step
   if s.best and s.contexts then s.low, s.high = proportion.wilson(s.best, s.contexts) end
   return s
 end

@@ -59,13 +59,12 @@ local function before_of(t, column, worth)
 end
 
 local function validated(t)
-  local first, _, last = before_of(t, "valid", "valid"), ends_of(t.history, "valid")
-  if not last then
+  local first, now = before_of(t, "valid", "valid"), validation.holds(t)
+  if not now then
     return "It is not validated: give fopo.trainer valid = s.valid to know what it earns on users "
            .. "that it has not seen."
   end
-  local n, held = validation.contexts(t), t.held
-  local now = held or {valid = last.value, step = last.step}
+  local n = validation.contexts(t)
   local on = n and (" of %s contexts"):format(text.count(n)) or ""
   if first.step == now.step then
     return ("The reward on validation%s is %s, at step %s."):format(on,

@@ -189,8 +189,7 @@ local function of_weights(name, make, o, weights, training, chosen, saved)
   local embed = type(o.items) == "function" and o.items
   local given = {neighbours = weights, seed = o.seed, temperature = 1, train_items = false,
                  learn = o.learn, tau = tonumber(o.tau) or chosen.tau or TAU,
-                 dense_start = o.dense_start, value_start = o.value_start,
-                 scored = o.scored}
+                 dense_start = o.dense_start, value_start = o.value_start, scored = o.scored}
   given.items = embed and embed(o.data) or o.items or neighbours.no_items(o.data)
   if define.kind(given.items) ~= "array" then
     define.fail("%s: items returned %s; it is a function that makes an array [P, L] of sessions",

@@ -155,7 +155,7 @@ local function same(a, b)
 end
 
 -- Whether the log is one of this run: made with its seed, and its records up to step `at` are those
--- of t.history. At step 0 it is new, unless a file says that.
+-- of t.history. A run at step 0 is another one, unless it was read from a checkpoint.
 local function is_own(t, folder, at)
   if not exists(folder .. "/config.json") then return false end
   local was = log.read(folder)

@@ -172,6 +172,16 @@ end
 
 -- ---- whose parameters a policy holds: t.held = {step, valid, expected} ----
 
+-- What they came to on validation, {step, valid}; nil: that is not known. Of the last record if t's
+-- own run has not gone back.
+function validation.holds(t)
+  local h = t.history
+  if t.held then return t.held end
+  for n = #h.step, 1, -1 do
+    if text.finite(h.valid[n]) then return {step = h.step[n], valid = h.valid[n]} end
+  end
+end
+
 -- ", holds the parameters of step 400: valid 0.1234 expected 0.0456", for a trainer's line.
 function validation.state(t)
   local h, held = t.history, t.held
