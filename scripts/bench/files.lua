@@ -1,6 +1,7 @@
 -- Sections svd, read and wide: embedding interactions, reading them, and finding who is similar.
 local fopo = require "fopo"
 local bench = require "bench"
+local native = require "fopo.native"
 local script = require "script"
 local files = {}
 
@@ -94,6 +95,8 @@ function files.wide()
     local csv, read, built = bench.folder .. "/wide.csv", {}, {}
     bench.run(("%s pairs %d %d %d 1 %s"):format(bench.program("world.c", "-lm"), rows,
                                                 bench.scaled(size.users), P, csv))
+    collectgarbage()
+    native.memory_mark()
     local start = os.clock()
     local d = fopo.data.read(csv)
     read[1] = os.clock() - start
@@ -104,9 +107,7 @@ function files.wide()
     built[1] = os.clock() - start
     bench.row{what = ("neighbours of %d items, %d rows"):format(P, rows), unit = "s", mine = built,
               against = "reading the file (CPU time)", other = read, target = 2}
-    local status <close> = assert(io.open("/proc/self/status"))
-    bench.note("%s: peak of memory %.2f GB", d:describe(),
-               tonumber(status:read("a"):match("VmHWM:%s+(%d+)")) * 1024 / 1e9)
+    bench.note("%s: %.2f GB at the peak", d:describe(), fopo.memory().peak / 1e9)
     os.remove(csv)
   end
 end

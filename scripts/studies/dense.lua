@@ -20,8 +20,8 @@
 --   shares=0,1,4,15,50 seeds=11,12,13 n=0 (weights of an item, as of policy.neighbours)
 --   only= (the first so many versions; 0: all)
 local fopo = require "fopo"
-local lists = require "fopo.base.lists"
 local native = require "fopo.native"
+local neighbours = require "fopo.neighbours"
 package.path = (arg[0]:match("^(.*/)") or "./") .. "../tools/?.lua;" .. package.path
 local script = require "script"
 
@@ -31,7 +31,7 @@ local o, files = script.options(
   {epochs = 1, dim = 8, shares = {4}, seeds = {11}})
 if #files == 0 then script.misuse("which files?") end
 
-local K, LIST_EPOCHS = 20, 5
+local LIST_EPOCHS = 5
 local RATE = 1e-3 -- of the parameters of a dense policy that are learnt with the scalars
 
 local function embed(s)
@@ -101,12 +101,8 @@ local function judge(found, s, make)
   for i, t in ipairs(o.shares) do
     at(pi:set_theta(theta) or pi, t)
     if train then train() end
-    local ids = lists.of(pi, s.valid, {k = math.min(K, pi.n_items), exclude = "seen"})
-    local reward, ndcg = native.measure_each(ids, s.valid, K, native.reward_hits(s.valid))
     found[i] = found[i] or {reward = {}, ndcg = {}}
-    for name, x in pairs{reward = reward, ndcg = ndcg} do
-      table.move(x:totable()[1], 1, x.cols, #found[i][name] + 1, found[i][name])
-    end
+    neighbours.measure(found[i], pi, {s.valid}, native.reward_hits(s.valid))
   end
 end
 
@@ -128,9 +124,8 @@ for _, path in ipairs(files) do
     base = base or best
     local line = {("%-16s t %-4g"):format(version[1], best.t)}
     for _, name in ipairs{"reward", "ndcg"} do
-      local low, high = native.paired_values(best[name], base[name])
-      line[#line + 1] = ("%s %.4f, %+.4f (%.4f, %.4f)"):format(name, best[name]:mean(),
-        best[name]:mean() - base[name]:mean(), low, high)
+      line[#line + 1] = ("%s %.4f, %s"):format(name, best[name]:mean(),
+                                               script.difference(best[name], base[name]))
     end
     print(table.concat(line, "  "))
   end

@@ -13,8 +13,8 @@
 --   kinds=cosine,linear (linear, or a start of policy.neighbours)
 --   seeds=1,2,3 (of the order of training and of the prefixes)
 local fopo = require "fopo"
-local lists = require "fopo.base.lists"
 local native = require "fopo.native"
+local neighbours = require "fopo.neighbours"
 package.path = (arg[0]:match("^(.*/)") or "./") .. "../tools/?.lua;" .. package.path
 local script = require "script"
 
@@ -23,7 +23,7 @@ local o, files = script.options(
   {epochs = 1, dim = 8, seeds = {1}})
 if #files == 0 then script.misuse("which files?") end
 
-local K, HALF, SHARES = 20, 5, 9 -- X is n tenths of a session, n of 1 .. SHARES
+local HALF, SHARES = 5, 9 -- X is n tenths of a session, n of 1 .. SHARES
 
 -- A policy for each share, of the same weights or items.
 local function policies(kind, splits)
@@ -49,9 +49,9 @@ end
 
 -- Arrays of the reward and of NDCG of each context of valid.
 local function measured(pi, valid, theta)
-  pi:set_theta(theta)
-  local ids = lists.of(pi, valid, {k = math.min(K, pi.n_items), exclude = "seen"})
-  return {native.measure_each(ids, valid, K, native.reward_hits(valid))}
+  local each = {reward = {}, ndcg = {}}
+  neighbours.measure(each, pi:set_theta(theta) or pi, {valid}, native.reward_hits(valid))
+  return {fopo.array.from{each.reward}, fopo.array.from{each.ndcg}}
 end
 
 for _, path in ipairs(files) do
@@ -72,9 +72,8 @@ for _, path in ipairs(files) do
       local b = measured(list[HALF], valid, trained(list, splits, prefixes, start, seed))
       local line = {("%-8s seed %d"):format(kind, seed)}
       for i, name in ipairs{"reward", "NDCG@20"} do
-        local low, high = native.paired_values(b[i], a[i])
-        line[#line + 1] = ("%s %.4f, prefixes %+.4f (%.4f, %.4f)"):format(name, a[i]:mean(),
-          b[i]:mean() - a[i]:mean(), low, high)
+        line[#line + 1] = ("%s %.4f, prefixes %s"):format(name, a[i]:mean(),
+                                                          script.difference(b[i], a[i]))
       end
       print(table.concat(line, "  "))
     end

@@ -14,7 +14,6 @@
 -- Options (defaults): by=greedy,expected,ndcg@10 seeds=1,2,3,4,5 tries=1 (seeds of a trial)
 --   dim=64 trials=18 steps=300 min_items=5
 local fopo = require "fopo"
-local native = require "fopo.native"
 local validation = require "fopo.run.validation"
 package.path = (arg[0]:match("^(.*/)") or "./") .. "../tools/?.lua;" .. package.path
 local script = require "script"
@@ -70,8 +69,7 @@ for _, path in ipairs(files) do
       kept = kept + (found.best.options.default and 1 or 0)
     end
     local a, b = joined(tuned), joined(defaults)
-    local low, high = native.paired_values(a, b)
-    print(("%s: tuned %.4f, defaults %.4f, difference %+.4f (%+.4f to %+.4f); kept %d of %d")
-      :format(by, a:mean(), b:mean(), a:mean() - b:mean(), low, high, kept, #o.seeds))
+    print(("%s: tuned %.4f, defaults %.4f, difference %s; kept %d of %d"):format(by, a:mean(),
+      b:mean(), script.difference(a, b), kept, #o.seeds))
   end
 end

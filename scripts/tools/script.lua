@@ -213,4 +213,11 @@ function script.interval(list)
   return mean, error > 0 and student(#list - 1) * error or 0
 end
 
+-- "+0.0012 (0.0001, 0.0023)": the mean of array a above that of b, of the same contexts in pairs,
+-- and its 95 % interval.
+function script.difference(a, b)
+  local low, high = require("fopo.native").paired_values(a, b)
+  return ("%+.4f (%.4f, %.4f)"):format(a:mean() - b:mean(), low, high)
+end
+
 return script
