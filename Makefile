@@ -429,7 +429,8 @@ MANUAL   = mkdir -p $(OUT)/doc && ./$(WRITER) scripts/tools/manual.lua $(OUT)/do
 install: all
 	$(call say,INST,$(DESTDIR)$(prefix))
 	$(Q)$(INSTALL) -d $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1 $(DESTDIR)$(docdir) \
-	  $(DESTDIR)$(datadir)/fopo/examples/serving $(DESTDIR)$(datadir)/fopo/datasets
+	  $(DESTDIR)$(datadir)/fopo/examples/serving $(DESTDIR)$(datadir)/fopo/examples/methods \
+	  $(DESTDIR)$(datadir)/fopo/datasets
 	$(Q)$(INSTALL) -m 755 $(OUT)/fopo $(DESTDIR)$(bindir)/fopo
 	$(Q)$(if $(CUDA_SO),$(INSTALL) -d $(DESTDIR)$(pkglibdir) && \
 	  $(INSTALL) -m 755 $(CUDA_SO) $(DESTDIR)$(pkglibdir)/fopo_cuda.so)
@@ -444,6 +445,8 @@ install: all
 	  $(DESTDIR)$(datadir)/fopo/examples
 	$(Q)$(INSTALL) -m 644 $(wildcard scripts/examples/serving/*.*) \
 	  $(DESTDIR)$(datadir)/fopo/examples/serving
+	$(Q)$(INSTALL) -m 644 $(wildcard scripts/examples/methods/*.lua) \
+	  $(DESTDIR)$(datadir)/fopo/examples/methods
 	$(Q)$(INSTALL) -m 644 datasets/README.md datasets/sample.csv datasets/*.sh \
 	  $(DESTDIR)$(datadir)/fopo/datasets
 

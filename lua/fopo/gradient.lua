@@ -1,6 +1,7 @@
 -- fopo.gradient: estimators of the gradient of the expected reward. Each is a row of C
 -- (src/learn/estimators/), from which its function, its options and its help are made here.
 local native = require "fopo.native"
+local called = require "fopo.base.called"
 local cache = require "fopo.base.cache"
 local define = require "fopo.base.define"
 local rows = require "fopo.base.rows"
@@ -66,6 +67,10 @@ for _, row in ipairs(native.gradients()) do
     text = row.text, example = row.example,
     call = function(o)
       local q = proposal_of(row, o)
+      if o.coefficients then
+        o.coefficients = called("coefficients of gradient." .. row.name, o.coefficients,
+                                {"ids", "F", "log_q", "rewards"})
+      end
       return make(o, q)
     end,
   }

@@ -1,9 +1,9 @@
 -- fopo.reward: estimators rhat(a, x) of the reward of showing item a in context x. Each is a row of
 -- C (src/learn/rewards/), from which its function, its options and its help are made here.
 local native = require "fopo.native"
+local called = require "fopo.base.called"
 local define = require "fopo.base.define"
 local rows = require "fopo.base.rows"
-local term = require "fopo.term"
 local values = require "fopo.base.values"
 local reward, methods = {}, native.types.reward
 
@@ -75,7 +75,10 @@ local function call_of(row, name)
   if row.sessions then
     return function(s, o) return make(s, values.of(name, o.value)) end
   end
-  if row.fills then return function(f) return make(term.divisible(f)) end end
+  if row.fills then
+    local parts = {"ids", "rows"}
+    return function(f) return make(called("the function of reward.custom", f, parts)) end
+  end
   if row.is_model then return function(o) return direct(name, o) end end
   if row.model then return function(o) return make(o.logs, model_of(name, o), o) end end
   return function(o) return make(o.logs, o) end

@@ -86,16 +86,36 @@ static int objectives(lua_State *L) {
   return 1;
 }
 
-/* A gradient over a copy of the proposal at `at`. */
+/* Pushes a gradient over a copy of the proposal at `at`. */
 static void with_proposal(lua_State *L, int at, fopo_gradient_options o) {
   bind_get(L, at, &bind_proposal_type);
   bind_proposal *own = bind_new(L, &bind_proposal_type, 0);
-  bind_gradient *g = bind_new(L, &bind_gradient_type, 0);
+  bind_gradient *g = bind_new(L, &bind_gradient_type, 1);
   bind_proposal *given = bind_get(L, at, &bind_proposal_type);
   own->proposal = o.proposal = given->proposal;
   bind_keep(&own->object, 0, given->object.keeps[0]);
   bind_keep(&g->object, PROPOSAL, &own->object);
   bind_check(L, fopo_gradient_new(&g->gradient, &o));
+}
+
+/* Pushes the gradient of these options, over a copy of the proposal at `at` if it needs one. */
+static void push_gradient(lua_State *L, int at, fopo_gradient_options o, fopo_fault fault) {
+  if (fopo_options_proposal(&o) != NULL) {
+    with_proposal(L, at, o);
+  } else {
+    bind_gradient *g = bind_new(L, &bind_gradient_type, 1);
+    bind_check(L, fopo_gradient_new(&g->gradient, &o));
+  }
+  bind_check(L, fopo_gradient_plant(get_gradient(L, -1)->gradient, fault));
+}
+
+/* The gradient on the top calls the function that is the option of its row, if it has one. */
+static void take_function(lua_State *L, int table, const fopo_estimator *e) {
+  for (const fopo_option *row = e->options; row->name != NULL; row++) {
+    if (row->type != FOPO_OPTION_FUNCTION) continue;
+    luaL_checktype(L, bind_option(L, table, row->name), LUA_TFUNCTION);
+    lua_setiuservalue(L, -2, 1);
+  }
 }
 
 /* native.gradient_NAME({...}[, proposal]): the estimator with its options. One that draws from a
@@ -112,14 +132,9 @@ static int make(lua_State *L, const fopo_estimator *e) {
     lua_pop(L, 1);
   }
   fopo_fault fault = fault_option(L, table, e);
-  if (fopo_options_proposal(&o) != NULL) {
-    int given = !lua_isnoneornil(L, 2);
-    with_proposal(L, given ? 2 : bind_option(L, 1, "proposal"), o);
-  } else {
-    bind_gradient *g = bind_new(L, &bind_gradient_type, 0);
-    bind_check(L, fopo_gradient_new(&g->gradient, &o));
-  }
-  bind_check(L, fopo_gradient_plant(get_gradient(L, -1)->gradient, fault));
+  int needed = fopo_options_proposal(&o) != NULL, given = !lua_isnoneornil(L, 2);
+  push_gradient(L, given || !needed ? 2 : bind_option(L, 1, "proposal"), o, fault);
+  take_function(L, 1, e);
   return 1;
 }
 
@@ -129,13 +144,9 @@ static int copy(lua_State *L) {
   fopo_gradient_options o = *fopo_gradient_get(get_gradient(L, 1)->gradient);
   fopo_fault fault = fopo_gradient_planted(get_gradient(L, 1)->gradient);
   if (!lua_isnoneornil(L, 3)) o.objective = bind_objective(L, 3);
-  if (fopo_options_proposal(&o) != NULL) {
-    with_proposal(L, 2, o);
-  } else {
-    bind_gradient *g = bind_new(L, &bind_gradient_type, 0);
-    bind_check(L, fopo_gradient_new(&g->gradient, &o));
-  }
-  bind_check(L, fopo_gradient_plant(get_gradient(L, -1)->gradient, fault));
+  push_gradient(L, 2, o, fault);
+  lua_getiuservalue(L, 1, 1);
+  lua_setiuservalue(L, -2, 1);
   return 1;
 }
 
@@ -247,13 +258,13 @@ static int set_one(lua_State *L, bind_object *o) {
 
 /* ---- computing ---- */
 
-/* Estimates the gradient of the batch that was begun. `function`: stack index of the function of a
- * custom reward. If it raises, the batch is abandoned. */
-static void run(lua_State *L, bind_gradient *g, int function) {
+/* Estimates the gradient of the batch that was begun. `functions`: as of bind_fill. If one raises,
+ * the batch is abandoned. */
+static void run(lua_State *L, bind_gradient *g, int functions) {
   fopo_drawn drawn;
   int status;
   while ((status = fopo_gradient_estimate(g->gradient, &drawn)) == FOPO_DRAWN) {
-    if (bind_reward_call(L, function, &drawn) != LUA_OK) {
+    if (bind_fill(L, functions, &drawn) != LUA_OK) {
       fopo_gradient_abandon(g->gradient);
       lua_error(L);
     }
@@ -302,7 +313,8 @@ static int compute(lua_State *L) {
   int result = lua_gettop(L);
   bind_device *device = bind_device_open(L, "cpu");
   lua_getiuservalue(L, RW, 1);
-  int function = lua_gettop(L);
+  int functions = lua_gettop(L);
+  lua_getiuservalue(L, G_ARG, 1);
   bind_push_again(L, G_ARG, &bind_gradient_type);
   luaL_checkstack(L, 16, NULL);
 
@@ -315,7 +327,7 @@ static int compute(lua_State *L) {
   bind_check(L, bind_gradient_bind(g, k));
   bind_check(L, fopo_gradient_plan(g->gradient, NULL, rows, B, B));
   bind_check(L, fopo_gradient_begin(g->gradient, NULL, rows, B, key));
-  run(L, g, function);
+  run(L, g, functions);
   fopo_gradient_stats stats;
   bind_check(L, fopo_gradient_finish(g->gradient, bind_matrix(G), &stats));
   fopo_gradient_commit(g->gradient, rows, B, &stats);

@@ -315,88 +315,124 @@ static int rewards(lua_State *L) {
 #include "learn/rewards/rewards.def"
 #undef X
 
-/* ---- the function of a custom reward ---- */
+/* ---- the functions of what is custom ---- */
 
-/* The draws go to it as arrays, and what it gives are their rewards. */
+/* A function gets arrays of the draws and gives numbers [B, S]. */
+typedef struct {
+  const char *whose; /* "the reward's function" */
+  const char *of;    /* "the reward" */
+  float *to;         /* [B, S] */
+  size_t B, S;
+} answer;
 
-/* Reads S numbers of the table at `at`, the rewards of row b, into r. */
-static void take_row(lua_State *L, float *r, int at, size_t first, size_t S, size_t b) {
+/* Reads S numbers of the table at `at`, those of row b, from its place `first` on. */
+static void take_row(lua_State *L, const answer *x, int at, size_t first, size_t b) {
   char what[80];
-  for (size_t s = 0; s < S; s++) {
+  for (size_t s = 0; s < x->S; s++) {
     if (lua_rawgeti(L, at, (lua_Integer)(first + s + 1)) != LUA_TNUMBER) {
-      snprintf(what, sizeof what, "the reward of draw %zu of context %zu", s + 1, b + 1);
+      snprintf(what, sizeof what, "%s of draw %zu of context %zu", x->of, s + 1, b + 1);
       bind_number(L, -1, what);
     }
-    r[s] = (float)lua_tonumber(L, -1);
+    x->to[b * x->S + s] = (float)lua_tonumber(L, -1);
     lua_pop(L, 1);
   }
 }
 
-static int misfit(lua_State *L, const fopo_drawn *d, const char *found) {
+static int misfit(lua_State *L, const answer *x, const char *found) {
   return bind_refuse(L,
-                     "the reward's function gave %s; an array [%zu, %zu] or a table of "
+                     "%s gave %s; an array [%zu, %zu] or a table of "
                      "%zu rows with %zu numbers is needed",
-                     found, d->B, d->S, d->B, d->S);
+                     x->whose, found, x->B, x->S, x->B, x->S);
 }
 
-static void take_table(lua_State *L, const fopo_drawn *d, int at) {
+static void take_table(lua_State *L, const answer *x, int at) {
   char found[80];
   size_t n = lua_rawlen(L, at);
   int flat = lua_rawgeti(L, at, 1) == LUA_TNUMBER;
   lua_pop(L, 1);
-  if (n != (flat ? d->B * d->S : d->B)) {
+  if (n != (flat ? x->B * x->S : x->B)) {
     snprintf(found, sizeof found, "a table of %zu %s", n, flat ? "numbers" : "rows");
-    misfit(L, d, found);
+    misfit(L, x, found);
   }
-  for (size_t b = 0; b < d->B; b++) {
+  for (size_t b = 0; b < x->B; b++) {
     if (flat) {
-      take_row(L, d->reward + b * d->S, at, b * d->S, d->S, b);
+      take_row(L, x, at, b * x->S, b);
       continue;
     }
     int type = lua_rawgeti(L, at, (lua_Integer)b + 1);
-    if (type != LUA_TTABLE || lua_rawlen(L, -1) != d->S) {
+    if (type != LUA_TTABLE || lua_rawlen(L, -1) != x->S) {
       snprintf(found, sizeof found, "a row %zu of %zu numbers", b + 1,
                type == LUA_TTABLE ? (size_t)lua_rawlen(L, -1) : 0);
-      misfit(L, d, found);
+      misfit(L, x, found);
     }
-    take_row(L, d->reward + b * d->S, lua_gettop(L), 0, d->S, b);
+    take_row(L, x, lua_gettop(L), 0, b);
     lua_pop(L, 1);
   }
 }
 
-static void take_values(lua_State *L, const fopo_drawn *d, int at) {
+static void take_values(lua_State *L, const answer *x, int at) {
   char found[80];
   if (lua_istable(L, at)) {
-    take_table(L, d, at);
+    take_table(L, x, at);
     return;
   }
-  if (!bind_is(L, at, &bind_array_type)) misfit(L, d, bind_found(L, at));
-  bind_array *values = bind_array_numbers(L, at, "what the reward's function gave");
-  if (values->rows != d->B || values->cols != d->S) {
+  if (!bind_is(L, at, &bind_array_type)) misfit(L, x, bind_found(L, at));
+  snprintf(found, sizeof found, "what %s gave", x->whose);
+  bind_array *values = bind_array_numbers(L, at, found);
+  if (values->rows != x->B || values->cols != x->S) {
     snprintf(found, sizeof found, "an array [%zu, %zu]", values->rows, values->cols);
-    misfit(L, d, found);
+    misfit(L, x, found);
   }
-  memcpy(d->reward, values->data, d->B * d->S * sizeof *d->reward);
+  memcpy(x->to, values->data, x->B * x->S * sizeof *x->to);
+}
+
+/* Pushes an array [B, S] with a copy of the data: of ids, or of numbers. */
+static void push_copy(lua_State *L, int is_ids, const void *data, size_t B, size_t S) {
+  bind_array *a = bind_array_new(L, is_ids, B, S);
+  memcpy(a->data, data, B * S * sizeof(float)); /* an id has the same size */
 }
 
 /* Protected: 1 the function, 2 the draws. */
-static int call_function(lua_State *L) {
+static int call_reward(lua_State *L) {
   const fopo_drawn *d = lua_touserdata(L, 2);
   lua_pushvalue(L, 1);
-  bind_array *ids = bind_array_new(L, 1, d->B, d->S);
-  memcpy(ids->data, d->ids, d->B * d->S * sizeof *d->ids);
-  bind_array *rows = bind_array_new(L, 1, 1, d->B);
-  memcpy(rows->data, d->rows, d->B * sizeof *d->rows);
+  push_copy(L, 1, d->ids, d->B, d->S);
+  push_copy(L, 1, d->rows, 1, d->B);
   lua_call(L, 2, 1);
-  take_values(L, d, lua_gettop(L));
+  take_values(L, &(answer){"the reward's function", "the reward", d->reward, d->B, d->S},
+              lua_gettop(L));
   return 0;
 }
 
-int bind_reward_call(lua_State *L, int function, const fopo_drawn *drawn) {
-  lua_pushcfunction(L, call_function);
+static int call_coefficients(lua_State *L) {
+  const fopo_drawn *d = lua_touserdata(L, 2);
+  lua_pushvalue(L, 1);
+  push_copy(L, 1, d->ids, d->B, d->S);
+  push_copy(L, 0, d->f, d->B, d->S);
+  push_copy(L, 0, d->logq, d->B, d->S);
+  push_copy(L, 0, d->reward, d->B, d->S);
+  lua_call(L, 4, 1);
+  take_values(L, &(answer){"coefficients of gradient.custom", "the coefficient", d->c, d->B, d->S},
+              lua_gettop(L));
+  return 0;
+}
+
+static int protect(lua_State *L, lua_CFunction call, int function, const fopo_drawn *drawn) {
+  lua_pushcfunction(L, call);
   lua_pushvalue(L, function);
   lua_pushlightuserdata(L, (void *)drawn);
   return lua_pcall(L, 2, 0, 0);
+}
+
+int bind_reward_call(lua_State *L, int function, const fopo_drawn *drawn) {
+  return protect(L, call_reward, function, drawn);
+}
+
+int bind_fill(lua_State *L, int functions, const fopo_drawn *drawn) {
+  int lua = LUA_OK;
+  if (!lua_isnil(L, functions)) lua = protect(L, call_reward, functions, drawn);
+  if (lua != LUA_OK || drawn->c == NULL) return lua;
+  return protect(L, call_coefficients, functions + 1, drawn);
 }
 
 /* ---- for those who judge and rank by values ---- */

@@ -70,9 +70,11 @@ fopo_trainer *bind_run_plan(lua_State *L, fopo_run_plan *plan, bind_object *o) {
 static int run(lua_State *L) {
   fopo_run_plan plan;
   lua_settop(L, 2);
-  bind_run *r = bind_new(L, &bind_run_type, 1);
-  lua_getiuservalue(L, 1, 1); /* the function of a custom reward */
-  lua_setiuservalue(L, 3, 1);
+  bind_run *r = bind_new(L, &bind_run_type, 2);
+  for (int i = 1; i <= 2; i++) { /* the functions of what is custom */
+    lua_getiuservalue(L, 1, i);
+    lua_setiuservalue(L, 3, i);
+  }
   fopo_trainer *t = bind_run_plan(L, &plan, &r->object);
   bind_check(L, fopo_run_new(&r->run, t, &plan));
   lua_pushvalue(L, 3);
@@ -151,16 +153,16 @@ static int push_event(lua_State *L, const fopo_run_event *e, int interrupted) {
   return 1;
 }
 
-/* Advances to an event that is not a call for rewards, which the Lua function at `function` gives;
+/* Advances to an event that is not a call for what the Lua functions from `functions` on give;
  * Lua's status, with the error on the top. */
 static int advance_with(lua_State *L, int *status, fopo_run_event *e, const bind_run *r,
-                        bind_trainer *t, int function, double seconds, uint64_t most) {
+                        bind_trainer *t, int functions, double seconds, uint64_t most) {
   int lua = LUA_OK;
   t->busy = 1;
   do {
     *status = fopo_run_advance(e, r->run, seconds, most);
     if (*status != FOPO_OK || e->kind != FOPO_RUN_DRAWN) break;
-    lua = bind_reward_call(L, function, fopo_trainer_drawn(t->trainer));
+    lua = bind_fill(L, functions, fopo_trainer_drawn(t->trainer));
   } while (lua == LUA_OK);
   if (lua != LUA_OK) fopo_trainer_abandon(t->trainer);
   t->busy = 0;
@@ -180,7 +182,7 @@ static uint64_t steps_at(lua_State *L, int index) {
  * all. "slice": as of t:advance, with record_due, and interrupted = true if Ctrl-C ended it early;
  * "record": a row of the history; "validate": r:judged(value) is wanted; "done". */
 static int advance(lua_State *L) {
-  enum { RUN = 4, FUNCTION };
+  enum { RUN = 4, FUNCTIONS };
   fopo_run_event e;
   int status;
   double seconds = seconds_at(L, 2);
@@ -188,12 +190,13 @@ static int advance(lua_State *L) {
   lua_settop(L, 3);
   luaL_checkstack(L, 24, NULL);
   get_run(L, 1);
-  bind_push_again(L, 1, &bind_run_type); /* the reward's function may close the other handle */
+  bind_push_again(L, 1, &bind_run_type); /* a function may close the other handle */
   lua_getiuservalue(L, 1, 1);
+  lua_getiuservalue(L, 1, 2);
   bind_run *r = get_run(L, RUN);
   bind_trainer *t = (bind_trainer *)r->object.keeps[BIND_RUN_TRAINER];
   bind_trainer_prepare(L, t);
-  if (advance_with(L, &status, &e, r, t, FUNCTION, seconds, most) != LUA_OK) return lua_error(L);
+  if (advance_with(L, &status, &e, r, t, FUNCTIONS, seconds, most) != LUA_OK) return lua_error(L);
   int interrupted = status == FOPO_ERR_INTERRUPTED && e.kind == FOPO_RUN_SLICE;
   if (!interrupted) bind_check(L, status);
   return push_event(L, &e, interrupted);

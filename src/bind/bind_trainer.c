@@ -109,9 +109,11 @@ static int trainer(lua_State *L) {
     bind_array_numbers(L, at[BIND_CONTEXTS], "contexts");
   }
   bind_device *device = bind_device_open(L, name);
-  bind_trainer *t = bind_new(L, &bind_trainer_type, 1);
+  bind_trainer *t = bind_new(L, &bind_trainer_type, 2);
   lua_getiuservalue(L, at[BIND_REWARD], 1);
   lua_setiuservalue(L, -2, 1);
+  lua_getiuservalue(L, at[BIND_GRADIENT], 1);
+  lua_setiuservalue(L, -2, 2);
   for (int i = 0; i < BIND_DEVICE; i++) {
     bind_keep(&t->object, i, bind_get(L, at[i], type_of(L, at[i], i)));
   }
@@ -147,8 +149,9 @@ static int advance(lua_State *L) {
   lua_settop(L, 2);
   luaL_checkstack(L, 16, NULL);
   bind_trainer_check(L, get_trainer(L, 1));
-  bind_push_again(L, 1, &bind_trainer_type); /* 3: the reward's function may close the first */
-  lua_getiuservalue(L, 1, 1);                /* 4: the function */
+  bind_push_again(L, 1, &bind_trainer_type); /* 3: a function may close the first */
+  lua_getiuservalue(L, 1, 1);                /* 4, 5: the functions */
+  lua_getiuservalue(L, 1, 2);
   bind_trainer *t = get_trainer(L, 3);
   bind_trainer_prepare(L, t);
 
@@ -156,7 +159,7 @@ static int advance(lua_State *L) {
   int status, lua = LUA_OK;
   t->busy = 1;
   while ((status = fopo_trainer_advance(t->trainer, n, &slice)) == FOPO_DRAWN) {
-    lua = bind_reward_call(L, 4, fopo_trainer_drawn(t->trainer));
+    lua = bind_fill(L, 4, fopo_trainer_drawn(t->trainer));
     if (lua != LUA_OK) break;
   }
   if (lua != LUA_OK) fopo_trainer_abandon(t->trainer);

@@ -132,7 +132,8 @@ typedef struct {
 } bind_reward;
 
 typedef struct {
-  bind_object object; /* keeps: its own proposal, and the objects that it is bound to */
+  bind_object object; /* keeps: its own proposal, and the objects that it is bound to. User value 1
+                       * of the handle: the function of a custom one */
   fopo_gradient *gradient;
 } bind_gradient;
 
@@ -162,8 +163,8 @@ enum {
 };
 
 typedef struct {
-  bind_object object; /* keeps: the slots above. User value 1 of the handle: the function of a
-                       * custom reward */
+  bind_object object; /* keeps: the slots above. User values of the handle: the functions of a
+                       * custom reward and of a custom gradient */
   fopo_trainer *trainer;
   fopo_trainer_options options; /* that it was made of */
   int busy;                     /* 1: in advance */
@@ -182,7 +183,7 @@ int bind_push_slice(lua_State *L, const fopo_slice *slice, int interrupted);
 enum { BIND_RUN_TRAINER, BIND_RUN_VALID, BIND_RUN_CONTEXTS, BIND_RUN_EXACT, BIND_RUN_INDEX };
 
 typedef struct {
-  bind_object object; /* keeps: the slots above. User value 1 of the handle: as a trainer's */
+  bind_object object; /* keeps: the slots above. User values of the handle: as a trainer's */
   fopo_run *run;
 } bind_run;
 
@@ -253,6 +254,10 @@ void bind_optim_on(bind_optim *o, bind_object *device);
 /* Calls the Lua function at `function` for the draws and fills drawn->reward. Returns Lua's status;
  * unless it is LUA_OK the error is on the top, and nothing was raised. Needs 4 stack slots. */
 int bind_reward_call(lua_State *L, int function, const fopo_drawn *drawn);
+
+/* The same of all that the draws need: the function of a custom reward is at `functions`, that of a
+ * custom gradient behind it; nil where there is none. */
+int bind_fill(lua_State *L, int functions, const fopo_drawn *drawn);
 
 /* What items are worth: the numbers of the array at `index`, or the values of the reward there
  * (NULL: it has none), *n of them. */

@@ -40,9 +40,14 @@ int fopo_batch_prepare(fopo_batch *b) {
 
 /* ---- the beginning ---- */
 
+/* Whether the caller is to see the draws. */
+static int is_handed_out(const fopo_batch *b) {
+  return fopo_reward_from_caller(b->reward) || fopo_batch_asks(b);
+}
+
 /* Into how many pieces parts are cut. A caller who fills the rewards sees whole parts. */
 static size_t count_pieces(const fopo_batch *b, size_t part) {
-  int whole = fopo_reward_from_caller(b->reward) || !fopo_parts_is_alone(b->data->parts);
+  int whole = is_handed_out(b) || !fopo_parts_is_alone(b->data->parts);
   return whole ? 1 : fopo_candidates_pieces(&b->candidates, b->rows, b->B, part);
 }
 
@@ -170,16 +175,46 @@ static int fetch_draws(fopo_batch *b, fopo_drawn *drawn) {
   return status;
 }
 
-/* Hands the draws to the caller; rewards that nobody fills are NaN, and are refused later. */
+/* Hands the draws to the caller; what nobody fills is NaN, and is refused later. Coefficients are
+ * asked for on the CPU alone, whose memory is the host's (fopo_gradient_check_fit). */
 static int hand_out(fopo_batch *b, fopo_drawn *drawn) {
+  fopo_device *d = b->data->device;
+  const fopo_draws *w = &b->draws;
+  size_t n = b->piece.n * b->S;
   if (drawn == NULL) {
-    return fopo_fail(FOPO_ERR_ARGUMENT, "a custom reward is filled by its caller, draw by draw");
+    return fopo_fail(FOPO_ERR_ARGUMENT, "what is custom is filled by its caller, draw by draw");
   }
   int status = fetch_draws(b, drawn);
+  if (status == FOPO_OK && !fopo_reward_from_caller(b->reward)) {
+    status = d->ops->get(d, w->host_r, w->samples.r, n * sizeof *w->host_r);
+  } else {
+    for (size_t i = 0; i < n; i++) drawn->reward[i] = NAN;
+  }
   if (status != FOPO_OK) return status;
-  for (size_t i = 0; i < drawn->B * drawn->S; i++) drawn->reward[i] = NAN;
+  if (fopo_batch_asks(b)) {
+    drawn->f = w->f;
+    drawn->logq = w->samples.logq;
+    drawn->c = w->c;
+    for (size_t i = 0; i < n; i++) w->c[i] = NAN;
+  }
   b->stage = FOPO_STAGE_DRAWN;
   return FOPO_DRAWN;
+}
+
+/* The coefficients that the caller has given must be numbers; a masked item has none. */
+static int take_coefficients(fopo_batch *b) {
+  const fopo_draws *w = &b->draws;
+  for (size_t i = 0; i < b->piece.n * b->S; i++) {
+    if (w->f[i] == -INFINITY) w->c[i] = 0.0f;
+    if (isfinite(w->c[i])) continue;
+    return fopo_fail(FOPO_ERR_NUMERIC,
+                     "the coefficient of item %llu for context %llu, draw %zu of %zu, is %g; "
+                     "coefficients must be finite",
+                     (unsigned long long)w->samples.ids[i] + 1,
+                     (unsigned long long)b->piece.rows[i / b->S] + 1, i % b->S + 1, b->S,
+                     (double)w->c[i]);
+  }
+  return FOPO_OK;
 }
 
 /* The rewards on the host go to the device, if they are numbers. */
@@ -198,13 +233,10 @@ static int put_rewards(fopo_batch *b) {
   return d->ops->put(d, w->samples.r, w->host_r, n * sizeof *w->host_r);
 }
 
-/* The piece's rewards: looked up on the device, computed on the host, or left to the caller. */
-static int reward(fopo_batch *b, fopo_drawn *drawn) {
+/* The piece's rewards, looked up on the device or computed on the host. */
+static int find_rewards(fopo_batch *b) {
   const fopo_binding *data = b->data;
   const fopo_reward *r = b->reward;
-  b->handed_out = fopo_clock();
-  if (b->fused) return FOPO_OK;
-  if (fopo_reward_from_caller(r)) return hand_out(b, drawn);
   if (r->kind->look_up != NULL) {
     fopo_reward_arrays arrays = data->credited;
     fopo_device_batch x = b->piece.device;
@@ -218,6 +250,14 @@ static int reward(fopo_batch *b, fopo_drawn *drawn) {
     status = fopo_reward_fill(local.reward, r, local.ids, local.rows, local.B, local.S);
   }
   return status == FOPO_OK ? put_rewards(b) : status;
+}
+
+/* The piece's rewards; those of the caller, and coefficients, are left to him. */
+static int reward(fopo_batch *b, fopo_drawn *drawn) {
+  b->handed_out = fopo_clock();
+  if (b->fused) return FOPO_OK;
+  int status = fopo_reward_from_caller(b->reward) ? FOPO_OK : find_rewards(b);
+  return status == FOPO_OK && is_handed_out(b) ? hand_out(b, drawn) : status;
 }
 
 /* Adds the part's statistics, in the order of its contexts. */
@@ -301,9 +341,10 @@ static int absorb(fopo_batch *b) {
 /* Absorbs pieces until the batch is done, fails, or waits for the caller. */
 static int go_on(fopo_batch *b, fopo_drawn *drawn) {
   int status = FOPO_OK;
-  if (b->stage == FOPO_STAGE_DRAWN) { /* the caller has filled the rewards */
+  if (b->stage == FOPO_STAGE_DRAWN) { /* the caller has filled what is his */
     b->stage = FOPO_STAGE_READY;
-    status = put_rewards(b);
+    if (fopo_reward_from_caller(b->reward)) status = put_rewards(b);
+    if (status == FOPO_OK && fopo_batch_asks(b)) status = take_coefficients(b);
     if (status == FOPO_OK) status = absorb(b);
   }
   while (status == FOPO_OK && b->done < b->B) {

@@ -26,7 +26,9 @@ typedef struct {
   fopo_samples samples; /* ids, their log densities, their rewards [part, S] */
   float *mean;          /* [part, L] E_pi beta */
   float *log_z;         /* [part] log Z, where the estimator's draw fills it (draw_policy can) */
-  float *c;             /* [part, S] the coefficient of each draw; NULL if items are fixed */
+  float *c;             /* [part, S] the coefficient of each draw; NULL if items are fixed and the
+                         * caller gives none */
+  float *f;             /* [part, S] their scores, for a caller who gives coefficients; else NULL */
   float *weight;        /* [part] scratch of add_items; NULL if items are fixed */
   uint32_t *host_ids;   /* [part, S] on the host, if rewards are not looked up on the device */
   float *host_r;
@@ -63,7 +65,7 @@ typedef struct {
   uint32_t *ids; /* device, those of the rows; owned */
 } fopo_item_rows;
 
-enum { FOPO_BATCH_ARRAYS = 32 }; /* rows of the table in batch_memory.c */
+enum { FOPO_BATCH_ARRAYS = 33 }; /* rows of the table in batch_memory.c */
 
 typedef enum { FOPO_STAGE_IDLE, FOPO_STAGE_READY, FOPO_STAGE_DRAWN } fopo_stage;
 
@@ -100,6 +102,11 @@ struct fopo_batch {
 /* Whether the gradient is of target items, the items of Y, whose part is added after the draws'. */
 static inline int fopo_batch_has_targets(const fopo_batch *b) {
   return fopo_objective_rows[b->options->objective].targets;
+}
+
+/* Whether the caller gives the coefficients of the draws. */
+static inline int fopo_batch_asks(const fopo_batch *b) {
+  return (b->options->estimator->needs & FOPO_ASKS_CALLER) != 0;
 }
 
 /* Whether all contexts share a tail, besides a head: its draws are made where they are used. */

@@ -10,8 +10,9 @@ void fopo_batch_init(fopo_batch *b, const fopo_gradient_options *options,
   fopo_candidates_init(&b->candidates, planner);
 }
 
-/* Do draws come to the host, for rewards that the device cannot look up? */
+/* Do draws come to the host, for rewards that the device cannot look up, or for coefficients? */
 static int are_fetched(const fopo_batch *b) {
+  if (fopo_batch_asks(b)) return 1;
   return !b->fused && (fopo_reward_from_caller(b->reward) || b->reward->kind->look_up == NULL);
 }
 
@@ -25,6 +26,7 @@ static void list(fopo_buffer to[FOPO_BATCH_ARRAYS], fopo_batch *b) {
   size_t part = b->part_size, n = part * data->L, hidden = part * data->n_hidden;
   size_t draws = part * b->S, fetched = are_fetched(b) ? draws : 0;
   size_t found = plan->n > 0 ? part * plan->q.k : 0, learns = data->learns_items != 0;
+  size_t asked = fopo_batch_asks(b) ? draws : 0;
   size_t rows = learns * (b->items.dense || draws > data->P ? data->P : draws);
   const fopo_buffer all[FOPO_BATCH_ARRAYS] = {
       FOPO_BUFFER(w->samples.ids, draws),
@@ -32,7 +34,8 @@ static void list(fopo_buffer to[FOPO_BATCH_ARRAYS], fopo_batch *b) {
       FOPO_BUFFER(w->samples.r, draws),
       FOPO_BUFFER(w->mean, n),
       FOPO_BUFFER(w->log_z, part),
-      FOPO_BUFFER(w->c, learns * draws),
+      FOPO_BUFFER(w->c, learns || asked ? draws : 0),
+      FOPO_BUFFER(w->f, asked),
       FOPO_BUFFER(w->weight, learns * part),
       FOPO_HOST_BUFFER(w->host_ids, fetched),
       FOPO_HOST_BUFFER(w->host_r, fetched),

@@ -53,6 +53,7 @@ enum {
                                 * Z times the number of draws */
   FOPO_TAKES_PARTS = 64,       /* sums over a part of the catalogue can be joined with others' */
   FOPO_CAN_FUSE = 128,         /* its draws can be made, rewarded and combined in one operation */
+  FOPO_ASKS_CALLER = 2048,     /* the caller fills the coefficients, draw by draw (fopo_drawn) */
   FOPO_SCORES_LISTS = 1024,    /* for policies that score lists, and for no others; its combine
                                 * adds the target items of the objective itself */
   FOPO_SHARES_HEAD = 32        /* takes a head that all contexts share in the candidates' place */

@@ -350,6 +350,18 @@ static int check_lists(const fopo_gradient *g) {
                    x->n_contexts);
 }
 
+/* The caller of an estimator that asks for coefficients sees all draws, on the host. */
+static int check_caller(const fopo_gradient *g) {
+  const fopo_estimator *e = g->options.estimator;
+  const fopo_parts *parts = g->data.parts;
+  int possible = g->data.device->ops->weigh != NULL && fopo_parts_is_alone(parts);
+  if (!(e->needs & FOPO_ASKS_CALLER) || (possible && parts->shared == NULL)) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                   "gradient %s calls a Lua function, on the CPU and in one process; use device = "
+                   "\"cpu\" and no other ranks, or an estimator in C, as snis",
+                   e->name);
+}
+
 int fopo_gradient_check_fit(fopo_gradient *g) {
   const fopo_gradient_options *o = &g->options;
   const fopo_proposal *q = g->planner.request.proposal;
@@ -357,6 +369,7 @@ int fopo_gradient_check_fit(fopo_gradient *g) {
   int status = q != NULL ? fopo_proposal_check_for(q, g->data.policy) : FOPO_OK;
   if (status == FOPO_OK && g->data.parts->part != NULL) status = check_part(g);
   if (status == FOPO_OK) status = check_lists(g);
+  if (status == FOPO_OK) status = check_caller(g);
   if (status == FOPO_OK) status = check_objective(g);
   if (status == FOPO_OK && o->estimator->check != NULL) {
     fopo_estimator_use use = {g->data.P, g->data.policy, g->batch.reward};

@@ -3,12 +3,12 @@
  *
  *     if (fopo_gradient_plan_is_due(g, B)) fopo_gradient_plan(g, ...);
  *     fopo_gradient_begin(g, ...);
- *     while ((status = fopo_gradient_estimate(g, &drawn)) == FOPO_DRAWN) fill drawn.reward;
+ *     while ((status = fopo_gradient_estimate(g, &drawn)) == FOPO_DRAWN) fill drawn;
  *     fopo_gradient_finish(g, G, &stats);
  *     fopo_gradient_commit(g, rows, B, &stats);
  *
- * Estimate waits only for rewards that the caller fills (the core never calls Lua); all others are
- * looked up on the device without the host seeing the draws. */
+ * Estimate waits only for rewards and coefficients that the caller fills (the core never calls
+ * Lua); without these the host does not see the draws. */
 #ifndef FOPO_LEARN_GRADIENT_H
 #define FOPO_LEARN_GRADIENT_H
 
@@ -112,7 +112,7 @@ int fopo_gradient_begin(fopo_gradient *g, const float *theta, const uint32_t *ro
 void fopo_gradient_order(fopo_gradient *g, fopo_row_order order);
 
 /* Draws, rewards and absorbs until the batch is done (FOPO_OK), or until the caller must fill
- * drawn->reward and call again (FOPO_DRAWN). What is handed out is valid until then, starts as NaN,
+ * *drawn and call again (FOPO_DRAWN). What is handed out is valid until then, starts as NaN,
  * and is refused if it stays so. drawn NULL: a reward that the caller fills is refused. A failure
  * ends the batch. */
 int fopo_gradient_estimate(fopo_gradient *g, fopo_drawn *drawn);

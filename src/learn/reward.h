@@ -114,12 +114,17 @@ int fopo_reward_check(const fopo_reward *r, size_t N, size_t P);
 int fopo_reward_fill(float *values, const fopo_reward *r, const uint32_t *ids, const uint32_t *rows,
                      size_t B, size_t S);
 
-/* The draws whose rewards a caller is to fill: ids [B, S] in the contexts rows [B], on the host. */
+/* The draws whose rewards, and whose coefficients, a caller is to fill: ids [B, S] in the contexts
+ * rows [B], on the host. */
 typedef struct {
   const uint32_t *ids;
   const uint32_t *rows;
-  float *reward; /* [B, S] to be filled */
+  float *reward; /* [B, S] to be filled, if the reward is the caller's */
   size_t B, S;
+
+  /* Of an estimator whose coefficients are the caller's (FOPO_ASKS_CALLER), else NULL. */
+  const float *f, *logq; /* [B, S] the scores, -INFINITY of masked items; the draws' log density */
+  float *c;              /* [B, S] to be filled, after the rewards; not read for masked items */
 } fopo_drawn;
 
 enum { FOPO_DRAWN = 1 }; /* the status of work that waits for a fopo_drawn */

@@ -216,6 +216,20 @@ static int need_record(fopo_stretch *record, fopo_archive *archive, const char *
   return FOPO_OK;
 }
 
+/* No file holds the function of an estimator that asks for its coefficients. */
+static const char *remedy_of_gradient(const fopo_archive *archive) {
+  const fopo_array *a = fopo_archive_find(archive, "gradient");
+  int named = a != NULL && a->type == FOPO_BYTES;
+  for (size_t i = 0; named && fopo_estimators[i] != NULL; i++) {
+    const fopo_estimator *e = fopo_estimators[i];
+    if (e->needs & FOPO_ASKS_CALLER && is_text(a, e->name)) {
+      return "the method is the user's own, which no file holds: give its function again, as "
+             "fopo.trainer{gradient = fopo.gradient.custom{coefficients = ..}, ...}";
+    }
+  }
+  return "use the same estimator";
+}
+
 static int understand(state *s, fopo_archive *archive, const char *path, fopo_trainer *t) {
   fopo_fixed f = fopo_checkpoint_fixed(t);
   int status = fopo_archive_check(archive, path, "checkpoint");
@@ -228,7 +242,7 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
   }
   if (status == FOPO_OK) {
     status = need_text(archive, path, "gradient", fopo_gradient_get(t->o.gradient)->estimator->name,
-                       "use the same estimator");
+                       remedy_of_gradient(archive));
   }
   if (status == FOPO_OK) status = check_policy(archive, path, t->o.policy);
   if (status == FOPO_OK) status = check_learn(archive, path, t->o.policy);

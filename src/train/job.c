@@ -187,9 +187,11 @@ static void *work(void *payload) {
 /* ---- starting ---- */
 
 static int check(const fopo_trainer *t, const fopo_run_plan *plan) {
-  if (fopo_reward_from_caller(t->o.reward)) {
+  int asks = fopo_gradient_get(t->o.gradient)->estimator->needs & FOPO_ASKS_CALLER;
+  if (asks || fopo_reward_from_caller(t->o.reward)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "a job cannot call the Lua function of a custom reward; use t:run for it");
+                     "a job cannot call the Lua function of a custom %s; use t:run for it",
+                     asks ? "gradient" : "reward");
   }
   if (t->o.policy->learns[FOPO_BLOCK_ITEMS]) {
     return fopo_fail(FOPO_ERR_ARGUMENT,

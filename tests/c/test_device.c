@@ -327,6 +327,35 @@ TEST(test_snis_nan) {
   assert_true(isnan(stats[FOPO_STAT_REWARD]));
 }
 
+/* Coefficients that are given: the sum over the draws, and the statistics of snis. */
+TEST(test_weigh) {
+  DONE(batch_free) batch x = batch_new(3, 250, 400, 21, 1);
+  float f[3 * 250], c[3 * 250], V[3 * 21], stats[3 * FOPO_STATS], of_snis[3 * FOPO_STATS];
+  fopo_samples samples = {x.ids, x.logq, x.r};
+  fopo_candidate_sets drawn = {.k = 250, .ids = x.ids, .scores = f};
+  fopo_device_batch shape = shape_of(&x);
+  ok(run_snis(V, NULL, of_snis, &x, -3.0f));
+  ok(d->ops->scores(d, &drawn, &x.beta, &shape));
+  for (size_t i = 0; i < 3 * 250; i++) c[i] = (float)(i % 11) / 7.0f - 0.4f;
+  fopo_estimate e = {.V = V, .c = c, .stats = stats};
+  ok(d->ops->weigh(d, &e, &samples, f, &x.beta, -3.0f, &shape));
+  for (size_t i = 0; i < 3 * FOPO_STATS; i++) {
+    assert_near((double)stats[i], (double)of_snis[i], 2e-5 * (1 + fabs((double)of_snis[i])));
+  }
+  for (size_t b = 0; b < 3; b++) {
+    for (size_t i = 0; i < 21; i++) {
+      double sum = 0;
+      for (size_t s = b * 250; s < (b + 1) * 250; s++) {
+        sum += (double)c[s] * (double)x.items[x.ids[s] * x.ld + i];
+      }
+      assert_near((double)V[b * 21 + i], sum, 1e-4);
+    }
+  }
+  for (size_t i = 0; i < 250; i++) f[i] = -INFINITY; /* all masked */
+  ok(d->ops->weigh(d, &e, &samples, f, &x.beta, -3.0f, &shape));
+  for (size_t i = 0; i < FOPO_STATS; i++) assert_true(stats[i] == 0);
+}
+
 TEST(test_reinforce) {
   DONE(batch_free) batch x = batch_new(3, 250, 400, 21, 1);
   float *mean = normals(3 * 21, 1, 8), V[3 * 21], given[3 * 250], stats[3 * FOPO_STATS];

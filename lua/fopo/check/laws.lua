@@ -111,8 +111,9 @@ function laws.of(c, g, b)
   local kind = native.gradient_common(g, "kind")
   if kind == "reinforce" then return laws.policy(c, b) end
   if kind == "head_tail" then return laws.head_tail(c, g, b) end
-  if kind == "snis" and (g.proposal.kind == "uniform" or g.proposal.kind == "mixture") then
-    return laws[g.proposal.kind](c, g.proposal, g.samples, b)
+  local q = (kind == "snis" or kind == "custom") and g.proposal
+  if q and (q.kind == "uniform" or q.kind == "mixture") then
+    return laws[q.kind](c, q, g.samples, b)
   end
 end
 

@@ -14,10 +14,10 @@ function tools.label(g)
     local products = g.head and g.products ~= "auto" and ", " .. g.products or ""
     return ("head and tail, %s %d%s"):format(g.head and "H" or "K", g.head or g.k, products)
   end
-  if kind ~= "snis" then return kind .. fault end
+  if kind ~= "snis" and kind ~= "custom" then return kind .. fault end
   local q = g.proposal
-  if q.kind == "uniform" then return "snis, uniform" .. fault end
-  return ("snis, %s, K %d, eps %g%s"):format(q.draws or q.kind, q.k, q.epsilon, fault)
+  if q.kind == "uniform" then return kind .. ", uniform" .. fault end
+  return ("%s, %s, K %d, eps %g%s"):format(kind, q.draws or q.kind, q.k, q.epsilon, fault)
 end
 
 -- {1, 2, .., n}

@@ -1,4 +1,5 @@
-/* The two sampled estimators: self-normalised importance sampling, and REINFORCE. */
+/* The sampled estimators: self-normalised importance sampling, REINFORCE, and coefficients that are
+ * given. */
 #include <math.h>
 #include <string.h>
 
@@ -124,6 +125,45 @@ int fopo_cpu_snis(fopo_device *d, const fopo_estimate *e, const fopo_samples *sa
     fopo_objective_rule rule =
         finish(e->V + b * L, e->stats + b * FOPO_STATS, e->objective, &sums, x.least, L);
     if (e->c != NULL) coefficients(x.z, &rule, &sums, x.r, x.least, S);
+  }
+  return FOPO_OK;
+}
+
+/* ---- coefficients that are given ---- */
+
+/* The statistics of the weights exp(f - logq) of S draws; 0 if all of them are masked. */
+static void weigh_row(float *stats, const float *f, const float *logq, const float *r, float floor,
+                      size_t S) {
+  double shift = -(double)INFINITY, w = 0.0, ww = 0.0, wr = 0.0, head = 0.0;
+  for (size_t s = 0; s < S; s++) shift = fmax(shift, (double)(f[s] - logq[s]));
+  memset(stats, 0, FOPO_STATS * sizeof *stats);
+  if (isinf(shift)) return;
+  for (size_t s = 0; s < S; s++) {
+    double one = exp((double)(f[s] - logq[s]) - shift);
+    w += one;
+    ww += one * one;
+    wr += one * (double)r[s];
+    head += logq[s] > floor ? one : 0.0;
+  }
+  stats[FOPO_STAT_REWARD] = (float)(wr / w);
+  stats[FOPO_STAT_ESS] = (float)(w * w / ww);
+  stats[FOPO_STAT_MAX_WEIGHT] = (float)(1 / w);
+  stats[FOPO_STAT_HEAD_MASS] = (float)(head / w);
+}
+
+int fopo_cpu_weigh(fopo_device *d, const fopo_estimate *e, const fopo_samples *samples,
+                   const float *f, const fopo_rows *items, float floor,
+                   const fopo_device_batch *batch) {
+  (void)d;
+  size_t S = batch->S, L = batch->L;
+  int threads = fopo_threads_for(batch->B * S * L);
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
+  for (size_t b = 0; b < batch->B; b++) {
+    size_t at = b * S;
+    float *V = e->V + b * L;
+    weigh_row(e->stats + b * FOPO_STATS, f + at, samples->logq + at, samples->r + at, floor, S);
+    memset(V, 0, L * sizeof *V);
+    fopo_cpu_gather_axpy(V, items, samples->ids + at, e->c + at, S, 0, L);
   }
   return FOPO_OK;
 }

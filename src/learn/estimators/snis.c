@@ -3,6 +3,7 @@
 #include "core/clock.h"
 #include "core/status.h"
 #include "learn/estimators/covariance.h"
+#include "learn/estimators/drawn.h"
 
 /* S draws of the mixture for contexts with candidates; uniform ones if no context has any. */
 static int draw_proposal(fopo_batch *b) {
@@ -34,7 +35,7 @@ static int combine_fused(fopo_batch *b, float floor) {
   return d->ops->snis_drawn(d, &estimate, &draws, &reward, &b->data->beta, floor, &batch);
 }
 
-static int draw(fopo_batch *b) {
+int fopo_draw_from_proposal(fopo_batch *b) {
   const fopo_samples *s = &b->draws.samples;
   int status = FOPO_OK;
   double start = fopo_clock();
@@ -79,7 +80,7 @@ const fopo_estimator fopo_estimator_snis = {
     .needs = FOPO_TAKES_OBJECTIVES | FOPO_NEEDS_PROPOSAL | FOPO_TAKES_FAULTS | FOPO_IS_BIASED |
              FOPO_TAKES_PARTS | FOPO_CAN_FUSE,
     .least = 2,
-    .draw = draw,
+    .draw = fopo_draw_from_proposal,
     .combine = combine,
     .options = options,
     // clang-format off

@@ -1,0 +1,250 @@
+-- Methods that are written in Lua beside those of C.
+local fopo = require "fopo"
+local lu = require "luaunit"
+
+local function world()
+  local d = fopo.data.synthetic{users = 300, items = 250, clusters = 8, seed = 4}
+  local s = d:sessions{min_items = 10, valid = 0.2, test = 0.1, seed = 4}
+  return s, fopo.embed.svd(s.train, {dim = 6})
+end
+
+-- Coefficients of snis, number by number; an item that is masked weighs 0.
+local function snis(ids, F, log_q, rewards)
+  local c = fopo.array.zeros(ids.rows, ids.cols)
+  for b = 1, ids.rows do
+    local w, W, mean = {}, 0, 0
+    for s = 1, ids.cols do
+      w[s] = math.exp(F:get(b, s) - log_q:get(b, s))
+      W, mean = W + w[s], mean + w[s] * rewards:get(b, s)
+    end
+    for s = 1, ids.cols do c:set(b, s, w[s] / W * (rewards:get(b, s) - mean / W)) end
+  end
+  return c
+end
+
+-- A method of scripts/examples/methods.
+local function example(name) return dofile("scripts/examples/methods/" .. name .. ".lua") end
+
+local function custom(o)
+  o.coefficients = o.coefficients or snis
+  o.samples = o.samples or 60
+  return fopo.gradient.custom(o)
+end
+
+local function fails(what, f, ...)
+  local ok, why = pcall(f, ...)
+  lu.assertFalse(ok)
+  lu.assertStrContains(tostring(why), what)
+  lu.assertNil(tostring(why):find("\n"))
+end
+
+local function differ(a, b) return a:copy():add(b, -1):norm() / math.max(a:norm(), 1e-30) end
+
+TestGradient = {}
+
+function TestGradient:test_example_of_snis()
+  local s, items = world()
+  local pi, rw = fopo.policy.linear{items = items}, fopo.reward.hits(s.train)
+  local q = fopo.proposal.mixture{k = 9, epsilon = 0.3}
+  local G = fopo.gradient.snis{proposal = q, samples = 60}:compute(pi, s.train, {3, 1}, rw)
+  lu.assertTrue(differ(G, example("snis")(q, 60):compute(pi, s.train, {3, 1}, rw)) < 1e-6)
+end
+
+-- The same draws, so the same gradient and statistics as in C: of theta, of a network, of items,
+-- with masks and with candidates.
+function TestGradient:test_snis_is_that_of_c()
+  local s, items = world()
+  local rw = fopo.reward.hits(s.train)
+  for _, pi in ipairs{fopo.policy.linear{items = items, seen = "keep"},
+                      fopo.policy.linear{items = items, seen = "mask"},
+                      fopo.policy.linear{items = items, rows = "bfloat16"},
+                      fopo.policy.mlp{items = items, hidden = {7}},
+                      fopo.policy.linear{items = items, train_items = true}} do
+    for _, q in ipairs{fopo.proposal.uniform(),
+                       fopo.proposal.mixture{k = 9, epsilon = 0.3, draws = "stratified"}} do
+      local G, of_c, ids, rows = fopo.gradient.snis{proposal = q, samples = 60}:compute(
+        pi, s.train, {3, 1, 44}, rw, {seed = 5})
+      local H, own, own_ids, own_rows = custom{draw = q}:compute(pi, s.train, {3, 1, 44}, rw,
+                                                                 {seed = 5})
+      lu.assertTrue(differ(G, H) < 1e-6)
+      for _, name in ipairs{"reward", "ess", "max_weight", "head_mass"} do
+        lu.assertAlmostEquals(own[name], of_c[name], 1e-5 * math.max(1, of_c[name]))
+      end
+      if rows then
+        lu.assertEquals(own_ids:totable(), ids:totable())
+        lu.assertTrue(differ(rows, own_rows) < 1e-6)
+      end
+    end
+  end
+end
+
+-- Any coefficients: the gradient is that of the sum over the draws of c F, by differences.
+function TestGradient:test_scatter_against_differences()
+  local s, items = world()
+  local rw, rows = fopo.reward.hits(s.train), {2, 7}
+  local pi = fopo.policy.linear{items = items, seen = "keep", temperature = 0.7}
+  local function c_of(b, i) return math.sin(3 * b + i) end
+  local drawn, scores
+  local g = custom{samples = 20, coefficients = function(ids, F)
+    local c = {}
+    drawn, scores = ids:copy(), F:copy()
+    for b = 1, ids.rows do
+      c[b] = {}
+      for i = 1, ids.cols do c[b][i] = c_of(b, i) end
+    end
+    return c
+  end}
+  local function value(theta) -- mean over contexts of sum_s c_s F_s
+    pi:set_theta(theta)
+    g:compute(pi, s.train, rows, rw)
+    local sum = 0
+    for b = 1, #rows do
+      for i = 1, 20 do sum = sum + c_of(b, i) * scores:get(b, i) end
+    end
+    return sum / #rows, drawn:totable()
+  end
+  local theta = pi:theta()
+  local _, ids = value(theta)
+  local G = g:compute(pi, s.train, rows, rw)
+  for _, at in ipairs{{1, 1}, {2, 5}, {6, 3}} do
+    local up, down = theta:copy(), theta:copy()
+    up:set(at[1], at[2], theta:get(at[1], at[2]) + 0.5)   -- F is linear in theta
+    down:set(at[1], at[2], theta:get(at[1], at[2]) - 0.5)
+    local high, same = value(up)
+    lu.assertEquals(same, ids)
+    lu.assertAlmostEquals(G:get(at[1], at[2]), high - value(down), 1e-4)
+  end
+end
+
+-- An item of X scores -inf, and whatever its coefficient is, it moves nothing.
+function TestGradient:test_masked_items_have_no_coefficient()
+  local s, items = world()
+  local pi, masked = fopo.policy.linear{items = items, seen = "mask"}, 0
+  local function with(value)
+    return custom{samples = 200, coefficients = function(_, F)
+      local c = fopo.array.zeros(F.rows, F.cols)
+      for b = 1, F.rows do
+        for i = 1, F.cols do
+          local hidden = F:get(b, i) == -math.huge
+          masked = masked + (hidden and 1 or 0)
+          c:set(b, i, hidden and value or 1 / F.cols)
+        end
+      end
+      return c
+    end}:compute(pi, s.train, {1, 2, 3}, fopo.reward.hits(s.train))
+  end
+  lu.assertEquals(differ(with(0 / 0), with(5)), 0)
+  lu.assertTrue(masked > 0)
+end
+
+-- What fopo.check says of it: snis is right; without q it is not.
+function TestGradient:test_check_finds_what_is_wrong()
+  local function report(f)
+    local q = fopo.proposal.mixture{k = 20, epsilon = 0.5}
+    return fopo.check{gradient = custom{draw = q, coefficients = f}, contexts = 2, samples = 100,
+                      repetitions = 30, print = false}
+  end
+  lu.assertTrue(report(snis).ok)
+  local r = report(function(ids, F, log_q, rewards)
+    return snis(ids, F, log_q:scale(0), rewards)
+  end)
+  lu.assertStrContains(r.first, "mean of custom, iid, K 20")
+end
+
+local function trainer(s, items, g)
+  return fopo.trainer{policy = fopo.policy.linear{items = items, seed = 2}, data = s.train,
+                      gradient = g, valid = false}
+end
+
+function TestGradient:test_trains_races_and_is_described()
+  local s, items = world()
+  local runs = fopo.experiment.race{split = s, items = items, steps = 6, methods = {
+    {"own", custom{}}, {"snis", fopo.gradient.snis{samples = 60}}}}
+  local own, of_c = runs[#runs - 1], runs[#runs]
+  lu.assertTrue(differ(of_c.policy:theta(), own.policy:theta()) < 1e-4)
+  lu.assertStrContains(tostring(own.trainer), "gradient custom: S 60, proposal uniform")
+  lu.assertStrContains(fopo.view.text(own.trainer), "reward")
+  own.trainer.samples = 30
+  own.trainer:run{steps = 1, view = false}
+  lu.assertEquals(own.trainer.step, 7)
+end
+
+-- Both functions of one batch are called, the reward's first.
+function TestGradient:test_with_a_reward_in_lua()
+  local s, items = world()
+  local pi, order = fopo.policy.linear{items = items}, {}
+  local rw = fopo.reward.custom(function(ids)
+    order[#order + 1] = "reward"
+    local r = fopo.array.zeros(ids.rows, ids.cols)
+    for b = 1, ids.rows do for i = 1, ids.cols do r:set(b, i, ids:get(b, i) % 3) end end
+    return r
+  end)
+  local G = custom{coefficients = function(...)
+    order[#order + 1] = "coefficients"
+    return snis(...)
+  end}:compute(pi, s.train, {1, 2}, rw)
+  lu.assertEquals(order, {"reward", "coefficients"})
+  local of_c = fopo.gradient.snis{samples = 60}:compute(pi, s.train, {1, 2}, rw)
+  lu.assertTrue(differ(of_c, G) < 1e-4) -- F - log q is rounded to float32 in C
+end
+
+function TestGradient:test_errors_say_the_function_and_shapes()
+  local s, items = world()
+  local bad, calls = nil, 0
+  local t = trainer(s, items, custom{coefficients = function(...)
+    calls = calls + 1
+    return (calls > 2 and bad or snis)(...)
+  end})
+  local function run() t:run{steps = 5, view = false} end
+  bad = function(ids) return ids.nothing.at_all end
+  fails("; in coefficients of gradient.custom, given ids [32, 60], F [32, 60], log_q [32, 60], "
+        .. "rewards [32, 60]", run)
+  lu.assertEquals(t.step, 2)
+  bad = function(_, F) return F:matmul(F, true, false) end
+  fails("coefficients of gradient.custom gave an array [60, 60]; an array [32, 60] or a table of "
+        .. "32 rows with 60 numbers is needed", run)
+  bad = function() end
+  fails("coefficients of gradient.custom gave nil", run)
+  bad = function(_, F) return F:scale(1e30):scale(1e30) end
+  fails("coefficients must be finite", run)
+  bad = snis -- nothing is lost: the same as a run that never failed
+  t:run{steps = 3, view = false}
+  local whole = trainer(s, items, custom{})
+  whole:run{steps = 5, view = false}
+  lu.assertEquals(t.step, 5)
+  lu.assertEquals(differ(t.policy:theta(), whole.policy:theta()), 0)
+end
+
+function TestGradient:test_refused_before_the_first_step()
+  local s, items = world()
+  fails("needs the option coefficients", fopo.gradient.custom, {})
+  fails("coefficients", fopo.gradient.custom, {coefficients = 3})
+  local t = trainer(s, items, custom{})
+  fails("a job cannot call the Lua function of a custom gradient; use t:run", t.start, t,
+        {steps = 1})
+  fails("gradient custom draws by dense scores, which policy neighbours has not",
+        fopo.trainer, {policy = fopo.policy.neighbours{data = s.train, start = "cosine"},
+                       data = s.train, gradient = custom{}})
+  fails("custom estimates the gradient of the expected reward alone", fopo.trainer,
+        {policy = fopo.policy.linear{items = items}, data = s.train,
+         gradient = custom{objective = "likelihood"}})
+end
+
+-- A checkpoint names the method, and goes on with the function that is given again.
+function TestGradient:test_resume()
+  local s, items = world()
+  local path = os.tmpname() .. ".npz"
+  local t = trainer(s, items, custom{})
+  t:run{steps = 4, view = false}
+  t:save(path)
+  t:run{steps = 3, view = false}
+  local again = trainer(s, items, custom{}):resume(path)
+  again:run{steps = 3, view = false}
+  lu.assertEquals(differ(t.policy:theta(), again.policy:theta()), 0)
+  local other = trainer(s, items, fopo.gradient.snis{samples = 60})
+  fails("its gradient is \"custom\", here it is \"snis\"; the method is the user's own, which no "
+        .. "file holds: give its function again", other.resume, other, path)
+  os.remove(path)
+end
+
+os.exit(lu.LuaUnit.run("-o", "text"), true)
