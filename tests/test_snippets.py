@@ -299,6 +299,16 @@ s = fopo.data.synthetic{users = 300, items = 4000, seed = 1}:sessions{}
 items = fopo.embed.svd(s.train, {dim = 8})""", text, "t:run{steps = 2, view = false}")
 
 
+def the_script(text):
+    ran("docs/tasks.md, " + text.split()[1], ["bash", "-ec", text])
+
+
+def tasks_are_a_screen():
+    """Each task is read without turning a page."""
+    for task in re.split(r"\n## ", read("docs/tasks.md"))[1:]:
+        check("docs/tasks.md is a screen: " + task.split("\n")[0], task.count("\n") <= 24)
+
+
 RUN = {
     ("README.md", "Build it and try it", 0): make_targets,
     ("README.md", "Build it and try it", 1):
@@ -320,6 +330,10 @@ RUN = {
     ("docs/ranks.md", "A catalogue dealt out", 0): dealt_out,
     ("docs/ranks.md", "Contexts shared out", 0): shared_out,
     ("docs/ranks.md", "Data shared out", 0): data_shared_out,
+    ("docs/tasks.md", "I want to compare with EASE and others", 0): the_script,
+    ("docs/tasks.md", "I want to serve it", 1): the_script,
+    ("docs/tasks.md", "I have several machines", 0): make_targets,
+    ("docs/tasks.md", "I want the paper's experiments", 0): make_targets,
     ("datasets/README.md", "Data", 0): paper_data,
 }
 NOT_RUN = {
@@ -406,6 +420,7 @@ def calls_in_the_text():
 
 readme_session()
 every_block()
+tasks_are_a_screen()
 calls_in_the_text()
 names_in_the_text()
 finish()
