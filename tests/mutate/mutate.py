@@ -1,22 +1,25 @@
-"""Deliberate faults: each is put into a copy of the tree, built there and shown to the tests, those
-nearest to it first, until one fails. What no test notices is a missing test, or a fault that
-changes nothing: survivors.txt has those, with the reason.
+"""Deliberate faults: each is put into a copy of the tree, built there and shown to the tests that
+execute its line, the nearest and cheapest first, until one fails. What no test notices is a missing
+test, or a fault that changes nothing: survivors.txt has those, with the reason.
 
-  mutate.py list [FOLDER ...]   how many places there are, by file; all of src/, or of these folders
+  mutate.py list [PLACE ...]    how many faults there are, by file; all of src/, or of these folders
+                                and files of it
   mutate.py check               every line of survivors.txt still stands in its file
-  mutate.py run [FOLDER ...]    draws places and tries them; what is known is not tried again
+  mutate.py map                 runs every test and keeps which lines it executes, by gcov
+  mutate.py run [PLACE ...]     draws faults and tries them; what is known is not tried again
     --count N    so many (400)          --budget S   and not longer than so many seconds
     --limit S    for one fault, 400     --seed N     which are drawn (1)
-    --near       only the tests that stand nearest
+    --without "NAME ..."                tests that are not asked
 
-operators.py says what is changed. The copy and the results are below build/mutate; the working tree
-is only read."""
+operators.py says what is changed. The copy, the map and the results are below build/mutate; the
+working tree is only read."""
 import argparse
+import collections
+import concurrent.futures
 import glob
 import hashlib
 import json
 import os
-import random
 import re
 import resource
 import shutil
@@ -33,28 +36,6 @@ TREE = os.path.dirname(os.path.dirname(HERE))
 NOT_ASKED = {"check_style", "check_layers", "test_mutate.py", "test_install.sh", "test_recipes.sh",
              "test_setup.sh", "test_device_abi.sh", "test_arm.sh", "test_datasets.py",
              "test_paper.py", "test_snippets.py"}
-# The tests that stand nearest to a folder of src/. Before them come those that have noticed a fault
-# of the same file, and those with a word of its name.
-NEAR = {
-    "bind": "test_bind test_plain.lua test_remedies.lua test_nasty.lua test_surface.lua",
-    "comm": "test_several test_parts test_ranks.py",
-    "contexts": "test_halves.lua test_sessions test_judged.py test_training.lua",
-    "core": "test_core test_numbers test_npz test_svd test_rng test_order",
-    "data": "test_sessions test_splits test_judged.py test_read test_twins test_logs "
-            "test_times test_files.py",
-    "device": "test_device test_kernels test_cuda test_gradient test_scores test_sparse_scores",
-    "judge": "test_measures test_ope test_baselines test_evaluate.lua test_judged.py test_ope.lua "
-             "test_rewards",
-    "kernels": "test_kernels test_rows test_prefilter test_core",
-    "learn": "test_gradient test_estimators test_rewards test_check test_trainer test_values.py",
-    "mips": "test_index test_order test_scores test_index.lua",
-    "plan": "test_mass test_candidate_cache test_head test_automatic.lua test_trainer",
-    "policy": "test_params test_scores test_mask test_judged.py "
-              "test_neighbours.py test_starts.py",
-    "ranks": "test_parts test_shares test_read_ranks test_ranks.py",
-    "term": "test_plot test_view.lua test_screens.py test_prompt.py test_cli.py",
-    "train": "test_trainer test_optim test_checkpoint test_job test_training.lua",
-}
 
 
 class Wrong(Exception):
@@ -63,12 +44,14 @@ class Wrong(Exception):
 
 # ---- the faults ----
 
-def sources(tree, folders=()):
-    """The files that are mutated: of these folders of src/, or of all."""
+def sources(tree, places=()):
+    """The files that are mutated: of these folders and files of src/, or of all. Of the headers
+    those that are code: the rules of the objectives."""
     paths = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "src"], cwd=tree,
                            capture_output=True, text=True, check=True).stdout.split()
-    return [path for path in sorted(paths) if path.endswith((".c", ".cc", ".cu")) and
-            (not folders or path.split("/")[1] in folders)]
+    return [path for path in sorted(paths)
+            if path.endswith((".c", ".cc", ".cu")) or re.match("src/device/objectives/.*[.]h", path)
+            if not places or any((path + "/").startswith("src/%s/" % place) for place in places)]
 
 
 def read(tree, path):
@@ -77,15 +60,14 @@ def read(tree, path):
 
 
 def faults_of(tree, path):
-    """Every fault of a file: dicts of name, file, operator, text (the line's), at, length, new."""
+    """Every fault of a file: dicts of name, what it does, file, line, its text, at, length, new."""
     text = read(tree, path)
     lines, faults = text.split("\n"), []
     for operator, at, length, new in operators.found(text):
         line = text.count("\n", 0, at)
-        old = text[at:at + length].strip()
-        faults.append({"name": "%s:%d %s: %s -> %s" % (path[4:], line + 1, operator, old,
-                                                       new or "nothing"),
-                       "file": path, "operator": operator, "text": lines[line].strip(), "at": at,
+        what = "%s: %s -> %s" % (operator, text[at:at + length].strip(), new or "nothing")
+        faults.append({"name": "%s:%d %s" % (path[4:], line + 1, what), "what": what,
+                       "file": path, "line": line + 1, "text": lines[line].strip(), "at": at,
                        "length": length, "new": new})
     return faults
 
@@ -96,14 +78,14 @@ def mutated(text, fault):
 
 
 def survivors(tree):
-    """{(file, operator, line's text): reason} of survivors.txt, four fields between " | "."""
+    """{(file, what, line's text): reason} of survivors.txt, four fields between " | "."""
     known, number = {}, 0
     for number, line in enumerate(read(tree, "tests/mutate/survivors.txt").split("\n"), 1):
         if not line or line.startswith("#"):
             continue
         fields = line.split(" | ")
         if len(fields) < 4:
-            raise Wrong("survivors.txt:%d: not file | operator | line | reason" % number)
+            raise Wrong("survivors.txt:%d: not file | fault | line | reason" % number)
         known[fields[0], fields[1], " | ".join(fields[2:-1])] = fields[-1]
     return known
 
@@ -111,15 +93,14 @@ def survivors(tree):
 def complaints(tree):
     """What is wrong with survivors.txt: a sentence each."""
     said = []
-    for (path, operator, text), reason in survivors(tree).items():
+    for (path, what, text), reason in survivors(tree).items():
         try:
-            found = any(f["operator"] == operator and f["text"] == text
-                        for f in faults_of(tree, path))
+            found = any(f["what"] == what and f["text"] == text for f in faults_of(tree, path))
         except OSError:
             found = False
         if not found:
             said.append("survivors.txt: %s has no fault \"%s\" in the line: %s"
-                        % (path, operator, text))
+                        % (path, what, text))
         if not reason:
             said.append("survivors.txt: %s: %s: no reason" % (path, text))
     return said
@@ -133,24 +114,9 @@ def tests_of(tree):
     return names
 
 
-def near(fault, tests, noticed):
-    """The names of the nearest tests; `noticed`: those that noticed faults of this file before."""
-    folders = fault["file"].split("/")[1:-1] or ["term"]
-    words = set(re.split(r"[_.]", os.path.basename(fault["file"]))) - {"c", "cc", "cu"}
-    named = [t for t in tests if words & set(re.split(r"[_.]", t)[1:])]
-    chosen = noticed + named[:6] + NEAR.get(folders[0], "").split()
-    return [t for t in dict.fromkeys(chosen) if t in tests and t not in NOT_ASKED]
-
-
 # ---- the copy ----
 
 MOST = (16 << 30, 16 << 30)  # bytes of addresses: a fault may ask for memory without end
-HANGS = 60  # seconds after which a test hangs
-
-
-def time_of_one(limit):
-    """The seconds that one test may take, of `limit` for all."""
-    return max(5, min(150, int(limit) - 20))
 
 
 class Copy:
@@ -176,7 +142,7 @@ class Copy:
         built = os.path.join(self.folder, self.out)
         if not os.path.isdir(built) and os.path.isdir(os.path.join(self.tree, self.out)):
             shutil.copytree(os.path.join(self.tree, self.out), built, symlinks=True)
-        self.make("all", "test-programs")
+        self.make("all")
 
     def take(self, name):
         source, target = os.path.join(self.tree, name), os.path.join(self.folder, name)
@@ -193,10 +159,9 @@ class Copy:
         if name.startswith(("src/", "lua/", "tests/")):
             os.utime(target)  # newer than the objects, whenever it was written
 
-    def call(self, command, limit):
+    def call(self, command, limit, **environment):
         """Status and output; a command that runs too long is ended with all that it started."""
-        one = time_of_one(limit)
-        environment = {**os.environ, "TESTS_AT_ONCE": "2", "FOPO_TEST_LIMIT": str(one)}
+        environment = {**os.environ, **environment}
         for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
             environment.pop(name, None)
         p = subprocess.Popen(command, cwd=self.folder, env=environment, stdout=subprocess.PIPE,
@@ -223,41 +188,124 @@ class Copy:
         if status != 0:
             raise Wrong("make %s: %s" % (" ".join(targets), said[-2000:]))
 
-    def program(self, test):
-        """What is to be built for a test: its program, or fopo and what it opens."""
-        return "%s/%s" % (self.out, test) if "." not in test else "all"
+    def build(self, tests, *settings):
+        """What these tests need: their programs, or fopo and what it opens."""
+        self.make("test-programs", "ONLY=" + " ".join(tests), *settings, limit=3600,
+                  *["all"][:any("." in t for t in tests)])
 
-    def run_tests(self, names, limit):
-        """Those of the tests that fail, and how many were not skipped. None: no time."""
-        begun = time.monotonic()
-        self.make(*sorted({self.program(t) for t in names} | self.emulated(names)))
-        left = limit - (time.monotonic() - begun)
-        if left < 1:
-            return None
-        status, said = self.call(["bash", "tests/run.sh", self.out, *names], left)
-        short = time_of_one(left) < HANGS  # then a test that was stopped was perhaps only slow
-        failed = [name for name, of_time in
-                  re.findall(r"^  FAIL  (\S+)(.*\(status 124\))?", said, re.M)
-                  if not (of_time and short)]
-        if not failed and "(status 124)" in said:
-            return None
-        if not failed and status == 124:
-            return None
-        end = re.search(r"(\d+) passed, (\d+) failed, (\d+) skipped", said, re.M)
-        if not end or (not failed and status != 0 and int(end[1]) > 0):
-            raise Wrong("tests/run.sh %s: %s" % (" ".join(names), said[-2000:]))
-        return failed, int(end[1]) + int(end[2])
+    def run_tests(self, tests, limit):
+        """Those of the tests that fail; one that runs longer than `limit` does."""
+        self.build(tests)
+        _, said = self.call(["bash", "tests/run.sh", self.out, *tests], len(tests) * limit + 60,
+                            TESTS_AT_ONCE="2", FOPO_TEST_LIMIT=str(int(limit)))
+        failed = re.findall(r"^  FAIL  (\S+)", said, re.M)
+        if not failed and not re.search(r"^\d+ passed, 0 failed", said, re.M):
+            raise Wrong("tests/run.sh %s: %s" % (" ".join(tests), said[-2000:]))
+        return failed
 
-    def emulated(self, names):
-        asks = any("cuda" in t or t == "test_sparse_scores" for t in names)
-        return {self.out + "/emulated/fopo_cuda.so"} if asks else set()
+    def objects(self, file, out):
+        """What is compiled of the file, by what the compiler says of each object."""
+        of_file, found = re.compile(r"(?<!\S)%s(?!\S)" % re.escape(file)), []
+        for path in sorted(glob.glob("%s/%s/**/*.d" % (self.folder, out), recursive=True)):
+            with open(path, encoding="utf-8") as f:
+                if of_file.search(f.read()):
+                    found += [path[:-2] + end for end in (".o", ".gch")
+                              if os.path.exists(path[:-2] + end)]
+        return found
 
-    def objects(self, file):
-        """What is compiled of the file."""
-        stem, ending = os.path.splitext(file)
-        paths = [os.path.join(self.folder, self.out, p)
-                 for p in (stem + ".o", "emulated/%s%s.o" % (stem, ending), stem + ".cu.o")]
-        return [p for p in paths if os.path.exists(p)]
+
+class Map:
+    """Which tests execute a line, and how long each takes: counts of gcov in a folder for each
+    test, and the sources of that time. It serves while most of the sources are as they were."""
+    OUT = "build/coverage"
+
+    def __init__(self, copy, folder, without):
+        self.copy, self.folder, self.without = copy, os.path.join(folder, "map"), without
+        self.times, self.of_file = os.path.join(self.folder, "seconds.json"), {}
+
+    def tests(self):
+        return [t for t in tests_of(self.copy.tree) if t not in NOT_ASKED and t not in self.without]
+
+    def load(self):
+        """The times; the map is made if there is none, or a tenth of the sources has changed."""
+        now = sources(self.copy.tree)
+        if not os.path.exists(self.times) or 10 * sum(not self.same(p) for p in now) > len(now):
+            self.make()
+        with open(self.times, encoding="utf-8") as f:
+            self.seconds = json.load(f)
+
+    def make(self):
+        tests = self.tests()
+        print("  %d tests are run with counts; this takes longer than make test" % len(tests),
+              flush=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.makedirs(self.folder)
+        self.copy.build(tests, "OUT=" + self.OUT, "FLAGS_release=-O2 -g -DNDEBUG --coverage")
+        shutil.copytree(self.copy.folder + "/src", self.folder + "/src")
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            seconds = dict(zip(tests, pool.map(self.seconds_of, tests)))
+        with open(self.times, "w", encoding="utf-8") as f:
+            json.dump(seconds, f, indent=0)
+
+    def seconds_of(self, test):
+        """Runs a test with counts. None: it was skipped."""
+        depth = len(os.path.join(self.copy.folder, self.OUT).strip("/").split("/"))
+        _, said = self.copy.call(["bash", "tests/run.sh", self.OUT, test], 1900,
+                                 GCOV_PREFIX=os.path.join(self.folder, test),
+                                 GCOV_PREFIX_STRIP=str(depth))
+        m = re.search(r"^  (?:ok|FAIL)  +\S+ +([\d.]+) s", said, re.M)
+        return float(m[1]) if m else None
+
+    def same(self, file):
+        """Whether a file is today as it was when the map was made."""
+        try:
+            return read(self.folder, file) == read(self.copy.tree, file)
+        except OSError:
+            return False
+
+    def counts(self, file):
+        """{test: {line: count}} of a file, {} where it executes none; and the functions' lines."""
+        if file in self.of_file:
+            return self.of_file[file]
+        counts, spans = collections.defaultdict(collections.Counter), set()
+        for path in self.copy.objects(file, self.OUT):
+            name = os.path.relpath(path[:-2], os.path.join(self.copy.folder, self.OUT))
+            data = {os.path.join(self.folder, t, name + ".gcda"): t
+                    for t, seconds in self.seconds.items() if seconds is not None}
+            data = {p: t for p, t in data.items() if os.path.exists(p)}
+            for p in data:  # gcov looks for the notes beside the counts
+                if not os.path.lexists(p[:-4] + "gcno"):
+                    os.symlink(path[:-2] + ".gcno", p[:-4] + "gcno")
+            said = subprocess.run(["gcov", "--json-format", "--stdout", *data], capture_output=True,
+                                  text=True, check=True).stdout if data else ""
+            for one in map(json.loads, said.splitlines()):
+                for of in one["files"]:
+                    if os.path.normpath(of["file"]) == file:
+                        spans |= {(f["start_line"], f["end_line"]) for f in of["functions"]}
+                        for line in of["lines"]:
+                            counts[data[one["data_file"]]][line["line_number"]] += line["count"]
+        self.of_file[file] = counts, sorted(spans)
+        return self.of_file[file]
+
+    def reaching(self, fault, noticed):
+        """The tests that execute the fault's line, the nearest and cheapest first: `noticed`, those
+        that noticed others of the file, then by time and by how much of the file they execute. A
+        line that holds no instruction stands for the one before it, one outside of functions or of
+        a file that has changed for the file. At the end those that the map does not know."""
+        counts, spans = self.counts(fault["file"])
+        reached = {t: sum(c > 0 for c in lines.values()) for t, lines in counts.items()}
+        inside = [s for s, e in spans if s <= fault["line"] <= e]
+        if inside and self.same(fault["file"]):
+            held = max([n for lines in counts.values() for n in lines
+                        if inside[-1] <= n <= fault["line"]], default=inside[-1])
+            reached = {t: n for t, n in reached.items() if counts[t][held] > 0}
+        words = set(re.split(r"[_./]", fault["file"])) - {"src", "c", "cc", "cu"}
+
+        def cost(test):
+            named = bool(words & set(re.split(r"[_.]", test)[1:]))
+            return test not in noticed, (self.seconds[test] + 1) / reached[test] / (1 + 2 * named)
+        return sorted([t for t in self.tests() if reached.get(t)], key=cost) + \
+            [t for t in self.tests() if t not in self.seconds]
 
 
 class Applied:
@@ -267,15 +315,17 @@ class Applied:
     def __init__(self, copy, fault):
         self.copy, self.fault = copy, fault
         self.path = os.path.join(copy.folder, fault["file"])
+        self.objects = copy.objects(fault["file"], copy.out)
 
     def __enter__(self):
-        self.kept = [(p, p + ".kept") for p in [self.path] + self.copy.objects(self.fault["file"])]
+        self.kept = [(p, p + ".kept") for p in [self.path, *self.objects]]
         with open(self.path, encoding="utf-8") as f:
             text = mutated(f.read(), self.fault)
         for path, kept in self.kept:
             shutil.copy2(path, kept)
         with open(self.path, "w", encoding="utf-8") as f:
             f.write(text)
+        return self
 
     def __exit__(self, *_):
         for path, kept in self.kept:
@@ -289,38 +339,30 @@ class Applied:
 
 # ---- a fault, and all of them ----
 
+HANGS = 20  # seconds, and five times its own, after which a test hangs
+
+
 class DoesNotBuild(Exception):
     """The fault is no program: another one is drawn."""
 
 
-def judge(copy, fault, limit, noticed, near_only):
-    """Who notices: a name, "" for nobody, and the number of tests asked; None if there was no time
-    for all of the nearest, or if they are all skipped here."""
+def judge(copy, reached, fault, limit, noticed):
+    """Who notices: a name, "" for nobody; how many tests were asked, and of how many."""
     begun = time.monotonic()
-    tests = tests_of(copy.tree)
-    first = near(fault, tests, noticed)
-    rest = [t for t in tests if t not in first and t not in NOT_ASKED]
-    groups = [first[i:i + 2] for i in range(0, len(first), 2)]
-    groups += [] if near_only else [rest[i:i + 12] for i in range(0, len(rest), 12)]
-    asked, nearest = 0, [0, 0]  # of the nearest: those that ran, and those that were asked
-    with Applied(copy, fault):
+    tests, asked = reached.reaching(fault, noticed), 0
+    with Applied(copy, fault) as applied:
         try:
-            for path in copy.objects(fault["file"])[:1]:
-                copy.make(os.path.relpath(path, copy.folder))
+            copy.make(*[os.path.relpath(path, copy.folder) for path in applied.objects[:1]])
         except Wrong:
             raise DoesNotBuild() from None
-        for group in groups:
-            left = limit - (time.monotonic() - begun)
-            got = copy.run_tests(group, left) if left >= 5 else None
-            if got is None:
-                break
-            failed, ran = got
-            asked += ran
-            if set(group) <= set(first):
-                nearest = [nearest[0] + ran, nearest[1] + len(group)]
-            if failed:
-                return failed[0], asked
-    return None if nearest[0] == 0 or nearest[1] < len(first) else "", asked
+        while asked < len(tests) and time.monotonic() - begun < limit:
+            group = tests[asked:asked + (2 if asked < 8 else 6)]
+            asked += len(group)
+            hangs = HANGS + 5 * max(reached.seconds.get(t, 60) for t in group)
+            failed = copy.run_tests(group, hangs)
+            if failed and copy.run_tests(failed[:1], hangs):  # not by a busy machine
+                return failed[0], asked, len(tests)
+    return "", asked, len(tests)
 
 
 def digest(*parts):
@@ -341,8 +383,9 @@ class Results:
     """What is known: one line of JSON a fault. A fault that was noticed stays so while its text and
     its file are the same; one that lives is tried again when the tests change."""
 
-    def __init__(self, path, tree):
-        self.path, self.tree, self.tests = path, tree, folder_digest(tree, "tests")
+    def __init__(self, path, tree, without):
+        self.path, self.tree = path, tree
+        self.tests = digest(folder_digest(tree, "tests"), without)
         self.state = digest(self.tests, folder_digest(tree, "src"))
         self.known, self.passing = {}, set()
         if os.path.exists(path):
@@ -367,9 +410,9 @@ class Results:
         row = self.known.get(self.key(fault))
         return row if row and (row["by"] or row["tests"] == self.tests) else None
 
-    def put(self, fault, by, asked, seconds):
+    def put(self, fault, by, asked, of, seconds):
         row = {"key": self.key(fault), "name": fault["name"], "file": fault["file"], "by": by,
-               "asked": asked, "seconds": round(seconds, 1), "tests": self.tests}
+               "asked": asked, "of": of, "seconds": round(seconds, 1), "tests": self.tests}
         self.known[row["key"]] = row
         self.write(row)
         return row
@@ -382,8 +425,7 @@ class Results:
         """Whoever notices a fault must pass without it; tried once for the same sources."""
         if (test, self.state) in self.passing:
             return
-        failed, _ = copy.run_tests([test], 600) or ([test], 0)
-        if failed:
+        if copy.run_tests([test], 600):
             raise Wrong("%s fails without a fault: see %s" % (test, copy.log))
         self.passing.add((test, self.state))
         self.write({"passes": test, "state": self.state})
@@ -392,24 +434,34 @@ class Results:
 def show(row, again):
     print("  %6.1f s  %-70s  %s%s" % (
         row["seconds"], row["name"], "noticed by " + row["by"] if row["by"]
-        else "LIVES, %d tests asked" % row["asked"], " (known)" if again else ""), flush=True)
+        else "LIVES, %d of %d tests asked" % (row["asked"], row["of"]) if row["of"]
+        else "LIVES, not executed", " (known)" if again else ""), flush=True)
+
+
+def drawn(tree, options):
+    """All faults in the order of the seed, which a change elsewhere leaves as it is."""
+    faults = [f for path in sources(tree, options.places) for f in faults_of(tree, path)]
+    return sorted(faults, key=lambda f: (digest(str(options.seed), f["file"], f["what"], f["text"]),
+                                         f["at"]))
 
 
 def run(tree, folder, options):
-    """Draws faults and tries them; returns (tried, the names of those that live)."""
+    """Draws faults and tries them; returns {area: [noticed, known to change nothing, names of those
+    that live]}."""
     begun = time.monotonic()
-    os.makedirs(folder, exist_ok=True)
-    results = Results(os.path.join(folder, "results.jsonl"), tree)
+    results = Results(os.path.join(folder, "results.jsonl"), tree, options.without)
     spared = survivors(tree)
-    faults = [f for path in sources(tree, options.folders) for f in faults_of(tree, path)
-              if (path, f["operator"], f["text"]) not in spared]
-    random.Random(options.seed).shuffle(faults)
     copy = Copy(tree, folder)
+    reached = Map(copy, folder, options.without.split())
     open(copy.log, "w").close()
-    ready, tried, lives = False, 0, []
-    for fault in faults:
-        if tried == options.count:
+    ready, areas = False, collections.defaultdict(lambda: [0, 0, []])
+    for fault in drawn(tree, options):
+        if sum(a + b + len(c) for a, b, c in areas.values()) == options.count:
             break
+        area = areas[fault["file"].split("/")[1]]
+        if (fault["file"], fault["what"], fault["text"]) in spared:
+            area[1] += 1
+            continue
         row = results.get(fault)
         known = row is not None
         if not known:
@@ -419,68 +471,82 @@ def run(tree, folder, options):
                 break
             if not ready:
                 copy.renew()
+                reached.load()
                 ready = True
             start = time.monotonic()
             try:
-                by, asked = judge(copy, fault, min(options.limit, left),
-                                  results.noticed(fault["file"]), options.near)
+                by, asked, of = judge(copy, reached, fault, min(options.limit, left),
+                                      results.noticed(fault["file"]))
             except DoesNotBuild:
                 continue
-            if by is None:
-                print("  not decided, no time or tests that are skipped: " + fault["name"],
-                      flush=True)
+            if not by and asked < of and left < options.limit:
+                print("  not decided, no time: " + fault["name"], flush=True)
                 continue
             if by:
                 results.check_passes(copy, by)
-            row = results.put(fault, by, asked, time.monotonic() - start)
+            row = results.put(fault, by, asked, of, time.monotonic() - start)
         show(row, known)
-        tried += 1
-        if not row["by"]:
-            lives.append(row["name"])
-    return tried, lives
+        if row["by"]:
+            area[0] += 1
+        else:
+            area[2].append(row["name"])
+    return areas
 
 
-LEAST = 0.95  # of the faults that were tried, a test notices
+LEAST = 0.95  # of the faults that change something, a test notices
+
+
+def report(areas, nightly):
+    """Says what was noticed; the exit status."""
+    for name in (name for area in areas.values() for name in area[2]):
+        print("lives: " + name)
+    rows = [(name, a, b, len(c)) for name, (a, b, c) in sorted(areas.items())]
+    noticed, spared, lives = (sum(row[i] for row in rows) for i in (1, 2, 3))
+    enough = lives <= (1 - LEAST) * (noticed + lives)
+    if nightly:
+        print("of the faults drawn in src/ a test notices 95 %% | %d | %d"
+              % (noticed + lives, lives))
+        return 77 if not noticed + lives else 0 if enough else 1
+    for name, *row in rows + [("all", noticed, spared, lives)]:
+        print("%-10s %4d drawn, %4d noticed, %3d change nothing, %3d live" % (name, sum(row), *row))
+    return 0 if enough else 1
 
 
 def main(arguments):
     parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("what", choices=["check", "list", "run"])
-    parser.add_argument("folders", nargs="*")
+    parser.add_argument("what", choices=["check", "list", "map", "run"])
+    parser.add_argument("places", nargs="*")
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--budget", type=float, default=1e9)
     parser.add_argument("--limit", type=float, default=400)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--near", action="store_true")
+    parser.add_argument("--without", default="")
     parser.add_argument("--nightly", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--tree", default=TREE, help=argparse.SUPPRESS)
     options = parser.parse_intermixed_args(arguments)
     tree = os.path.abspath(options.tree)
+    folder = os.path.join(tree, "build/mutate")
     try:
-        unknown = [f for f in options.folders if not os.path.isdir(os.path.join(tree, "src", f))]
+        unknown = [p for p in options.places if not os.path.exists(os.path.join(tree, "src", p))]
         if unknown:
-            raise Wrong("src/ has no folder " + ", ".join(unknown))
+            raise Wrong("src/ has no " + ", ".join(unknown))
         said = complaints(tree)
         if said:
             raise Wrong("\n".join(said))
+        os.makedirs(folder, exist_ok=True)
         if options.what == "list":
-            for path in sources(tree, options.folders):
+            for path in sources(tree, options.places):
                 print("%-44s %6d" % (path, len(faults_of(tree, path))))
-            return 0
-        if options.what == "check":
-            return 0
-        tried, lives = run(tree, os.path.join(tree, "build/mutate"), options)
+        elif options.what == "map":
+            copy = Copy(tree, folder)
+            copy.renew()
+            Map(copy, folder, options.without.split()).make()
+        elif options.what == "run":
+            return report(run(tree, folder, options), options.nightly)
     except Wrong as e:
         print(e)
         return 1
-    for name in lives:
-        print("lives: " + name)
-    enough = len(lives) <= (1 - LEAST) * tried
-    if options.nightly:
-        print("of the faults drawn in src/ a test notices 95 %% | %d | %d" % (tried, len(lives)))
-        return 77 if not tried else 0 if enough else 1
-    print("%d faults tried, %d noticed, %d live" % (tried, tried - len(lives), len(lives)))
-    return 0 if enough else 1
+    return 0
 
 
 if __name__ == "__main__":
