@@ -10,8 +10,11 @@ typedef struct {
   bind_object *object; /* NULL: closed */
 } handle;
 
-/* The largest step of the collector; a larger one would be a full collection anyway. */
-enum { PRESSURE_KB = 64 << 10 };
+enum {
+  PRESSURE_KB = 64 << 10, /* the largest step of the collector: a full collection anyway */
+  STEP_KB = 64,           /* smaller ones wait until so much has come together */
+  GARBAGE_KB = 8 << 10    /* bytes of objects that are worth a collection of a small heap */
+};
 
 static const char *short_name(const bind_type *type) { return strchr(type->name, '.') + 1; }
 
@@ -95,11 +98,18 @@ void bind_collect(lua_State *L) {
 
 static size_t said; /* bytes that bind_pressure was told of since the last object was made */
 
+/* A step of n KB is the n-th part of the work of going through a heap of n KB. Where Lua's heap is
+ * small, a step for every byte would go through all of it again and again for a few arrays. */
 void bind_pressure(lua_State *L, size_t bytes) {
-  size_t kb = bytes >> 10;
+  static double owed;
+  double heap = lua_gc(L, LUA_GCCOUNT), kb = (double)bytes / 1024;
   said += bytes;
   make_frame(L);
-  if (kb > 0) lua_gc(L, LUA_GCSTEP, (int)(kb < PRESSURE_KB ? kb : PRESSURE_KB));
+  owed += heap < GARBAGE_KB ? kb * heap / GARBAGE_KB : kb;
+  if (owed < STEP_KB) return;
+  int step = owed < PRESSURE_KB ? (int)owed : PRESSURE_KB;
+  owed = 0;
+  lua_gc(L, LUA_GCSTEP, step);
 }
 
 /* ---- handles ---- */
