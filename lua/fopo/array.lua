@@ -92,11 +92,85 @@ doc{name = "array:add", signature = "a:add(b, alpha)", returns = "array",
     text = "a + alpha b (alpha = 1 if left out), in place; returns a."}
 doc{name = "array:scale", signature = "a:scale(alpha)", returns = "array",
     text = "alpha a, in place; returns a."}
-for _, one in ipairs{{"norm", "Square root of the sum of squares"}, {"sum", "Sum"},
-                    {"mean", "Mean"}, {"min", "Smallest value"}, {"max", "Largest value"}} do
-  doc{name = "array:" .. one[1], signature = ("a:%s()"):format(one[1]), returns = "number",
-      text = one[2] .. " of all elements."}
+
+-- ---- what arrays compute ----
+
+local function method(name, signature, returns, text, example)
+  doc{name = "array:" .. name, signature = signature, returns = returns, text = text,
+      example = example}
 end
+
+local A = "a = fopo.array.from{{1, 4, 9}, {2, 3, 6}}\n"
+
+doc{name = "array:operators", signature = "a + b, a - b, a * b, a / b, a ^ b, -a, #a, a[i]",
+    returns = "array", text = [[Element by element, as a:maximum(b) and others are; a:matmul(b) is
+the product of matrices. Sizes must be equal, or 1: a row [1, n] stands for each row, a column
+[m, 1] for each column, and a number for an array of it. The result is a new float32 array. Two that
+do not fit are an error that names both shapes, an array of ids is an error, too.
+#a is the number of rows. a[i] is row i, a copy, and a[i][j] is element (i, j); a[#a + 1] is nil, so
+ipairs(a) goes through the rows.]],
+    example = A .. [[
+shares = a / a:sum("rows")
+assert(math.abs(shares[2][3] - 6 / 11) < 1e-6 and #a == 2)]]}
+
+for _, one in ipairs{{"exp", "e^a; 0 below -87", "(fopo.array.zeros(2, 2):exp() - 1):norm() == 0"},
+                    {"log", "The natural logarithm of each element; NaN of those below 0",
+                     "a:exp():log():near(a, 1e-5)"},
+                    {"sqrt", "The square root of each element; NaN of those below 0",
+                     "a:sqrt()[1][3] == 3"},
+                    {"abs", "The absolute value of each element", "(-a):abs():eq(a):min() == 1"}} do
+  method(one[1], ("a:%s()"):format(one[1]), "array", one[2] .. ".", A .. "assert(" .. one[3] .. ")")
+end
+for _, one in ipairs{{"maximum", "The larger one of two elements; NaN if one is NaN",
+                     "a:maximum(5)[1][1] == 5"},
+                    {"minimum", "The smaller one of two elements; NaN if one is NaN",
+                     "a:minimum(5)[1][3] == 5"},
+                    {"lt", "1 where a < b, else 0", "a:lt(4):sum() == 3"},
+                    {"le", "1 where a <= b, else 0", "a:le(4):sum() == 4"},
+                    {"gt", "1 where a > b, else 0", "a:gt(4):sum() == 2"},
+                    {"ge", "1 where a >= b, else 0", "a:ge(4):sum() == 3"},
+                    {"eq", "1 where a and b are equal, else 0", "a:eq(4):sum() == 1"},
+                    {"ne", "1 where a and b differ, else 0", "a:ne(4):sum() == 5"}} do
+  method(one[1], ("a:%s(b)"):format(one[1]), "array",
+         one[2] .. [[. b is an array or a number; shapes as in help"array:operators".]],
+         A .. "assert(" .. one[3] .. ")")
+end
+method("clip", "a:clip(least, most)", "array", [[Elements below `least` become it, and those above
+`most` that; numbers or arrays.]], A .. "assert(a:clip(2, 5)[1][3] == 5)")
+method("where", "a:where(b, c)", "array", [[b where a is not 0, else c; arrays or numbers. a is
+often a comparison.]], A .. "assert(a:lt(4):where(0, a):sum() == 4 + 9 + 6)")
+
+for _, one in ipairs{{"sum", "The sum, added in double", "a:sum() == 25", "== 14"},
+                    {"mean", "The mean", "a:mean() == 25 / 6", "> 4.6"},
+                    {"norm", "The square root of the sum of squares",
+                     "fopo.array.from{3, 4}:norm() == 5", "^ 2 > 97"},
+                    {"min", "The smallest one, NaN if one is NaN", "a:min() == 1", "== 1"},
+                    {"max", "The largest one, NaN if one is NaN", "a:max() == 9", "== 9"},
+                    {"logsumexp", "log sum exp, without overflow",
+                     "math.abs(fopo.array.zeros(1, 8):logsumexp() - math.log(8)) < 1e-6",
+                     "> 9"}} do
+  method(one[1], ("a:%s(side)"):format(one[1]), "number|array", one[2] .. [[ of all elements, a
+number. With side = "rows" of each row, an array [rows, 1]; with "columns" of each column,
+[1, cols].]], ("%sassert(%s)\nassert(a:%s(\"rows\")[1][1] %s)"):format(A, one[3], one[1], one[4]))
+end
+method("near", "a:near(b, tolerance)", "boolean", [[True if the shapes are equal and no two elements
+differ by more than the tolerance, 0 if left out; else false and where they do. NaN is near
+nothing.]],
+       A .. "assert(a:near(a + 0.01, 0.02) and not a:near(-a))")
+method("argmax", "a:argmax(side)", "array", [[The place of the largest element, the first of equal
+ones: its row and its column, two integers. With side = "rows" the column of the largest one of each
+row, an array of ids [rows, 1]; with "columns" the row of that of each column, ids [1, cols]. NaN is
+larger than all others.]], A .. [[
+i, j = a:argmax()
+assert(i == 1 and j == 3 and a:argmax("columns"):get(1, 1) == 2)]])
+method("softmax", "a:softmax(side)", "array", [[exp(a) / sum exp(a) of each row (side = "rows") or
+of each column ("columns"), without overflow.]], [[
+w = fopo.array.from{{0, 0}, {1000, 0}}:softmax("rows")
+assert(w[1][2] == 0.5 and w[2][1] == 1)]])
+method("cumsum", "a:cumsum(side)", "array", [[The sums of each row up to each of its elements (side
+= "rows"), or of each column ("columns"), added in double.]],
+       A .. [[assert(a:cumsum("rows")[1][3] == 14)]])
+
 doc{name = "array:histogram", signature = "counts, about = a:histogram(bins)",
     returns = "table, table",
     text = [[The counts of the values in `bins` intervals (16 if left out) of equal width from the

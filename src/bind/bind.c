@@ -150,6 +150,9 @@ static void push_module(lua_State *L, const char *module) {
 
 int luaopen_fopo_native(lua_State *L) {
   push_module(L, "native");
+  lua_getfield(L, -1, "types");
+  bind_type_add(L, &bind_array_type, bind_compute_methods);
+  lua_pop(L, 1);
   lua_pushliteral(L, FOPO_VERSION);
   lua_setfield(L, -2, "version");
   return 1;

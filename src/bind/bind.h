@@ -74,6 +74,8 @@ typedef struct {
   /* Frees what the object owns; accepts one that is zero after its head. */
   void (*done)(bind_object *o);
   const luaL_Reg *methods;
+  int (*element)(lua_State *L); /* o[i] and #o, as __index and __len; NULL: none */
+  int (*length)(lua_State *L);
   const bind_field *fields; /* ended by {NULL}; NULL: none */
   /* As `get` and `set` of a field, for the object's own options (learn/option.h): asked before the
    * table, whatever the name; 0: there is none of that name. NULL: none. */
@@ -97,6 +99,9 @@ struct bind_object {
 
 /* Makes the metatable, and types[short name] = table of methods in the table on the top. */
 void bind_type_open(lua_State *L, const bind_type *type);
+
+/* Adds methods to a type of the table on the top; those whose names begin with __ are operators. */
+void bind_type_add(lua_State *L, const bind_type *type, const luaL_Reg *methods);
 
 /* fields[short name] = {field = true ...} in the table on the top. */
 void bind_type_fields(lua_State *L, const bind_type *type);
@@ -269,5 +274,6 @@ int bind_text_push(lua_State *L, bind_text *t); /* pushes a copy and frees the s
 #include "bind/families.def"
 #undef FAMILY
 #undef TYPE
+extern const luaL_Reg bind_compute_methods[]; /* of arrays */
 
 #endif

@@ -77,7 +77,7 @@ static bind_array *get_whole(lua_State *L, int index, const char *what) {
   return a;
 }
 
-static bind_array *get_array(lua_State *L, int index) { return get_whole(L, index, "the array"); }
+bind_array *bind_array_whole(lua_State *L, int index) { return get_whole(L, index, "the array"); }
 
 bind_array *bind_array_items(lua_State *L, int index, const char *what) {
   bind_array *a = bind_get(L, index, &bind_array_type);
@@ -102,10 +102,10 @@ bind_array *bind_array_ids(lua_State *L, int index, const char *what) {
 /* The array at `index` for a change: the handle gets a copy of its own if others hold the object.
  */
 static bind_array *own_array(lua_State *L, int index) {
-  bind_array *a = get_array(L, index);
+  bind_array *a = bind_array_whole(L, index);
   if (a->object.refs == 1) return a;
   bind_array *fresh = bind_array_new(L, a->ids, a->rows, a->cols);
-  a = get_array(L, index);
+  a = bind_array_whole(L, index);
   memcpy(fresh->data, a->data, bind_array_bytes(a));
   bind_swap(L, index, lua_gettop(L));
   lua_pop(L, 1);
@@ -254,7 +254,7 @@ static int array_load(lua_State *L) {
  * 0-based. */
 static int save(lua_State *L) {
   const char *path = bind_path(L, 2);
-  bind_array *a = get_array(L, 1);
+  bind_array *a = bind_array_whole(L, 1);
   fopo_array array =
       fopo_array_of("array", a->ids ? FOPO_U32 : FOPO_F32, a->data, 2, a->rows, a->cols);
   bind_check(L, fopo_array_save(path, &array));
@@ -271,7 +271,7 @@ static size_t place(lua_State *L, const bind_array *a) {
 
 /* a:get(i, j): a number, or a 1-based id, nil for none. */
 static int get(lua_State *L) {
-  bind_array *a = get_array(L, 1);
+  bind_array *a = bind_array_whole(L, 1);
   size_t at = place(L, a);
   if (!a->ids) return bind_return_number(L, (double)((float *)a->data)[at]);
   bind_push_id(L, ((uint32_t *)a->data)[at]);
@@ -280,7 +280,7 @@ static int get(lua_State *L) {
 
 /* a:set(i, j, value): value is a number, or a 1-based id, or nil for none. */
 static int set(lua_State *L) {
-  bind_array *a = get_array(L, 1);
+  bind_array *a = bind_array_whole(L, 1);
   size_t at = place(L, a);
   if (a->ids) {
     uint32_t id = lua_isnil(L, 4) ? FOPO_NO_ITEM : bind_id(L, 4, "id", UINT32_MAX);
@@ -292,15 +292,36 @@ static int set(lua_State *L) {
   return 0;
 }
 
+/* #a: rows, or elements of a row. */
+static int length(lua_State *L) {
+  const bind_array *a = bind_get(L, 1, &bind_array_type);
+  return bind_return_count(L, a->row ? a->cols : a->rows);
+}
+
+/* a[i]: row i, a copy, or element i of a row; nil behind the last, where ipairs ends. */
+static int element(lua_State *L) {
+  bind_array *a = bind_array_whole(L, 1);
+  size_t n = a->row ? a->cols : a->rows;
+  if (lua_isinteger(L, 2) && lua_tointeger(L, 2) == (lua_Integer)n + 1) return bind_return_nil(L);
+  size_t i = bind_id(L, 2, a->row ? "element" : "row", n);
+  if (a->row && a->ids) return bind_push_id(L, ((uint32_t *)a->data)[i]), 1;
+  if (a->row) return bind_return_number(L, (double)((float *)a->data)[i]);
+  bind_array *row = bind_array_new(L, a->ids, 1, a->cols);
+  a = bind_array_whole(L, 1);
+  row->row = 1;
+  memcpy(row->data, (char *)a->data + i * a->cols * 4, a->cols * 4);
+  return 1;
+}
+
 /* a:rows_of(ids): the rows of an array of ids or a table of 1-based integers. */
 static int rows_of(lua_State *L) {
   size_t n;
-  bind_array *a = get_array(L, 1);
+  bind_array *a = bind_array_whole(L, 1);
   if (lua_isnoneornil(L, 2)) bind_array_ids(L, 2, "the list of rows");
   uint32_t *rows = bind_rows(L, 2, a->rows, 0, &n);
-  a = get_array(L, 1);
+  a = bind_array_whole(L, 1);
   bind_array *out = bind_array_new(L, a->ids, n, a->cols);
-  a = get_array(L, 1);
+  a = bind_array_whole(L, 1);
   size_t bytes = a->cols * ELEMENT;
   for (size_t i = 0; i < n; i++) {
     memcpy((char *)out->data + i * bytes, (char *)a->data + rows[i] * bytes, bytes);
@@ -310,9 +331,9 @@ static int rows_of(lua_State *L) {
 
 /* a:copy(). */
 static int copy(lua_State *L) {
-  bind_array *a = get_array(L, 1);
+  bind_array *a = bind_array_whole(L, 1);
   bind_array *out = bind_array_new(L, a->ids, a->rows, a->cols);
-  a = get_array(L, 1);
+  a = bind_array_whole(L, 1);
   memcpy(out->data, a->data, bind_array_bytes(a));
   return 1;
 }
@@ -320,7 +341,7 @@ static int copy(lua_State *L) {
 /* Pushes row i as a table. Nothing allocates between fetching the array and reading it. */
 static void push_row(lua_State *L, size_t i, size_t cols) {
   lua_createtable(L, (int)cols, 0);
-  bind_array *a = get_array(L, 1);
+  bind_array *a = bind_array_whole(L, 1);
   for (size_t j = 0; j < cols; j++) {
     size_t at = i * cols + j;
     if (a->ids) {
@@ -335,7 +356,7 @@ static void push_row(lua_State *L, size_t i, size_t cols) {
 
 /* a:totable(): {{...}, ...}; 0 for no id. */
 static int totable(lua_State *L) {
-  bind_array *a = get_array(L, 1);
+  bind_array *a = bind_array_whole(L, 1);
   size_t rows = a->rows, cols = a->cols;
   if (rows > INT_MAX || cols > INT_MAX) {
     return bind_refuse(L, "%zu x %zu is too large for a table; take fewer rows with a:rows_of",
@@ -399,60 +420,24 @@ static int scale(lua_State *L) {
   return 1;
 }
 
-static fopo_summary summary_of(lua_State *L, int needs_one) {
-  fopo_summary s;
-  bind_array *a = bind_array_numbers(L, 1, "the array");
-  if (needs_one && bind_array_count(a) == 0) {
-    bind_refuse(L, "the array is empty (%zu x %zu)", a->rows, a->cols);
-  }
-  bind_check(L, fopo_summarise(&s, a->data, bind_array_count(a)));
-  return s;
-}
-
-/* a:norm(): the square root of the sum of squares. */
-static int norm(lua_State *L) {
-  lua_pushnumber(L, sqrt(summary_of(L, 0).squares));
-  return 1;
-}
-
-/* a:sum(). */
-static int sum(lua_State *L) {
-  lua_pushnumber(L, summary_of(L, 0).sum);
-  return 1;
-}
-
-/* a:mean(). */
-static int mean(lua_State *L) {
-  fopo_summary s = summary_of(L, 1);
-  lua_pushnumber(L, s.sum / (double)bind_array_count(bind_array_numbers(L, 1, "the array")));
-  return 1;
-}
-
-/* a:min(): NaN if an element is NaN. */
-static int least(lua_State *L) {
-  lua_pushnumber(L, summary_of(L, 1).least);
-  return 1;
-}
-
-/* a:max(): NaN if an element is NaN. */
-static int largest(lua_State *L) {
-  lua_pushnumber(L, summary_of(L, 1).largest);
-  return 1;
-}
-
 enum { BINS_MOST = 1000 };
 
 /* a:histogram(bins): a list of counts, and {min, max, mean, seen}. */
 static int histogram(lua_State *L) {
   size_t counts[BINS_MOST], bins = 16;
   if (!lua_isnoneornil(L, 2)) bins = bind_count(L, 2, "bins", 1, BINS_MOST);
-  fopo_summary s = summary_of(L, 1);
+  bind_array *a = bind_array_numbers(L, 1, "the array");
+  fopo_summary s;
+  if (bind_array_count(a) == 0) {
+    return bind_refuse(L, "the array is empty (%zu x %zu)", a->rows, a->cols);
+  }
+  bind_check(L, fopo_summarise(&s, a->data, bind_array_count(a)));
   if (!isfinite(s.squares) && !isfinite(s.sum)) {
     return bind_fail(L,
                      fopo_fail(FOPO_ERR_NUMERIC,
                                "the array has values that are not finite; a:finite() says where"));
   }
-  bind_array *a = bind_array_numbers(L, 1, "the array");
+  a = bind_array_numbers(L, 1, "the array");
   size_t n = bind_array_count(a), seen = fopo_summary_bins(counts, bins, &s, a->data, n);
   bind_push_counts(L, counts, bins);
   lua_createtable(L, 0, 4);
@@ -609,13 +594,12 @@ const luaL_Reg bind_array_functions[] = {
     {"array_ids", array_ids},     {"array_load", array_load},   {"shard_array", shard_array},
     {"shard_files", shard_files}, {"shard_save", shard_save},   {NULL, NULL}};
 
-static const luaL_Reg methods[] = {
-    {"get", get},          {"set", set},     {"save", save},
-    {"rows_of", rows_of},  {"copy", copy},   {"totable", totable},
-    {"matmul", matmul},    {"add", add},     {"scale", scale},
-    {"norm", norm},        {"sum", sum},     {"mean", mean},
-    {"min", least},        {"max", largest}, {"histogram", histogram},
-    {"finite", is_finite}, {NULL, NULL}};
+static const luaL_Reg methods[] = {{"get", get},          {"set", set},
+                                   {"save", save},        {"rows_of", rows_of},
+                                   {"copy", copy},        {"totable", totable},
+                                   {"matmul", matmul},    {"add", add},
+                                   {"scale", scale},      {"histogram", histogram},
+                                   {"finite", is_finite}, {NULL, NULL}};
 
 static const bind_field fields[] = {{"rows", field_rows, NULL},   {"part", field_part, NULL},
                                     {"cols", field_cols, NULL},   {"kind", field_kind, NULL},
@@ -625,6 +609,8 @@ const bind_type bind_array_type = {.name = "fopo.array",
                                    .size = sizeof(bind_array),
                                    .done = done,
                                    .methods = methods,
+                                   .element = element,
+                                   .length = length,
                                    .fields = fields};
 
 const bind_type bind_archive_type = {

@@ -260,6 +260,7 @@ static int get_field(lua_State *L) {
   const bind_type *type = upvalue_type(L);
   lua_pushvalue(L, 2);
   if (lua_rawget(L, lua_upvalueindex(2)) != LUA_TNIL) return 1;
+  if (type->element && lua_type(L, 2) == LUA_TNUMBER) return type->element(L);
   if (lua_type(L, 2) != LUA_TSTRING) {
     const char *found = bind_found(L, 2);
     return bind_refuse(L, "%s has no element [%s]; its elements are reached by methods",
@@ -287,7 +288,8 @@ static int set_field(lua_State *L) {
   lua_pushvalue(L, 2);
   int is_method = lua_rawget(L, lua_upvalueindex(2)) != LUA_TNIL;
   int is_own = type->own && type->own(L, o);
-  if (!f && !is_method && !is_own && !(type->other && type->other(L, o))) {
+  int is_element = type->element && lua_type(L, 2) != LUA_TSTRING;
+  if (!f && !is_method && !is_element && !is_own && !(type->other && type->other(L, o))) {
     return no_field(L, type, field);
   }
   const char *remedy = push_remedy(L, "set", type, 2, NULL);
@@ -324,9 +326,23 @@ void bind_type_open(lua_State *L, const bind_type *type) {
   lua_pushlightuserdata(L, (void *)type);
   lua_pushvalue(L, types + 1);
   luaL_setfuncs(L, meta, 2);
+  if (type->length) {
+    lua_pushcfunction(L, type->length);
+    lua_setfield(L, -2, "__len");
+  }
   bind_set_string(L, "__metatable", type->name);
   lua_pop(L, 1);
   lua_setfield(L, types, short_name(type));
+}
+
+void bind_type_add(lua_State *L, const bind_type *type, const luaL_Reg *methods) {
+  lua_getfield(L, -1, short_name(type));
+  luaL_getmetatable(L, type->name);
+  for (; methods->name; methods++) {
+    lua_pushcfunction(L, methods->func);
+    lua_setfield(L, strncmp(methods->name, "__", 2) == 0 ? -2 : -3, methods->name);
+  }
+  lua_pop(L, 2);
 }
 
 const luaL_Reg bind_object_functions[] = {{"remedies", set_remedies}, {NULL, NULL}};

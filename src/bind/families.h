@@ -18,11 +18,12 @@
 #include "train/optim.h"
 #include "train/run.h"
 
-/* ---- arrays: bind_array.c ---- */
+/* ---- arrays: bind_array.c, bind_compute.c ---- */
 
 typedef struct {
   bind_object object;
   int ids; /* 1: uint32_t, 0-based, FOPO_NO_ITEM for none; 0: float */
+  int row; /* 1: it is a[i] of another array, and its elements are numbers */
   size_t rows, cols;
   void *data;        /* [rows, cols]; owned, or the shard's */
   fopo_shard *shard; /* the array is this rank's part of items that are dealt out; NULL: whole.
@@ -44,6 +45,9 @@ void bind_push_ids(lua_State *L, const fopo_csr *m, size_t i);
 /* The array at `index`, of numbers or of ids; raises, naming `what`, if it is of the other kind. */
 bind_array *bind_array_numbers(lua_State *L, int index, const char *what);
 bind_array *bind_array_ids(lua_State *L, int index, const char *what);
+
+/* The array at `index`, which this rank must have whole. */
+bind_array *bind_array_whole(lua_State *L, int index);
 
 /* Pushes an array of items that are dealt out, whose shard is empty; and notes that it has been
  * filled. */

@@ -202,7 +202,7 @@ function TestArray:test_fields_and_names()
   fails("array has no field 'matmull'; did you mean 'matmul'?", field, a, "matmull")
   fails("array has no field 'qqqqqqqqq'; its fields are: bytes, cols, kind, part, rows", field,
         a, "qqqqqqqqq")
-  fails("array has no element [1]", field, a, 1)
+  fails("array has no element [true]", field, a, true)
   fails("array.rows cannot be set", assign, a, "rows", 3)
   lu.assertEquals(getmetatable(a), "fopo.array")
 end

@@ -1,0 +1,268 @@
+/* A result is made in blocks of at most BLOCK numbers: some whole rows, or a part of one. Where an
+ * operand lacks rows or columns, what the block needs of it is written out, so that every operation
+ * is one loop over numbers that lie together. Threads take blocks, rows or strips of columns, and
+ * none of them adds what another has added. */
+#include "kernels/arrays.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/progress.h"
+#include "core/status.h"
+#include "core/threads.h"
+#include "kernels/kernels.h"
+
+enum {
+  BLOCK = 2048,  /* numbers of an operand: 8 KB, so that three and the result are in L1 */
+  LANES = 32,    /* sums of a row side by side: their chains hide the latency of additions */
+  TILE = 32,     /* rows and columns of a tile that is transposed */
+  HARD = 8,      /* multiply-adds that an operation counts as, for the number of threads */
+  POLL = 1 << 20 /* numbers of a row between two polls of the interrupt flag */
+};
+
+static int ended(void) {
+  return fopo_interrupted() ? fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while computing") : 0;
+}
+
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+/* ---- element by element ---- */
+
+typedef void operation(float *restrict y, const float *A, const float *B, const float *C, size_t n);
+
+#define OP(name, operands, value)                                                                  \
+  static void name##_of(float *restrict y, const float *A, const float *B, const float *C,         \
+                        size_t n) {                                                                \
+    _Pragma("omp simd") for (size_t i = 0; i < n; i++) {                                           \
+      float a = A[i], b = B[i], c = C[i];                                                          \
+      (void)b, (void)c;                                                                            \
+      y[i] = (float)(value);                                                                       \
+    }                                                                                              \
+  }
+#include "kernels/arrays.def"
+
+static void exp_by_kernel(float *restrict y, const float *A, const float *B, const float *C,
+                          size_t n) {
+  (void)B, (void)C;
+  fopo_kernels_get()->exp_sum(y, A, 0.0f, n);
+}
+
+/* The kernel is log(share + rest (w / total)) of numbers that are not negative. */
+static void log_by_kernel(float *restrict y, const float *A, const float *B, const float *C,
+                          size_t n) {
+  (void)B, (void)C;
+  fopo_kernels_get()->log_mixture(y, A, 0.0, 1.0, 1.0, n);
+#pragma omp simd
+  for (size_t i = 0; i < n; i++) y[i] = A[i] < 0 ? NAN : y[i];
+}
+
+static const struct {
+  size_t operands;
+  operation *of;
+} operations[] = {
+#define OP(name, operands, value) {operands, name##_of},
+#include "kernels/arrays.def"
+};
+
+size_t fopo_op_operands(fopo_op op) { return operations[op].operands; }
+
+static int fit(size_t a, size_t b) { return a == b || a == 1 || b == 1; }
+
+int fopo_broadcast(size_t *rows, size_t *cols, const fopo_matrix *x, size_t n) {
+  *rows = *cols = 1;
+  for (size_t i = 0; i < n; i++) {
+    for (size_t k = 0; k < i; k++) {
+      if (fit(x[k].rows, x[i].rows) && fit(x[k].cols, x[i].cols)) continue;
+      return fopo_fail(FOPO_ERR_ARGUMENT,
+                       "%c is %zu x %zu and %c is %zu x %zu: rows must be as many, or 1 for all, "
+                       "and so must columns",
+                       "abc"[k], x[k].rows, x[k].cols, "abc"[i], x[i].rows, x[i].cols);
+    }
+    if (x[i].rows != 1) *rows = x[i].rows;
+    if (x[i].cols != 1) *cols = x[i].cols;
+  }
+  return FOPO_OK;
+}
+
+/* Rows i .. i + rows - 1 and columns j .. j + cols - 1 of an operand of a result [R, C]: in place,
+ * or written to room [rows * cols]. */
+static const float *block_of(float *room, fopo_matrix m, size_t R, size_t C, size_t i, size_t rows,
+                             size_t j, size_t cols) {
+  if (m.cols == C && m.rows == R && (rows == 1 || m.ld == C)) return m.x + i * m.ld + j;
+  for (size_t r = 0; r < rows; r++) {
+    const float *row = m.x + (m.rows == 1 ? 0 : i + r) * m.ld;
+    float *to = room + r * cols;
+    if (m.cols == C) {
+      memcpy(to, row + j, cols * sizeof *to);
+    } else {
+      for (size_t k = 0; k < cols; k++) to[k] = *row;
+    }
+  }
+  return room;
+}
+
+int fopo_elementwise(float *y, size_t rows, size_t cols, fopo_op op, const fopo_matrix *x) {
+  if (rows == 0 || cols == 0) return FOPO_OK;
+  fopo_matrix squared[] = {x[0], x[0]};
+  if (op == FOPO_OP_pow && x[1].rows == 1 && x[1].cols == 1 && *x[1].x == 2.0f) {
+    op = FOPO_OP_mul;
+    x = squared;
+  }
+  operation *of = op == FOPO_OP_exp   ? exp_by_kernel
+                  : op == FOPO_OP_log ? log_by_kernel
+                                      : operations[op].of;
+  size_t operands = operations[op].operands, high = cols < BLOCK ? BLOCK / cols : 1;
+  size_t wide = least(cols, BLOCK), across = (cols + wide - 1) / wide;
+  size_t blocks = (rows + high - 1) / high * across;
+  int threads = fopo_threads_for(rows * cols * HARD);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+  for (size_t t = 0; t < blocks; t++) {
+    if (fopo_interrupted()) continue;
+    float room[FOPO_OPERANDS][BLOCK];
+    const float *block[FOPO_OPERANDS];
+    size_t i = t / across * high, j = t % across * wide;
+    size_t height = least(high, rows - i), width = least(wide, cols - j);
+    for (size_t k = 0; k < FOPO_OPERANDS; k++) {
+      block[k] = k < operands ? block_of(room[k], x[k], rows, cols, i, height, j, width) : block[0];
+    }
+    of(y + i * cols + j, block[0], block[1], block[2], height * width);
+  }
+  return ended();
+}
+
+/* ---- reductions ---- */
+
+/* NAME_add: s[j] takes in x[j]. NAME_row: n numbers in LANES chains, which are added in order. */
+#define REDUCTION(name, type, start, term, sum, result)                                            \
+  static inline void name##_add(type *restrict acc, const float *restrict from, size_t n) {        \
+    _Pragma("omp simd") for (size_t j = 0; j < n; j++) {                                           \
+      type x = (type)from[j], s = acc[j], v = term;                                                \
+      acc[j] = sum;                                                                                \
+    }                                                                                              \
+  }                                                                                                \
+  static double name##_row(const float *x, size_t n) {                                             \
+    type lane[LANES], s = start;                                                                   \
+    size_t i = 0, lanes = least(n, LANES);                                                         \
+    for (size_t l = 0; l < lanes; l++) lane[l] = start;                                            \
+    for (; i + LANES <= n; i += LANES) {                                                           \
+      name##_add(lane, x + i, LANES);                                                              \
+      if (i % POLL == 0 && fopo_interrupted()) return 0;                                           \
+    }                                                                                              \
+    name##_add(lane, x + i, n - i);                                                                \
+    for (size_t l = 0; l < lanes; l++) {                                                           \
+      type v = lane[l];                                                                            \
+      s = sum;                                                                                     \
+    }                                                                                              \
+    return (double)(result);                                                                       \
+  }                                                                                                \
+  static void name##_columns(float *y, fopo_matrix m) {                                            \
+    type acc[BLOCK];                                                                               \
+    size_t n = m.rows;                                                                             \
+    (void)n;                                                                                       \
+    for (size_t j = 0; j < m.cols; j++) acc[j] = start;                                            \
+    for (size_t i = 0; i < m.rows && !fopo_interrupted(); i++) {                                   \
+      name##_add(acc, fopo_matrix_row(m, i), m.cols);                                              \
+    }                                                                                              \
+    for (size_t j = 0; j < m.cols; j++) {                                                          \
+      type s = acc[j];                                                                             \
+      y[j] = (float)(result);                                                                      \
+    }                                                                                              \
+  }
+#include "kernels/arrays.def"
+
+/* max + log sum exp(x - max), which is max if that is not finite. */
+static double logsumexp_row(const float *x, size_t n) {
+  float w[BLOCK], largest = (float)max_row(x, n);
+  double sum = 0;
+  if (!isfinite(largest)) return (double)largest;
+  for (size_t i = 0; i < n && !fopo_interrupted(); i += BLOCK) {
+    sum += fopo_kernels_get()->exp_sum(w, x + i, largest, least(BLOCK, n - i));
+  }
+  return (double)largest + log(sum);
+}
+
+static const struct {
+  double (*row)(const float *x, size_t n);
+  void (*columns)(float *y, fopo_matrix x); /* of at most BLOCK columns */
+} reductions[] = {
+#define REDUCTION(name, type, start, term, sum, result) {name##_row, name##_columns},
+#include "kernels/arrays.def"
+    {logsumexp_row, NULL}};
+
+int fopo_reduce_rows(float *y, fopo_reduction op, fopo_matrix x) {
+  int threads = fopo_threads_for(x.rows * x.cols * HARD);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+  for (size_t i = 0; i < x.rows; i++) {
+    if (!fopo_interrupted()) y[i] = (float)reductions[op].row(fopo_matrix_row(x, i), x.cols);
+  }
+  return ended();
+}
+
+int fopo_reduce_columns(float *y, fopo_reduction op, fopo_matrix x) {
+  int threads = fopo_threads_for(x.rows * x.cols * HARD);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+  for (size_t j = 0; j < x.cols; j += BLOCK) {
+    reductions[op].columns(y + j, (fopo_matrix){x.x + j, x.rows, least(BLOCK, x.cols - j), x.ld});
+  }
+  return ended();
+}
+
+int fopo_reduce_all(double *y, fopo_reduction op, fopo_matrix x) {
+  *y = reductions[op].row(x.x, x.rows * x.cols);
+  return ended();
+}
+
+/* ---- along rows ---- */
+
+/* The first block with the largest number, then that number's place in it. */
+static uint32_t largest_place(const float *x, size_t n) {
+  size_t at = 0;
+  float most = -INFINITY;
+  for (size_t i = 0; i < n && most == most; i += BLOCK) {
+    float m = (float)max_row(x + i, least(BLOCK, n - i));
+    if (!(m > most || m != m)) continue;
+    most = m;
+    at = i;
+  }
+  while (at + 1 < n && x[at] != most && (most == most || x[at] == x[at])) at++;
+  return (uint32_t)at;
+}
+
+static void softmax_row(float *y, const float *x, size_t n) {
+  float scale = (float)(1.0 / fopo_kernels_get()->exp_sum(y, x, (float)max_row(x, n), n));
+#pragma omp simd
+  for (size_t j = 0; j < n; j++) y[j] *= scale;
+}
+
+static void cumsum_row(float *y, const float *x, size_t n) {
+  double sum = 0;
+  for (size_t j = 0; j < n; j++) y[j] = (float)(sum += (double)x[j]);
+}
+
+/* The three are loops over the rows. */
+#define BY_ROWS(call)                                                                              \
+  int threads = fopo_threads_for(x.rows * x.cols * HARD);                                          \
+  _Pragma("omp parallel for num_threads(threads) if (threads > 1)") for (size_t i = 0; i < x.rows; \
+                                                                         i++) {                    \
+    const float *row = fopo_matrix_row(x, i);                                                      \
+    if (!fopo_interrupted()) call;                                                                 \
+  }                                                                                                \
+  return ended();
+
+int fopo_largest_places(uint32_t *y, fopo_matrix x) { BY_ROWS(y[i] = largest_place(row, x.cols)) }
+int fopo_softmax_rows(float *y, fopo_matrix x) { BY_ROWS(softmax_row(y + i * x.cols, row, x.cols)) }
+int fopo_cumsum_rows(float *y, fopo_matrix x) { BY_ROWS(cumsum_row(y + i * x.cols, row, x.cols)) }
+
+void fopo_transpose(void *y, const void *x, size_t rows, size_t cols) {
+  size_t down = (rows + TILE - 1) / TILE, across = (cols + TILE - 1) / TILE;
+  int threads = fopo_threads_for(rows * cols * HARD);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+  for (size_t t = 0; t < down * across; t++) {
+    size_t first = t / across * TILE, left = t % across * TILE;
+    for (size_t i = first; i < least(first + TILE, rows); i++) {
+      for (size_t j = left; j < least(left + TILE, cols); j++) {
+        memcpy((char *)y + 4 * (j * rows + i), (const char *)x + 4 * (i * cols + j), 4);
+      }
+    }
+  }
+}
