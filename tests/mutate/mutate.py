@@ -194,8 +194,7 @@ class Copy:
                   *["all"][:any("." in t for t in tests)])
 
     def run_tests(self, tests, limit):
-        """Those of the tests that fail; one that runs longer than `limit` does."""
-        self.build(tests)
+        """Which of the tests, which are built, fail; one that runs longer than `limit` does."""
         _, said = self.call(["bash", "tests/run.sh", self.out, *tests], len(tests) * limit + 60,
                             TESTS_AT_ONCE="2", FOPO_TEST_LIMIT=str(int(limit)))
         failed = re.findall(r"^  FAIL  (\S+)", said, re.M)
@@ -219,8 +218,9 @@ class Map:
     test, and the sources of that time. It serves while most of the sources are as they were."""
     OUT = "build/coverage"
 
-    def __init__(self, copy, folder, without):
-        self.copy, self.folder, self.without = copy, os.path.join(folder, "map"), without
+    def __init__(self, copy, folder, results, without):
+        self.copy, self.results, self.without = copy, results, without
+        self.folder = os.path.join(folder, "map")
         self.times, self.of_file = os.path.join(self.folder, "seconds.json"), {}
 
     def tests(self):
@@ -253,8 +253,10 @@ class Map:
         _, said = self.copy.call(["bash", "tests/run.sh", self.OUT, test], 1900,
                                  GCOV_PREFIX=os.path.join(self.folder, test),
                                  GCOV_PREFIX_STRIP=str(depth))
-        m = re.search(r"^  (?:ok|FAIL)  +\S+ +([\d.]+) s", said, re.M)
-        return float(m[1]) if m else None
+        m = re.search(r"^  (ok|FAIL)  +\S+ +([\d.]+) s", said, re.M)
+        if m and m[1] == "ok":
+            self.results.passes(test)
+        return float(m[2]) if m else None
 
     def same(self, file):
         """Whether a file is today as it was when the map was made."""
@@ -303,7 +305,7 @@ class Map:
 
         def cost(test):
             named = bool(words & set(re.split(r"[_.]", test)[1:]))
-            return test not in noticed, (self.seconds[test] + 1) / reached[test] / (1 + 2 * named)
+            return test not in noticed, (self.seconds[test] + 3) / reached[test] / (1 + 2 * named)
         return sorted([t for t in self.tests() if reached.get(t)], key=cost) + \
             [t for t in self.tests() if t not in self.seconds]
 
@@ -315,17 +317,16 @@ class Applied:
     def __init__(self, copy, fault):
         self.copy, self.fault = copy, fault
         self.path = os.path.join(copy.folder, fault["file"])
-        self.objects = copy.objects(fault["file"], copy.out)
 
     def __enter__(self):
-        self.kept = [(p, p + ".kept") for p in [self.path, *self.objects]]
+        self.kept = [(p, p + ".kept") for p in [self.path, *self.copy.objects(
+            self.fault["file"], self.copy.out)]]
         with open(self.path, encoding="utf-8") as f:
             text = mutated(f.read(), self.fault)
         for path, kept in self.kept:
             shutil.copy2(path, kept)
         with open(self.path, "w", encoding="utf-8") as f:
             f.write(text)
-        return self
 
     def __exit__(self, *_):
         for path, kept in self.kept:
@@ -350,15 +351,15 @@ def judge(copy, reached, fault, limit, noticed):
     """Who notices: a name, "" for nobody; how many tests were asked, and of how many."""
     begun = time.monotonic()
     tests, asked = reached.reaching(fault, noticed), 0
-    with Applied(copy, fault) as applied:
-        try:
-            copy.make(*[os.path.relpath(path, copy.folder) for path in applied.objects[:1]])
-        except Wrong:
-            raise DoesNotBuild() from None
+    with Applied(copy, fault):
         while asked < len(tests) and time.monotonic() - begun < limit:
             group = tests[asked:asked + (2 if asked < 8 else 6)]
             asked += len(group)
             hangs = HANGS + 5 * max(reached.seconds.get(t, 60) for t in group)
+            try:
+                copy.build(group)
+            except Wrong:
+                raise DoesNotBuild() from None
             failed = copy.run_tests(group, hangs)
             if failed and copy.run_tests(failed[:1], hangs):  # not by a busy machine
                 return failed[0], asked, len(tests)
@@ -385,8 +386,8 @@ class Results:
 
     def __init__(self, path, tree, without):
         self.path, self.tree = path, tree
-        self.tests = digest(folder_digest(tree, "tests"), without)
-        self.state = digest(self.tests, folder_digest(tree, "src"))
+        tests = folder_digest(tree, "tests")
+        self.tests, self.state = digest(tests, without), digest(tests, folder_digest(tree, "src"))
         self.known, self.passing = {}, set()
         if os.path.exists(path):
             with open(path, encoding="utf-8") as f:
@@ -425,8 +426,12 @@ class Results:
         """Whoever notices a fault must pass without it; tried once for the same sources."""
         if (test, self.state) in self.passing:
             return
+        copy.build([test])
         if copy.run_tests([test], 600):
             raise Wrong("%s fails without a fault: see %s" % (test, copy.log))
+        self.passes(test)
+
+    def passes(self, test):
         self.passing.add((test, self.state))
         self.write({"passes": test, "state": self.state})
 
@@ -445,15 +450,21 @@ def drawn(tree, options):
                                          f["at"]))
 
 
+def opened(tree, folder, options):
+    """The copy, the results and the map."""
+    os.makedirs(folder, exist_ok=True)
+    copy = Copy(tree, folder)
+    open(copy.log, "w").close()
+    results = Results(os.path.join(folder, "results.jsonl"), tree, options.without)
+    return copy, results, Map(copy, folder, results, options.without.split())
+
+
 def run(tree, folder, options):
     """Draws faults and tries them; returns {area: [noticed, known to change nothing, names of those
     that live]}."""
     begun = time.monotonic()
-    results = Results(os.path.join(folder, "results.jsonl"), tree, options.without)
     spared = survivors(tree)
-    copy = Copy(tree, folder)
-    reached = Map(copy, folder, options.without.split())
-    open(copy.log, "w").close()
+    copy, results, reached = opened(tree, folder, options)
     ready, areas = False, collections.defaultdict(lambda: [0, 0, []])
     for fault in drawn(tree, options):
         if sum(a + b + len(c) for a, b, c in areas.values()) == options.count:
@@ -533,14 +544,13 @@ def main(arguments):
         said = complaints(tree)
         if said:
             raise Wrong("\n".join(said))
-        os.makedirs(folder, exist_ok=True)
         if options.what == "list":
             for path in sources(tree, options.places):
                 print("%-44s %6d" % (path, len(faults_of(tree, path))))
         elif options.what == "map":
-            copy = Copy(tree, folder)
+            copy, _, reached = opened(tree, folder, options)
             copy.renew()
-            Map(copy, folder, options.without.split()).make()
+            reached.make()
         elif options.what == "run":
             return report(run(tree, folder, options), options.nightly)
     except Wrong as e:

@@ -4,9 +4,11 @@ what guards memory or says a sentence: see SPARED."""
 import re
 
 # What changes nothing that a test can see: sentences, assertions, reading ahead of memory, how much
-# of it is reserved, the size of blocks, and how often one asks for an interruption.
+# of it is reserved, the size of blocks, how many threads there are, and how often one asks for an
+# interruption.
 SPARED = re.compile(r"fail\(|printf|assert\(|prefetch|__attribute__|alloc|sizeof|RENEW|reserve|"
-                    r"BLOCK|progress|interrupted|clock|\benum\b|^\s*(typedef|extern)|NULL")
+                    r"BLOCK|fopo_threads|progress|interrupted|clock|\benum\b|"
+                    r"^\s*(typedef|extern)|NULL")
 
 TWINS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "+": "-", "-": "+",
          "*": "/", "/": "*", "&&": "||", "||": "&&", "+=": "-=", "-=": "+=", "*=": "/=", "/=": "*="}
