@@ -117,8 +117,13 @@ local function advice(run, base)
   if e.effective and e.effective > 0.3 * pi.n_items then
     parts[#parts + 1] = "a lower temperature (the softmax is nearly uniform)"
   end
-  parts[#parts + 1] = base.policy and "a smaller lr (training lost what the start had)"
-                      or "more steps, or embeddings of another dim"
+  if not base.policy then
+    parts[#parts + 1] = "more steps, or embeddings of another dim"
+  elseif e.reward < base.evaluation.reward then
+    parts[#parts + 1] = "a smaller lr (training lost what the start had)"
+  else
+    parts[#parts + 1] = "another proposal or estimator (the draws may miss the items that matter)"
+  end
   parts[#parts + 1] = "fopo.tune"
   return "try " .. table.concat(parts, "; ")
 end
