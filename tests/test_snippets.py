@@ -211,14 +211,16 @@ def demo_table(text):
 
 
 def in_recipes(text):
-    """docs/extending.md shows what tests/recipes holds, and test_recipes.sh builds that."""
+    """docs/extending.md shows what tests/recipes holds, and test_recipes.sh builds that, or what
+    scripts/examples/methods holds, which tests/lua/test_own.lua runs."""
     lines = [re.sub(r"[ \\]+", " ", line).strip() for line in text.split("\n") if line.strip()]
-    for path, _, files in os.walk(os.path.join(TREE, "tests/recipes")):
+    folders = [os.path.join(TREE, f) for f in ("tests/recipes", "scripts/examples/methods")]
+    for path, _, files in (found for folder in folders for found in os.walk(folder)):
         for name in files:
             have = re.sub(r"[ \\]+", " ", read(os.path.join(path, name)))
             if all(line in have for line in lines):
                 return
-    check("a file of tests/recipes holds what docs/extending.md shows", False, text)
+    check("a recipe or an example of methods holds what docs/extending.md shows", False, text)
 
 
 NAMES = """

@@ -1,6 +1,7 @@
 -- fopo.baseline: recommenders to compare a policy with. Each is a row of C (src/judge/baselines/),
 -- from which its function, its options and its help are made here; identity is a policy.
 local native = require "fopo.native"
+local called = require "fopo.base.called"
 local define = require "fopo.base.define"
 local lists = require "fopo.base.lists"
 local origin = require "fopo.base.origin"
@@ -11,7 +12,19 @@ local values = require "fopo.base.values"
 local baseline, methods = {}, native.types.baseline
 local row_of = {}
 
-for _, row in ipairs(native.baselines()) do
+-- One whose scores a function of the user gives learns nothing.
+local function add_custom(row)
+  row_of.custom = row
+  baseline.custom = define.fn{
+    name = "fopo.baseline.custom", returns = "baseline", options = rows.specs(row.options),
+    text = row.text, example = row.example,
+    call = function(o)
+      return native.baseline_custom(called("scores of baseline.custom", o.scores, {"block"}))
+    end,
+  }
+end
+
+local function add(row)
   local options = {{"data", "sessions", nil, "to learn from: s.train, X + Y of each user",
                     required = true}, table.unpack(rows.specs(row.options))}
   options[#options + 1] = {"value", "array|table|reward", nil, "what each of the P items is "
@@ -30,6 +43,10 @@ for _, row in ipairs(native.baselines()) do
       return b
     end,
   }
+end
+
+for _, row in ipairs(native.baselines()) do
+  if row.name == "custom" then add_custom(row) else add(row) end
 end
 
 baseline.identity = define.fn{
@@ -125,6 +142,7 @@ assert(best:get(1, 1) == same:get(1, 1))]],
 }
 
 function methods.describe(b)
+  if b.kind == "custom" then return "baseline custom: scores by a Lua function" end
   local parts = {}
   for _, option in ipairs(row_of[b.kind].options) do
     local value, chosen = b[option.name], b.tried and b.tried.option == option.name

@@ -2,10 +2,11 @@
 #include <string.h>
 
 #include "bind/families.h"
+#include "data/histories.h"
 #include "judge/baseline_search.h"
 
 typedef struct {
-  bind_object object;
+  bind_object object; /* user value 1 of the handle: the function of a custom one */
   fopo_baseline *baseline;
   fopo_baseline_search search; /* of an option that was "auto" */
 } bind_baseline;
@@ -28,10 +29,12 @@ static int baselines(lua_State *L) {
   return 1;
 }
 
+/* A kind that learns from sessions. */
 static const fopo_baseline_kind *kind_of(lua_State *L, int index) {
   const char *name = bind_string(L, index, "the kind");
   for (int i = 0; fopo_baseline_kinds[i] != NULL; i++) {
-    if (strcmp(fopo_baseline_kinds[i]->name, name) == 0) return fopo_baseline_kinds[i];
+    const fopo_baseline_kind *kind = fopo_baseline_kinds[i];
+    if (kind->fit != NULL && strcmp(kind->name, name) == 0) return kind;
   }
   bind_refuse(L, "there is no baseline %.40s", name);
   return NULL;
@@ -90,19 +93,83 @@ static int each(lua_State *L) {
   return solved ? 1 : bind_refuse(L, "the weights of %s have no solution", o.kind->name);
 }
 
+/* native.baseline_custom(scores): that of the function scores(block). */
+static int custom(lua_State *L) {
+  const fopo_baseline_kind *const *kind = fopo_baseline_kinds;
+  while ((*kind)->fit != NULL) kind++;
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  bind_baseline *b = bind_new(L, &bind_baseline_type, 1);
+  bind_check(L, fopo_baseline_new_given(&b->baseline, *kind));
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, -2, 1);
+  return 1;
+}
+
+static int is_custom(lua_State *L) {
+  return fopo_baseline_get(bind_get_baseline(L, 1))->kind->score == NULL;
+}
+
+/* Sessions of a block: so many that their scores stay small. */
+static size_t block_of(size_t P) {
+  enum { MOST = 1024, SCORES = 1 << 22 };
+  size_t n = SCORES / (P + 1);
+  return n < 1 ? 1 : n > MOST ? MOST : n;
+}
+
+/* Pushes X of the sessions at 2 from the first on, n of them. */
+static void push_block(lua_State *L, size_t first, size_t n) {
+  bind_sessions *block = bind_new(L, &bind_sessions_type, 0);
+  const fopo_sessions *s = bind_get_sessions(L, 2);
+  size_t unknown = 0;
+  uint32_t *rows = bind_scratch(L, n, sizeof *rows);
+  for (size_t i = 0; i < n; i++) rows[i] = (uint32_t)(first + i);
+  bind_check(L, fopo_histories_of(&block->sessions, &unknown, &s->X, rows, n, NULL, s->X.cols));
+  lua_pop(L, 1); /* rows */
+}
+
+/* The lists of the baseline at 1, whose scores its function gives block by block. */
+static void best_of_custom(lua_State *L, uint32_t *ids, float *scores, uint32_t *counts, size_t k,
+                           int unseen) {
+  size_t N = bind_get_sessions(L, 2)->X.rows, P = bind_get_sessions(L, 2)->X.cols;
+  float *given = bind_scratch(L, block_of(P) * P, sizeof *given);
+  lua_getiuservalue(L, 1, 1);
+  int function = lua_gettop(L);
+  for (size_t first = 0, n; first < N; first += n) {
+    n = N - first < block_of(P) ? N - first : block_of(P);
+    lua_pushvalue(L, function);
+    push_block(L, first, n);
+    lua_call(L, 1, 1);
+    bind_take_answer(L, &(bind_answer){"scores of baseline.custom", "the score", given, n, P});
+    bind_check(L, fopo_baseline_choose(ids, scores, counts, bind_get_baseline(L, 1),
+                                       bind_get_sessions(L, 2), k, unseen, given, first, n));
+    lua_settop(L, function);
+  }
+}
+
 /* native.baseline_best(baseline, sessions, k, unseen, left_out): ids, scores [N, k], the best items
  * of each session first; unseen: without those of X; left_out: as if the session had not been
  * learnt from. */
 static int best(lua_State *L) {
   lua_settop(L, 5);
   int unseen = bind_boolean(L, 4, "unseen");
-  size_t rows = bind_get_sessions(L, 2)->X.rows;
-  size_t k = bind_count(L, 3, "k", 1, fopo_baseline_items(bind_get_baseline(L, 1)));
+  size_t rows = bind_get_sessions(L, 2)->X.rows, P = bind_get_sessions(L, 2)->X.cols;
+  int own = is_custom(L), left_out = lua_toboolean(L, 5);
+  size_t k = bind_count(L, 3, "k", 1, own ? P : fopo_baseline_items(bind_get_baseline(L, 1)));
+  if (own && left_out) {
+    return bind_refuse(L, "a custom baseline has learnt from no sessions that fopo knows; leave "
+                          "out left_out");
+  }
   uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
   bind_array *ids = bind_array_new(L, 1, rows, k);
   bind_array *scores = bind_array_new(L, 0, rows, k);
   int (*of)(uint32_t *, float *, uint32_t *, const fopo_baseline *, const fopo_sessions *, size_t,
-            int) = lua_toboolean(L, 5) ? fopo_baseline_best_left_out : fopo_baseline_best;
+            int) = left_out ? fopo_baseline_best_left_out : fopo_baseline_best;
+  if (own) {
+    int top = lua_gettop(L);
+    best_of_custom(L, ids->data, scores->data, counts, k, unseen);
+    lua_settop(L, top);
+    return 2;
+  }
   bind_check(L, of(ids->data, scores->data, counts, bind_get_baseline(L, 1),
                    bind_get_sessions(L, 2), k, unseen));
   return 2;
@@ -180,10 +247,9 @@ static int other(lua_State *L, bind_object *o) {
 }
 
 const luaL_Reg bind_baseline_functions[] = {
-    {"baselines", baselines},        {"baseline", baseline},
-    {"baseline_each", each},         {"baseline_best", best},
-    {"baseline_items", items},       {"baseline_theta", theta},
-    {"baseline_expected", expected}, {NULL, NULL}};
+    {"baselines", baselines},  {"baseline", baseline},          {"baseline_custom", custom},
+    {"baseline_each", each},   {"baseline_best", best},         {"baseline_items", items},
+    {"baseline_theta", theta}, {"baseline_expected", expected}, {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{NULL, NULL}};
 

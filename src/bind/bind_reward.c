@@ -317,16 +317,8 @@ static int rewards(lua_State *L) {
 
 /* ---- the functions of what is custom ---- */
 
-/* A function gets arrays of the draws and gives numbers [B, S]. */
-typedef struct {
-  const char *whose; /* "the reward's function" */
-  const char *of;    /* "the reward" */
-  float *to;         /* [B, S] */
-  size_t B, S;
-} answer;
-
 /* Reads S numbers of the table at `at`, those of row b, from its place `first` on. */
-static void take_row(lua_State *L, const answer *x, int at, size_t first, size_t b) {
+static void take_row(lua_State *L, const bind_answer *x, int at, size_t first, size_t b) {
   char what[80];
   for (size_t s = 0; s < x->S; s++) {
     if (lua_rawgeti(L, at, (lua_Integer)(first + s + 1)) != LUA_TNUMBER) {
@@ -338,14 +330,14 @@ static void take_row(lua_State *L, const answer *x, int at, size_t first, size_t
   }
 }
 
-static int misfit(lua_State *L, const answer *x, const char *found) {
+static int misfit(lua_State *L, const bind_answer *x, const char *found) {
   return bind_refuse(L,
                      "%s gave %s; an array [%zu, %zu] or a table of "
                      "%zu rows with %zu numbers is needed",
                      x->whose, found, x->B, x->S, x->B, x->S);
 }
 
-static void take_table(lua_State *L, const answer *x, int at) {
+static void take_table(lua_State *L, const bind_answer *x, int at) {
   char found[80];
   size_t n = lua_rawlen(L, at);
   int flat = lua_rawgeti(L, at, 1) == LUA_TNUMBER;
@@ -370,8 +362,9 @@ static void take_table(lua_State *L, const answer *x, int at) {
   }
 }
 
-static void take_values(lua_State *L, const answer *x, int at) {
+void bind_take_answer(lua_State *L, const bind_answer *x) {
   char found[80];
+  int at = lua_gettop(L);
   if (lua_istable(L, at)) {
     take_table(L, x, at);
     return;
@@ -399,8 +392,7 @@ static int call_reward(lua_State *L) {
   push_copy(L, 1, d->ids, d->B, d->S);
   push_copy(L, 1, d->rows, 1, d->B);
   lua_call(L, 2, 1);
-  take_values(L, &(answer){"the reward's function", "the reward", d->reward, d->B, d->S},
-              lua_gettop(L));
+  bind_take_answer(L, &(bind_answer){"the reward's function", "the reward", d->reward, d->B, d->S});
   return 0;
 }
 
@@ -412,8 +404,8 @@ static int call_coefficients(lua_State *L) {
   push_copy(L, 0, d->logq, d->B, d->S);
   push_copy(L, 0, d->reward, d->B, d->S);
   lua_call(L, 4, 1);
-  take_values(L, &(answer){"coefficients of gradient.custom", "the coefficient", d->c, d->B, d->S},
-              lua_gettop(L));
+  bind_take_answer(
+      L, &(bind_answer){"coefficients of gradient.custom", "the coefficient", d->c, d->B, d->S});
   return 0;
 }
 

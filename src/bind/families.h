@@ -263,6 +263,18 @@ int bind_reward_call(lua_State *L, int function, const fopo_drawn *drawn);
  * custom gradient behind it; nil where there is none. */
 int bind_fill(lua_State *L, int functions, const fopo_drawn *drawn);
 
+/* Numbers [B, S] that a function of the user gives: an array, a table of B rows, or of all numbers.
+ */
+typedef struct {
+  const char *whose; /* "the reward's function" */
+  const char *of;    /* "the reward" */
+  float *to;         /* [B, S] */
+  size_t B, S;
+} bind_answer;
+
+/* x->to = what is on the top; raises what does not fit. */
+void bind_take_answer(lua_State *L, const bind_answer *x);
+
 /* What items are worth: the numbers of the array at `index`, or the values of the reward there
  * (NULL: it has none), *n of them. */
 const float *bind_values(lua_State *L, size_t *n, int index);

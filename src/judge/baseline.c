@@ -78,6 +78,13 @@ int fopo_baseline_new(fopo_baseline **b, const fopo_sessions *sessions,
   return FOPO_OK;
 }
 
+int fopo_baseline_new_given(fopo_baseline **b, const fopo_baseline_kind *kind) {
+  *b = fopo_alloc(1, sizeof **b);
+  if (*b == NULL) return FOPO_ERR_MEMORY;
+  (*b)->o.kind = kind;
+  return FOPO_OK;
+}
+
 static int learn_each(fopo_baseline **b, const fopo_sessions *sessions,
                       const fopo_baseline_options *options, const double *l2, void **models,
                       size_t n) {
@@ -239,7 +246,7 @@ static size_t eligible(uint64_t *keys, const float *scores, const job *j, size_t
   const fopo_csr *X = &j->sessions->X;
   const uint32_t *seen = fopo_csr_row(X, n), *end = seen + fopo_csr_count(X, n);
   size_t count = 0;
-  for (uint32_t a = 0; a < j->b->P; a++) {
+  for (uint32_t a = 0; a < X->cols; a++) {
     int is_seen = seen < end && *seen == a;
     seen += is_seen;
     if ((is_seen && j->unseen) || !(scores[a] > -INFINITY)) continue;
@@ -367,6 +374,28 @@ int fopo_baseline_best_left_out(uint32_t *ids, float *scores, uint32_t *counts,
   return recommend(&j, 1);
 }
 
+int fopo_baseline_choose(uint32_t *ids, float *scores, uint32_t *counts, const fopo_baseline *b,
+                         const fopo_sessions *sessions, size_t k, int unseen, const float *given,
+                         size_t first, size_t n) {
+  size_t P = sessions->X.cols, N = sessions->X.rows;
+  job j = {b, sessions, ids, scores, counts, k, unseen, {0}, NULL, NULL, NULL, 0};
+  for (size_t i = 0; i < n * P; i++) {
+    if (!isnan(given[i])) continue;
+    return fopo_fail(FOPO_ERR_NUMERIC,
+                     "the score of item %zu for session %zu is nan; give numbers, or -inf for an "
+                     "item that is never recommended",
+                     i % P + 1, first + i / P + 1);
+  }
+  j.keys = fopo_alloc((size_t)fopo_threads() * P, sizeof *j.keys);
+  if (j.keys == NULL) return FOPO_ERR_MEMORY;
+#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+  for (size_t i = 0; i < n; i++) {
+    choose(&j, first + i, given + i * P, j.keys + (size_t)omp_get_thread_num() * P);
+  }
+  fopo_free(j.keys);
+  return fopo_progress("recommending", (double)(first + n), (double)N);
+}
+
 /* ---- the expected reward of a distribution ---- */
 
 /* The weights of a baseline that is a distribution. */
@@ -414,13 +443,13 @@ int fopo_baseline_expected(fopo_expected *e, const fopo_baseline *b, const fopo_
   weight_sums all = {0.0, 0.0}, rewards = {0.0, 0.0};
   size_t left = 0; /* contexts with an item that is not in X */
   *e = (fopo_expected){0};
-  int status = check(b, sessions);
-  if (status != FOPO_OK) return status;
   if (w.w == NULL) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE,
                      "baseline %s gives no probabilities, so it has no expected reward",
                      b->o.kind->name);
   }
+  int status = check(b, sessions);
+  if (status != FOPO_OK) return status;
   double *items = fopo_alloc(X->rows, sizeof *items); /* in effect, of each of these contexts */
   if (items == NULL) return FOPO_ERR_MEMORY;
   for (uint32_t a = 0; a < b->P; a++) add_weight(&all, weight_of(&w, a));

@@ -36,7 +36,8 @@ struct fopo_baseline_kind {
   int (*fits)(const fopo_csr *M, const fopo_baseline_options *o);
 
   /* *model from M [users, P], without values. Refuses what would not fit in memory before it
-   * allocates, reports progress, can be interrupted. */
+   * allocates, reports progress, can be interrupted. NULL, as `score` is then: the caller gives the
+   * scores (fopo_baseline_choose). */
   int (*fit)(void **model, const fopo_csr *M, const fopo_baseline_options *o);
   void (*free)(void *model); /* accepts NULL and half of a model */
 
@@ -114,7 +115,7 @@ int fopo_baseline_new_each(fopo_baseline **b, const fopo_sessions *sessions,
                            const fopo_baseline_options *options, const double *l2, size_t n);
 
 const fopo_baseline_options *fopo_baseline_get(const fopo_baseline *b);
-size_t fopo_baseline_items(const fopo_baseline *b); /* P */
+size_t fopo_baseline_items(const fopo_baseline *b); /* P; 0: any */
 
 /* Of a kind that has factors, for others FOPO_ERR_UNAVAILABLE: *rows [P, dim], not owned; theta
  * [dim, dim], at which a linear policy over these items starts. */
@@ -138,6 +139,13 @@ int fopo_baseline_rows(fopo_matrix G, float *d, const float **over, const fopo_b
  * to the smaller id; behind the last item FOPO_NO_ITEM and -inf. unseen: without the items of X. */
 int fopo_baseline_best(uint32_t *ids, float *scores, uint32_t *counts, const fopo_baseline *b,
                        const fopo_sessions *sessions, size_t k, int unseen);
+
+/* A baseline of a kind without `fit`, over the items of any sessions; and its lists of the sessions
+ * first .. first + n - 1 from their scores `given` [n, P], which the caller has made. */
+int fopo_baseline_new_given(fopo_baseline **b, const fopo_baseline_kind *kind);
+int fopo_baseline_choose(uint32_t *ids, float *scores, uint32_t *counts, const fopo_baseline *b,
+                         const fopo_sessions *sessions, size_t k, int unseen, const float *given,
+                         size_t first, size_t n);
 
 /* The same of the sessions that the baseline was learnt from, each as if it had not been among
  * them. FOPO_ERR_UNAVAILABLE if the baseline cannot. */

@@ -247,4 +247,74 @@ function TestGradient:test_resume()
   os.remove(path)
 end
 
+TestBaseline = {}
+
+-- The scores of an untrained policy as a function: the lists and measures are those of the policy.
+function TestBaseline:test_is_evaluated_as_others_are()
+  local s, items = world()
+  local own = fopo.baseline.custom{scores = function(block)
+    lu.assertEquals(block:y(1).cols, 0) -- what is to be found is not shown
+    return block:contexts(items):matmul(items, false, true)
+  end}
+  local identity = fopo.baseline.identity{items = items, contexts = "mean", temperature = 1,
+                                           seen = "keep"}
+  for _, exclude in ipairs{"seen", "none"} do
+    local o = {k = {1, 5}, exclude = exclude}
+    local a, b = fopo.evaluate(own, s.test, o), fopo.evaluate(identity, s.test, o)
+    for _, name in ipairs{"recall", "ndcg", "seen", "gini"} do
+      lu.assertEquals(a[name], b[name])
+    end
+    lu.assertNil(a.expected)
+  end
+  lu.assertEquals(own.kind, "custom")
+  local runs = {{name = "own", baseline = own, evaluation = fopo.evaluate(own, s.test)}}
+  lu.assertStrContains(tostring(fopo.report.runs(runs)), "own")
+end
+
+-- Blocks follow one another over all sessions; a score of -inf is never recommended.
+function TestBaseline:test_lists_block_by_block()
+  local s = fopo.data.synthetic{users = 1800, items = 60, clusters = 4, seed = 1}:sessions{
+    min_items = 10}
+  local sizes = {}
+  local own = fopo.baseline.custom{scores = function(block)
+    sizes[#sizes + 1] = block.n
+    local scores = {}
+    for i = 1, block.n do -- first the item behind the first of X, which is in no block twice
+      local x = block:x(i):get(1, 1)
+      scores[i] = {}
+      for a = 1, block.n_items do
+        scores[i][a] = a % 7 == 0 and -math.huge or -((a - x) % block.n_items)
+      end
+    end
+    return scores
+  end}
+  local ids = own:best(s.train, {k = 2, exclude = "none"})
+  lu.assertEquals(sizes, {1024, s.train.n - 1024})
+  for i = 1, s.train.n do
+    local wanted, a = {}, s.train:x(i):get(1, 1)
+    while #wanted < 2 do
+      if a % 7 ~= 0 then wanted[#wanted + 1] = a end
+      a = a % 60 + 1
+    end
+    lu.assertEquals({ids:get(i, 1), ids:get(i, 2)}, wanted)
+  end
+end
+
+function TestBaseline:test_refusals()
+  local s = world()
+  local function of(f) return fopo.baseline.custom{scores = f} end
+  local n, P = s.test.n, s.test.n_items
+  fails("needs the option scores", fopo.baseline.custom, {})
+  fails(("in scores of baseline.custom, given block of %d sessions"):format(n), fopo.evaluate,
+        of(function(block) return block.x.y.z end), s.test)
+  fails(("scores of baseline.custom gave an array [3, 4]; an array [%d, %d]"):format(n, P),
+        fopo.evaluate, of(function() return fopo.array.zeros(3, 4) end), s.test)
+  fails("the score of item 1 for session 1 is nan", fopo.evaluate, of(function(block)
+    return fopo.array.zeros(block.n, P):scale(0 / 0)
+  end), s.test)
+  local ones = of(function(block) return fopo.array.zeros(block.n, P) end)
+  fails("has learnt from no sessions", ones.best, ones, s.test, {left_out = true})
+  fails("has no weights from item to item", fopo.policy.neighbours, {data = s.train, start = ones})
+end
+
 os.exit(lu.LuaUnit.run("-o", "text"), true)

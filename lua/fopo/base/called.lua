@@ -4,7 +4,9 @@ local define = require "fopo.base.define"
 local term = require "fopo.term"
 
 local function shape(v)
-  return define.kind(v) == "array" and ("[%d, %d]"):format(v.rows, v.cols) or define.kind(v)
+  local kind = define.kind(v)
+  return kind == "array" and ("[%d, %d]"):format(v.rows, v.cols)
+         or kind == "sessions" and ("of %d sessions"):format(v.n) or kind
 end
 
 -- f with such errors; name: "coefficients of gradient.custom"; parts: the names of its arguments.
