@@ -212,6 +212,152 @@ TEST(test_item_weights) {
   }
 }
 
+/* ---- items of the same users ---- */
+
+/* 12 users, one or two for most of 90 items, so that there are few distinct lists of them. */
+static void make_twins(fopo_sessions *s) {
+  uint32_t row[2 * MOST], col[2 * MOST];
+  size_t n = 0, repeats;
+  *s = (fopo_sessions){0};
+  for (uint32_t a = 0; a < MOST; a++) {
+    for (uint32_t k = 0; k < 2; k++) {
+      double u = fopo_unit(fopo_random(5, FOPO_STREAM_WORLD, 4, a, k).v[0]);
+      if (a % 9 == 0 && k == 1) continue;
+      row[n] = (uint32_t)(u * u * 12);
+      col[n++] = a;
+    }
+  }
+  ok(fopo_csr_from_pairs(&s->X, row, col, NULL, n, 12, MOST, &repeats));
+  ok(fopo_csr_from_pairs(&s->Y, row, col, NULL, n, 12, MOST, &repeats));
+}
+
+/* G [MOST, MOST] = R^T R. */
+static void count_pairs(double *G, const fopo_sessions *s) {
+  memset(G, 0, sizeof *G * MOST * MOST);
+  for (size_t i = 0; i < s->X.rows; i++) {
+    const uint32_t *x = fopo_csr_row(&s->X, i);
+    for (size_t j = 0; j < fopo_csr_count(&s->X, i); j++) {
+      for (size_t k = 0; k < fopo_csr_count(&s->X, i); k++) G[x[j] * MOST + x[k]] += 1.0;
+    }
+  }
+}
+
+/* w [n] = (G_SS + l2 I)^-1 G_Sa. */
+static void regress(double *w, const double *G, const size_t *S, size_t n, size_t a, double l2) {
+  double A[MOST * MOST];
+  for (size_t i = 0; i < n; i++) {
+    for (size_t k = 0; k < n; k++) A[i * n + k] = G[S[i] * MOST + S[k]] + (i == k ? l2 : 0.0);
+  }
+  ok(fopo_invert_spd(A, n));
+  for (size_t i = 0; i < n; i++) {
+    w[i] = 0.0;
+    for (size_t k = 0; k < n; k++) w[i] += A[i < k ? i * n + k : k * n + i] * G[S[k] * MOST + a];
+  }
+}
+
+/* S: the m items that are most similar to a. Returns how many there are. */
+static size_t nearest(size_t *S, const double *G, size_t a, size_t m) {
+  size_t n = 0;
+  int taken[MOST] = {0};
+  for (; n < m; n++) {
+    size_t best = MOST;
+    float most = 0.0f;
+    for (size_t b = 0; b < MOST; b++) {
+      float cosine = (float)(G[a * MOST + b] / sqrt(G[a * MOST + a] * G[b * MOST + b]));
+      if (b == a || taken[b] || !(cosine > most)) continue;
+      best = b;
+      most = cosine;
+    }
+    if (best == MOST) break;
+    taken[best] = 1;
+    S[n] = best;
+  }
+  return n;
+}
+
+static double weight_at(const fopo_csr *W, size_t from, size_t to) {
+  for (uint64_t i = W->indptr[from]; i < W->indptr[from + 1]; i++) {
+    if (W->ids[i] == to) return (double)W->values[i];
+  }
+  return 0.0;
+}
+
+/* The weights of slim are those of each item's own regression; by several l2 at once, too. */
+TEST(test_slim_of_twins) {
+  DONE(fopo_sessions_done) fopo_sessions s;
+  static double G[MOST * MOST];
+  make_twins(&s);
+  count_pairs(G, &s);
+  for (size_t m = 5; m <= 60; m += 55) {
+    fopo_baseline_options o = options_of(kind_of("slim"), 0);
+    const double l2[] = {1.0, 3.0, 9.0};
+    fopo_baseline *each[3];
+    o.m = m;
+    ok(fopo_baseline_new_each(each, &s, &o, l2, 3));
+    for (size_t l = 0; l < 3; l++) {
+      const fopo_csr *W;
+      size_t S[MOST], all = 0;
+      double w[MOST];
+      ok(fopo_baseline_item_weights(&W, each[l]));
+      assert_true(is_sound(W, fopo_csr_nnz(W)));
+      for (size_t a = 0; a < MOST; a++) {
+        size_t n = nearest(S, G, a, m);
+        regress(w, G, S, n, a, l2[l]);
+        for (size_t i = 0; i < n; i++) {
+          assert_true(fabs(weight_at(W, S[i], a) - w[i]) < (l == 1 ? 1e-6 : 2e-3));
+        }
+        all += n;
+      }
+      assert_int_equal(fopo_csr_nnz(W), all);
+      fopo_baseline_free(each[l]);
+    }
+  }
+}
+
+static int are_twins(const double *G, size_t a, size_t b) {
+  return G[a * MOST + b] == G[a * MOST + a] && G[a * MOST + b] == G[b * MOST + b];
+}
+
+/* Rows of ease are the largest weights of the inverse, of equal ones those of the smaller ids. */
+TEST(test_ease_of_twins) {
+  DONE(fopo_sessions_done) fopo_sessions s;
+  static double A[MOST * MOST], G[MOST * MOST];
+  make_twins(&s);
+  count_pairs(A, &s);
+  count_pairs(G, &s);
+  for (size_t a = 0; a < MOST; a++) A[a * MOST + a] += 3.0;
+  ok(fopo_invert_spd(A, MOST));
+  for (size_t top = 3; top <= MOST; top = top < 40 ? 40 : top + 50) {
+    FREED(fopo_baseline_free) fopo_baseline *b = NULL;
+    fopo_baseline_options o = options_of(kind_of("ease"), top);
+    const fopo_csr *W;
+    ok(fopo_baseline_new(&b, &s, &o));
+    ok(fopo_baseline_item_weights(&W, b));
+    assert_true(is_sound(W, fopo_csr_nnz(W)));
+    for (size_t a = 0; a < MOST; a++) {
+      size_t n = W->indptr[a + 1] - W->indptr[a], positive = 0;
+      double least = INFINITY, w[MOST];
+      for (size_t i = 0; i < MOST; i++) {
+        w[i] = -A[a < i ? a * MOST + i : i * MOST + a] / A[i * MOST + i];
+        positive += i != a && w[i] > 1e-6;
+      }
+      for (uint64_t i = W->indptr[a]; i < W->indptr[a + 1]; i++) {
+        assert_true(W->ids[i] != a && fabs((double)W->values[i] - w[W->ids[i]]) < 1e-5);
+        least = fmin(least, w[W->ids[i]]);
+        w[W->ids[i]] = 0.0;
+      }
+      assert_int_equal(n, top == MOST ? MOST - 1 : positive < top ? positive : top);
+      for (size_t i = 0; i < MOST && n == top; i++) {
+        if (i == a || w[i] == 0.0) continue; /* listed */
+        assert_true(w[i] < least + 1e-5);
+        for (size_t k = i + 1; k < MOST; k++) {
+          assert_true(k == a || w[k] != 0.0 || !are_twins(G, i, k));
+        }
+      }
+    }
+  }
+}
+
 /* ---- without one user ---- */
 
 /* scores [P] of the items of X of session n, by a fit to all other sessions. */

@@ -39,6 +39,7 @@
 #include "core/threads.h"
 #include "judge/baselines/baselines.h"
 #include "judge/baselines/together.h"
+#include "judge/baselines/twins.h"
 #include "judge/baselines/weights.h"
 #include "mips/topk.h"
 
@@ -47,6 +48,7 @@ enum {
   STRIPE = 512,  /* rows of A that one product updates */
   TILE = 64,     /* rows and columns that are transposed at once */
   WAVE = 64,     /* items of a thread between two reports */
+  KEPT = 4,      /* blocks of weights that are kept by a thread between two reports */
   ENOUGH = 4096, /* users or items that suffice to choose l2 */
   BLOCK = FOPO_BASELINE_BLOCK
 };
@@ -301,55 +303,66 @@ static int learn_users(model *m, const fopo_csr *M, double l2) {
 
 /* ---- scores ---- */
 
-/* For users x users: K z [N] of one context and [N, BLOCK] of all, z as users, values and counts.
- */
+/* Of users x users, as by_users lays it out. */
 static size_t scratch_bytes(const void *of) {
   return ((const model *)of)->K.rows * (4 + BLOCK) * sizeof(float);
 }
 
-/* v [N] = K z: z_u items of the context were taken by user u. count [N] is zero before and after.
- */
-static void times_users(float *v, const model *m, const uint32_t *taken, size_t n, uint32_t *users,
-                        float *z, uint32_t *count) {
-  size_t found = 0;
+typedef struct {
+  float *v, *z;            /* [N] */
+  float *V;                /* [N, BLOCK] */
+  uint32_t *users, *count; /* [N]; count is 0 between two contexts */
+} by_users;
+
+static by_users lay_out(const model *m, void *scratch) {
+  size_t N = m->K.rows;
+  float *v = scratch;
+  uint32_t *users = (uint32_t *)(void *)(v + (2 + BLOCK) * N);
+  memset(scratch, 0, scratch_bytes(m));
+  return (by_users){v, v + N, v + 2 * N, users, users + N};
+}
+
+/* Column i of V becomes K z: z_u items of the context were taken by user u. */
+static void times_users(by_users *s, const model *m, const uint32_t *taken, size_t n, size_t i) {
+  size_t found = 0, N = m->K.rows;
   for (size_t x = 0; x < n; x++) {
     const uint32_t *u = fopo_csr_row(&m->users, taken[x]);
-    for (size_t i = 0; i < fopo_csr_count(&m->users, taken[x]); i++) {
-      if (count[u[i]]++ == 0) users[found++] = u[i];
+    for (size_t k = 0; k < fopo_csr_count(&m->users, taken[x]); k++) {
+      if (s->count[u[k]]++ == 0) s->users[found++] = u[k];
     }
   }
-  for (size_t i = 0; i < found; i++) {
-    z[i] = (float)count[users[i]];
-    count[users[i]] = 0;
+  for (size_t k = 0; k < found; k++) {
+    s->z[k] = (float)s->count[s->users[k]];
+    s->count[s->users[k]] = 0;
   }
-  memset(v, 0, m->K.rows * sizeof *v);
-  fopo_csr_add_rows(v, users, z, found, 0, 0, m->K);
+  memset(s->v, 0, N * sizeof *s->v);
+  fopo_csr_add_rows(s->v, s->users, s->z, found, 0, 0, m->K);
+  for (size_t u = 0; u < N; u++) s->V[u * BLOCK + i] = s->v[u];
+}
+
+/* h_b / Q_bb of n contexts, `stride` from each other. */
+static void explain(float *scores, size_t stride, const model *m, const float *V, size_t b,
+                    size_t n) {
+  float h[BLOCK] = {0};
+  const uint32_t *u = fopo_csr_row(&m->users, b);
+  for (size_t k = 0; k < fopo_csr_count(&m->users, b); k++) {
+    const float *of = V + (size_t)u[k] * BLOCK;
+    for (size_t i = 0; i < BLOCK; i++) h[i] += of[i];
+  }
+  for (size_t i = 0; i < n; i++) scores[i * stride] = h[i] * m->over_q[b];
 }
 
 static void score_by_users(float *scores, const model *m, const fopo_csr *X, size_t first, size_t n,
                            void *scratch) {
-  size_t N = m->K.rows, P = m->P;
-  float *v = scratch, *z = v + N, *V = z + N; /* V [N, BLOCK] */
-  uint32_t *users = (uint32_t *)(void *)(V + N * BLOCK), *count = users + N;
-  memset(V, 0, N * BLOCK * sizeof *V);
-  memset(count, 0, N * sizeof *count);
+  by_users s = lay_out(m, scratch);
   for (size_t i = 0; i < n; i++) {
-    times_users(v, m, fopo_csr_row(X, first + i), fopo_csr_count(X, first + i), users, z, count);
-    for (size_t u = 0; u < N; u++) V[u * BLOCK + i] = v[u];
+    times_users(&s, m, fopo_csr_row(X, first + i), fopo_csr_count(X, first + i), i);
   }
-  for (size_t b = 0; b < P; b++) {
-    float h[BLOCK] = {0};
-    const uint32_t *u = fopo_csr_row(&m->users, b);
-    for (size_t k = 0; k < fopo_csr_count(&m->users, b); k++) {
-      const float *of = V + (size_t)u[k] * BLOCK;
-      for (size_t i = 0; i < BLOCK; i++) h[i] += of[i];
-    }
-    for (size_t i = 0; i < n; i++) scores[i * P + b] = h[i] * m->over_q[b];
-  }
+  for (size_t b = 0; b < m->P; b++) explain(scores + b, m->P, m, s.V, b, n);
   for (size_t i = 0; i < n; i++) {
     const uint32_t *taken = fopo_csr_row(X, first + i);
     for (size_t x = 0; x < fopo_csr_count(X, first + i); x++) {
-      scores[i * P + taken[x]] += 1.0f - m->over_q[taken[x]];
+      scores[i * m->P + taken[x]] += 1.0f - m->over_q[taken[x]];
     }
   }
 }
@@ -436,55 +449,113 @@ static int left_out(float *scores, const void *of, const fopo_csr *M, size_t use
 
 /* ---- the largest weights ---- */
 
+/* Twins have the same weights but for their own, so their first one stands for all of them. */
 typedef struct {
   const model *m;
   fopo_csr *W;
   size_t top;
-  fopo_csr single; /* [P, P] contexts of one item: their scores are the rows of B */
-  float *scores;   /* [threads, BLOCK, P] */
-  uint64_t *keys;  /* [threads, P] */
-  char *scratch;   /* [threads, scratch_bytes] */
+  fopo_twins twins;  /* {0} with B */
+  uint32_t *leaders; /* [n] the first twins, ascending; all items with B */
+  size_t n;
+  float *scores;  /* [threads, BLOCK, n] */
+  uint64_t *keys; /* [threads, 2, P] */
+  char *scratch;  /* [threads, scratch_bytes] */
 } keeper;
 
-/* keys: those of the `top` largest positive scores [P] but that of item a, ascending ids; of all
- * scores, also negative ones, if top is P. What is collected is cut to `top` whenever twice as many
- * are there: later ones must then be larger. */
-static size_t largest(uint64_t *keys, const float *scores, size_t P, size_t a, size_t top) {
+/* scores [n, leaders] of leaders, of the contexts of one leader each: parts of rows of B. */
+static void score_leaders(float *scores, const keeper *k, size_t first, size_t n, void *scratch) {
+  const model *m = k->m;
+  if (m->B.x != NULL) {
+    memcpy(scores, fopo_matrix_row(m->B, first), n * m->P * sizeof *scores);
+    return;
+  }
+  by_users s = lay_out(m, scratch);
+  for (size_t i = 0; i < n; i++) times_users(&s, m, k->leaders + first + i, 1, i);
+  for (size_t b = 0; b < k->n; b++) explain(scores + b, k->n, m, s.V, k->leaders[b], n);
+}
+
+/* keys: those of the `most` largest positive scores of leaders, in any order; of all scores, also
+ * negative ones, if top is P. What is collected is cut to `most` whenever twice as many are there:
+ * later ones must then be larger. */
+static size_t largest(uint64_t *keys, const float *scores, const keeper *k, size_t most) {
   const fopo_kernels *kernels = fopo_kernels_get();
   size_t found = 0;
-  float floor = top < P ? 0.0f : -INFINITY;
-  for (uint32_t b = 0; b < P; b++) {
-    if (!(scores[b] > floor) || b == a) continue;
-    keys[found++] = fopo_topk_key(scores[b], b);
-    if (found < 2 * top) continue;
-    uint64_t least_key = kernels->kth(keys, found, top);
+  float floor = k->top < k->m->P ? 0.0f : -INFINITY;
+  for (size_t b = 0; b < k->n; b++) {
+    if (!(scores[b] > floor)) continue;
+    keys[found++] = fopo_topk_key(scores[b], k->leaders[b]);
+    if (found < 2 * most) continue;
+    uint64_t least_key = kernels->kth(keys, found, most);
     found = kernels->partition_at_least(keys, found, least_key);
     floor = fopo_topk_score(least_key);
   }
-  return fopo_weights_choose(keys, found, top);
+  return fopo_topk_largest(keys, found, most, kernels);
+}
+
+/* all: the keys of n leaders and their twins, of each `most` at most. */
+static size_t add_twins(uint64_t *all, const uint64_t *keys, size_t n, const keeper *k,
+                        size_t most) {
+  size_t found = 0;
+  for (size_t i = 0; i < n; i++) {
+    size_t some = 0;
+    uint32_t b = fopo_topk_id(keys[i]);
+    do {
+      all[found++] = fopo_topk_key(fopo_topk_score(keys[i]), b);
+      b = k->twins.next != NULL ? k->twins.next[b] : 0;
+    } while (b > 0 && ++some < most);
+  }
+  return found;
+}
+
+/* The rows of a leader and its twins, each without itself, or, where that is not there, without the
+ * least of all top + 1. all [n]: keys, ascending ids; mine: scratch. */
+static void put_twins(keeper *k, uint32_t a, const uint64_t *all, size_t n, uint64_t *mine) {
+  size_t least_at = n > k->top ? 0 : n;
+  for (size_t i = 1; i < n && least_at < n; i++) least_at = all[i] < all[least_at] ? i : least_at;
+  do {
+    size_t out = least_at, kept = 0;
+    for (size_t i = 0; i < n; i++) out = fopo_topk_id(all[i]) == a ? i : out;
+    for (size_t i = 0; i < n; i++) {
+      mine[kept] = all[i];
+      kept += i != out;
+    }
+    fopo_weights_put(k->W, a * k->top, a, mine, kept);
+    a = k->twins.next != NULL ? k->twins.next[a] : 0;
+  } while (a > 0);
 }
 
 static void keep_rows(keeper *k, size_t first, size_t n) {
-  size_t t = (size_t)omp_get_thread_num(), P = k->m->P;
-  float *scores = k->scores + t * BLOCK * P;
-  uint64_t *keys = k->keys + t * P;
-  score(scores, k->m, NULL, &k->single, first, n, k->scratch + t * scratch_bytes(k->m));
-  for (size_t i = 0; i < n; i++, scores += P) {
-    size_t found = largest(keys, scores, P, first + i, k->top);
-    fopo_weights_put(k->W, (first + i) * k->top, first + i, keys, found);
+  size_t t = (size_t)omp_get_thread_num(), most = k->top + 1;
+  float *scores = k->scores + t * BLOCK * k->n;
+  uint64_t *keys = k->keys + t * 2 * k->m->P, *all = keys + k->m->P;
+  score_leaders(scores, k, first, n, k->scratch + t * scratch_bytes(k->m));
+  for (size_t i = 0; i < n; i++, scores += k->n) {
+    size_t found = add_twins(all, keys, largest(keys, scores, k, most), k, most);
+    put_twins(k, k->leaders[first + i], all, fopo_weights_choose(all, found, most), keys);
   }
 }
 
 static int keep_all(keeper *k) {
-  size_t P = k->m->P, wave = BLOCK * (size_t)fopo_threads();
-  for (size_t first = 0; first < P; first += wave) {
-    size_t last = least(first + wave, P);
+  size_t wave = KEPT * BLOCK * (size_t)fopo_threads();
+  for (size_t first = 0; first < k->n; first += wave) {
+    size_t last = least(first + wave, k->n);
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
     for (size_t at = first; at < last; at += BLOCK) keep_rows(k, at, least(BLOCK, last - at));
-    int status = fopo_progress("keeping weights", (double)last, (double)P);
+    int status = fopo_progress("keeping weights", (double)last, (double)k->n);
     if (status != FOPO_OK) return status;
   }
   return FOPO_OK;
+}
+
+static int find_leaders(keeper *k) {
+  const model *m = k->m;
+  k->leaders = fopo_alloc(m->P, sizeof *k->leaders);
+  if (k->leaders == NULL) return FOPO_ERR_MEMORY;
+  int status = m->K.x != NULL ? fopo_twins_find(&k->twins, &m->users) : FOPO_OK;
+  for (uint32_t a = 0; status == FOPO_OK && a < m->P; a++) {
+    if (k->twins.first == NULL || k->twins.first[a] == a) k->leaders[k->n++] = a;
+  }
+  return status;
 }
 
 static int largest_weights(fopo_csr *W, const void *of, size_t top) {
@@ -492,18 +563,16 @@ static int largest_weights(fopo_csr *W, const void *of, size_t top) {
   size_t threads = (size_t)fopo_threads(), P = m->P;
   keeper k = {.m = m, .W = W, .top = least(top, P)};
   int status = fopo_weights_init(W, P, k.top);
-  if (status == FOPO_OK) status = fopo_csr_init(&k.single, P, P, P, 0);
-  for (size_t a = 0; status == FOPO_OK && a < P; a++) {
-    k.single.ids[a] = (uint32_t)a;
-    k.single.indptr[a + 1] = a + 1;
+  if (status == FOPO_OK) status = find_leaders(&k);
+  if (status == FOPO_OK) {
+    k.scores = fopo_alloc(threads * BLOCK * k.n, sizeof *k.scores);
+    k.keys = fopo_alloc(threads * 2 * P, sizeof *k.keys);
+    k.scratch = fopo_alloc(threads, scratch_bytes(m));
+    status = k.scores && k.keys && k.scratch ? keep_all(&k) : FOPO_ERR_MEMORY;
   }
-  k.scores = fopo_alloc(threads * BLOCK * P, sizeof *k.scores);
-  k.keys = fopo_alloc(threads * P, sizeof *k.keys);
-  k.scratch = fopo_alloc(threads, scratch_bytes(m));
-  if (!k.scores || !k.keys || !k.scratch) status = FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) status = keep_all(&k);
   if (status == FOPO_OK) status = fopo_weights_pack(W, NULL, k.top);
-  fopo_csr_done(&k.single);
+  fopo_twins_done(&k.twins);
+  fopo_free(k.leaders);
   fopo_free(k.scores);
   fopo_free(k.keys);
   fopo_free(k.scratch);
@@ -523,7 +592,7 @@ static int fits(const fopo_csr *M, const fopo_baseline_options *o) {
   uint64_t N = M->rows, P = M->cols, n = N < P ? N : P, threads = (uint64_t)fopo_threads();
   uint64_t square = n * n + 2 * n * least(SWEEP, (size_t)n) + 2 * n * threads;
   uint64_t bytes = (square + 2 * fopo_csr_nnz(M)) * sizeof(float) + P * sizeof(uint64_t);
-  if (top > 0) bytes += P * (top + 2 + threads * (BLOCK / 2 + 1)) * sizeof(uint64_t);
+  if (top > 0) bytes += P * (top + 4 + threads * (BLOCK / 2 + 2)) * sizeof(uint64_t);
   char what[128];
   if (N < P) {
     snprintf(what, sizeof what, "the users x users matrix of ease, the smaller of %zu and %zu,",
@@ -594,8 +663,9 @@ const fopo_baseline_kind fopo_baseline_ease = {
           "refused where that is too much (then slim). With N < P the inverse is that of R R^T + l2 I, scores are\n"
           "made of it without B, and a context costs N multiply-adds for each user of its items and one for each\n"
           "training interaction. `top` keeps the largest positive weights of each item instead, in 8 P top bytes (and\n"
-          "top = P all, also negative ones): contexts cost less, and on large sparse catalogues it is as good; all P^2\n"
-          "weights are made once, a few rows at a time. l2 = \"auto\" holds out a tenth of the users (100 to 2,000), learns from the others with l2 = 100\n"
+          "top = P all, also negative ones): contexts cost less, and on large sparse catalogues it is as good; all\n"
+          "weights are made once, a few rows at a time, with N < P one for all items that the same users\n"
+          "took. l2 = \"auto\" holds out a tenth of the users (100 to 2,000), learns from the others with l2 = 100\n"
           "and a factor of the root of 10 more and less, follows NDCG@20 to its largest value, and then learns from all:\n"
           "three to six fits more, each of 4,096 users at most where users and items are more. b.tried has what it saw.\n"
           "Source: Steck 2019.",

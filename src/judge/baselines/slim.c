@@ -12,6 +12,9 @@
  * who are few, by one pass over what each of these took. Counts are integers, so every H gives the
  * same bits.
  *
+ * Items that the same users took, twins, have equal weights, in S and for S: S has one unknown for
+ * all of them, and one of them is solved for all.
+ *
  * Several l2 share one factorisation, of M = G_SS + l I for the middle one. With w = M^-1 G_Sa and
  * d = l2 - l, the weights by l2 are (I + d M^-1)^-1 w. For all d they lie in one Krylov space, for
  * which Lanczos makes a basis V and T = V^T M^-1 V, which is tridiagonal:
@@ -31,6 +34,7 @@
 #include "core/threads.h"
 #include "judge/baselines/baselines.h"
 #include "judge/baselines/together.h"
+#include "judge/baselines/twins.h"
 #include "judge/baselines/weights.h"
 #include "kernels/kernels.h"
 #include "mips/topk.h"
@@ -50,26 +54,31 @@ typedef struct {
   double *w;       /* [m] */
   double *factor;  /* [m, m] */
   double *V;       /* [STEPS + 1, m] */
+  double *root;    /* [m] of how many twins in S an unknown stands for */
   uint32_t *end;   /* [N] of a user: 1, or behind the places in `mine`; 0 between items */
   uint32_t *found; /* [N] users for whom end is not 0 */
   uint16_t *place; /* [P] 1 + place in S; 0: not in S */
   uint16_t *mine;  /* [LISTED] places in S of the items of users */
+  uint16_t *order; /* [m] the unknown of each of S */
 } scratch;
 
 typedef struct {
   size_t m;
-  const fopo_csr *M;   /* [N, P] */
-  fopo_csr users;      /* [P, N] of each item */
-  uint32_t *rank;      /* [P] by popularity */
-  size_t head;         /* items of a smaller rank are in G */
-  double length;       /* items of the user of an interaction, in the mean */
-  fopo_matrix G;       /* [head, head] */
-  const double *l2;    /* [n_l2] */
-  size_t n_l2, middle; /* l2[middle] is l */
-  uint64_t *room;      /* [P + 1] where the weights for item a begin in each of .. */
-  fopo_csr *W;         /* [n_l2] row a: the weights of S for a; indptr[a + 1] is its length */
-  scratch *of;         /* [threads] */
-  int failed;          /* a system had no solution */
+  const fopo_csr *M; /* [N, P] */
+  fopo_csr users;    /* [P, N] of each item */
+  fopo_twins twins;
+  const uint8_t *wanted; /* [P] or NULL: all */
+  uint8_t *solved;       /* [P] the first wanted ones of twins */
+  uint32_t *rank;        /* [P] by popularity */
+  size_t head;           /* items of a smaller rank are in G */
+  double length;         /* items of the user of an interaction, in the mean */
+  fopo_matrix G;         /* [head, head] */
+  const double *l2;      /* [n_l2] */
+  size_t n_l2, middle;   /* l2[middle] is l */
+  uint64_t *room;        /* [P + 1] where the weights for item a begin in each of .. */
+  fopo_csr *W;           /* [n_l2] row a: the weights of S for a; indptr[a + 1] is its length */
+  scratch *of;           /* [threads] */
+  int failed;            /* a system had no solution */
 } job;
 
 /* ---- G_SS ---- */
@@ -103,16 +112,20 @@ static int make_table(job *j) {
   return status;
 }
 
-/* S [n] by popularity, the least popular first; returns how many are outside the head. */
-static size_t arrange(uint64_t *S, const job *j, size_t n) {
-  size_t outside = 0;
+/* C: the first twins of S [n], by popularity, the least popular first, and root; returns how many
+ * these are. */
+static size_t arrange(uint64_t *C, scratch *s, const job *j, const uint64_t *S, size_t n) {
+  size_t found = 0;
   for (size_t i = 0; i < n; i++) {
-    uint32_t b = fopo_topk_id(S[i]);
-    S[i] = (uint64_t)j->rank[b] << 32 | (uint32_t)~b;
-    outside += j->rank[b] >= j->head;
+    uint32_t b = j->twins.first[fopo_topk_id(S[i])];
+    if (s->place[b]++ == 0) C[found++] = (uint64_t)j->rank[b] << 32 | (uint32_t)~b;
   }
-  fopo_kernels_get()->sort(S, n);
-  return outside;
+  fopo_kernels_get()->sort(C, found);
+  for (size_t i = 0; i < found; i++) {
+    s->root[i] = sqrt((double)s->place[fopo_topk_id(C[i])]);
+    s->place[fopo_topk_id(C[i])] = 0;
+  }
+  return found;
 }
 
 /* Of one user's items of S, mine [all], the pairs with one of the first `outside` of them. */
@@ -198,12 +211,13 @@ static void pairs_of_table(double *A, const job *j, scratch *s, const uint64_t *
 }
 
 /* The upper triangle of A [n, n] without its diagonal, the cheaper way. S as arranged. */
-static void fill_pairs(double *A, const job *j, scratch *s, const uint64_t *S, size_t n,
-                       size_t outside) {
-  size_t entries = 0, others = 0;
+static void fill_pairs(double *A, const job *j, scratch *s, const uint64_t *S, size_t n) {
+  size_t entries = 0, others = 0, outside = 0;
   for (size_t i = 0; i < n; i++) {
     entries += fopo_csr_count(&j->users, fopo_topk_id(S[i]));
-    if (i + 1 == outside) others = entries;
+    if (S[i] >> 32 < j->head) continue;
+    others = entries;
+    outside++;
   }
   memset(A, 0, n * n * sizeof *A);
   int listed = entries <= LISTED && LIST_COST * (double)entries < (double)others * j->length;
@@ -216,17 +230,17 @@ static void fill_pairs(double *A, const job *j, scratch *s, const uint64_t *S, s
 
 /* ---- one item ---- */
 
-/* The weights w [n] of S, by one of the l2. order [n]: in the low halves, places in S by ids. */
-static void put(job *j, size_t which, size_t a, const uint64_t *S, const uint64_t *order,
-                const double *w, size_t n) {
+/* The weights of S [n], by one of the l2, from the unknowns y: of S[k] that at order[k], the root
+ * of its twins over it. */
+static void put(job *j, const scratch *s, size_t which, size_t a, const uint64_t *S, size_t n,
+                const double *y) {
   fopo_csr *W = &j->W[which];
   uint32_t *ids = W->ids + j->room[a];
   float *values = W->values + j->room[a];
   W->indptr[a + 1] = n;
   for (size_t k = 0; k < n; k++) {
-    size_t i = (uint32_t)order[k];
-    ids[k] = fopo_topk_id(S[i]);
-    values[k] = (float)w[i];
+    ids[k] = fopo_topk_id(S[k]);
+    values[k] = (float)(y[s->order[k]] / s->root[s->order[k]]);
   }
 }
 
@@ -268,18 +282,70 @@ static void solve_steps(double *y, const double *alpha, const double *beta, size
   }
 }
 
-/* By the other l2, from the weights w [n] by l, which are overwritten. */
-static void put_others(job *j, scratch *s, size_t a, const uint64_t *S, const uint64_t *order,
-                       size_t n) {
-  double alpha[STEPS], beta[STEPS], y[STEPS], length = sqrt(fopo_solve_dot(s->w, s->w, n));
-  for (size_t i = 0; i < n; i++) s->V[i] = s->w[i] / length;
-  size_t steps = lanczos(s->V, alpha, beta, s->factor, n);
+/* By the other l2, from the unknowns w [unknowns] by l, which are overwritten. */
+static void put_others(job *j, scratch *s, size_t a, const uint64_t *S, size_t n, size_t unknowns) {
+  double alpha[STEPS], beta[STEPS], y[STEPS], length = sqrt(fopo_solve_dot(s->w, s->w, unknowns));
+  for (size_t i = 0; i < unknowns; i++) s->V[i] = s->w[i] / length;
+  size_t steps = lanczos(s->V, alpha, beta, s->factor, unknowns);
   for (size_t l = 0; l < j->n_l2; l++) {
     if (l == j->middle) continue;
     solve_steps(y, alpha, beta, steps, j->l2[l] - j->l2[j->middle], length);
-    memset(s->w, 0, n * sizeof *s->w);
-    for (size_t k = 0; k < steps; k++) add(s->w, y[k], s->V + k * n, n);
-    put(j, l, a, S, order, s->w, n);
+    memset(s->w, 0, unknowns * sizeof *s->w);
+    for (size_t k = 0; k < steps; k++) add(s->w, y[k], s->V + k * unknowns, unknowns);
+    put(j, s, l, a, S, n, s->w);
+  }
+}
+
+/* Where S [n] has its unknowns among C, from 0 on. */
+static void find_unknowns(scratch *s, const job *j, const uint64_t *S, size_t n, const uint64_t *C,
+                          size_t unknowns) {
+  for (size_t i = 0; i < unknowns; i++) s->place[fopo_topk_id(C[i])] = (uint16_t)i;
+  for (size_t k = 0; k < n; k++) s->order[k] = s->place[j->twins.first[fopo_topk_id(S[k])]];
+  for (size_t i = 0; i < unknowns; i++) s->place[fopo_topk_id(C[i])] = 0;
+}
+
+/* (D G D + l I) u = D G_Ca, D diag(root): of twins all weights are the same, u / root, and S has
+ * root^2 of them. */
+static int solve(job *j, scratch *s, const uint64_t *C, size_t n,
+                 const fopo_together_count *counts) {
+  fill_pairs(s->factor, j, s, C, n);
+  for (size_t i = 0; i < n; i++) {
+    double *row = s->factor + i * n, root = s->root[i];
+    for (size_t k = i + 1; k < n; k++) row[k] *= root * s->root[k];
+    uint32_t b = fopo_topk_id(C[i]);
+    row[i] = root * root * (double)fopo_csr_count(&j->users, b) + j->l2[j->middle];
+    s->w[i] = root * (double)counts[b].both;
+  }
+  return fopo_solve_spd(s->w, s->factor, n);
+}
+
+/* The row of a twin b > a is that of a, with a in the place of id. */
+static void put_twin(fopo_csr *W, const uint64_t *room, size_t a, size_t b, size_t id) {
+  size_t n = W->indptr[b + 1] = W->indptr[a + 1];
+  uint32_t *ids = W->ids + room[b];
+  float *values = W->values + room[b];
+  memcpy(ids, W->ids + room[a], n * sizeof *ids);
+  memcpy(values, W->values + room[a], n * sizeof *values);
+  if (id == a) return;
+  size_t to = fopo_sorted_place(ids, n, (uint32_t)a);
+  size_t from = fopo_sorted_place(ids, n, (uint32_t)id);
+  float value = values[from];
+  memmove(ids + to + 1, ids + to, (from - to) * sizeof *ids);
+  memmove(values + to + 1, values + to, (from - to) * sizeof *values);
+  ids[to] = (uint32_t)a;
+  values[to] = value;
+}
+
+/* The rows of the wanted twins of a, whose S [n] has a for themselves. If S is full of twins that
+ * come before b it has a for the last of these, and if they come before a, too, it is that of a. */
+static void put_twins(job *j, size_t a, const uint64_t *S, size_t n) {
+  uint64_t last = UINT64_MAX;
+  for (size_t k = 0; k < n; k++) last = S[k] < last ? S[k] : last;
+  for (size_t b = n > 0 ? j->twins.next[a] : 0; b > 0; b = j->twins.next[b]) {
+    if (j->wanted != NULL && !j->wanted[b]) continue;
+    size_t id = fopo_topk_key(1.0f, (uint32_t)b) < last ? fopo_topk_id(last) : b;
+    if (fopo_topk_key(1.0f, (uint32_t)a) < last) id = a;
+    for (size_t l = 0; l < j->n_l2; l++) put_twin(&j->W[l], j->room, a, b, id);
   }
 }
 
@@ -289,22 +355,16 @@ static void solve_item(void *payload, size_t a, const fopo_together_count *count
   scratch *s = &j->of[thread];
   uint64_t *S = s->keys;
   n = fopo_together_nearest(S, &(fopo_similarity){0}, a, counts, with, n, j->m);
-  size_t outside = arrange(S, j, n);
-  fill_pairs(s->factor, j, s, S, n, outside);
-  uint64_t *order = S + n;
-  for (size_t i = 0; i < n; i++) {
-    uint32_t b = fopo_topk_id(S[i]);
-    s->factor[i * n + i] = (double)fopo_csr_count(&j->users, b) + j->l2[j->middle];
-    s->w[i] = (double)counts[b].both;
-    order[i] = S[i] << 32 | i; /* the low half of S is ~b */
-  }
-  fopo_kernels_get()->sort(order, n);
-  if (fopo_solve_spd(s->w, s->factor, n) != FOPO_OK) {
+  uint64_t *C = S + n;
+  size_t unknowns = arrange(C, s, j, S, n);
+  find_unknowns(s, j, S, n, C, unknowns);
+  if (solve(j, s, C, unknowns, counts) != FOPO_OK) {
 #pragma omp atomic write
     j->failed = 1;
   } else if (n > 0) {
-    put(j, j->middle, a, S, order, s->w, n);
-    if (j->n_l2 > 1) put_others(j, s, a, S, order, n);
+    put(j, s, j->middle, a, S, n, s->w);
+    if (j->n_l2 > 1) put_others(j, s, a, S, n, unknowns);
+    put_twins(j, a, S, n);
   }
 }
 
@@ -331,13 +391,27 @@ static double count_pairs(const fopo_csr *M) {
 }
 
 /* Room for the weights of each wanted item: for m, or as many as its users have taken others. */
-static void make_room(job *j, const uint8_t *wanted) {
+static void make_room(job *j) {
   for (size_t a = 0; a < j->M->cols; a++) {
     const uint32_t *u = fopo_csr_row(&j->users, a);
-    size_t others = 0, n = wanted == NULL || wanted[a] ? fopo_csr_count(&j->users, a) : 0;
+    size_t others = 0, n = j->wanted == NULL || j->wanted[a] ? fopo_csr_count(&j->users, a) : 0;
     for (size_t k = 0; k < n && others < j->m; k++) others += fopo_csr_count(j->M, u[k]) - 1;
     j->room[a + 1] = j->room[a] + (others < j->m ? others : j->m);
   }
+}
+
+static int find_twins(job *j) {
+  size_t P = j->M->cols;
+  int status = fopo_twins_find(&j->twins, &j->users);
+  j->solved = status == FOPO_OK ? fopo_alloc(P, sizeof *j->solved) : NULL;
+  if (j->solved == NULL) return FOPO_ERR_MEMORY;
+  for (size_t a = 0; a < P; a++) {
+    size_t b = a;
+    if (j->twins.first[a] < a) continue;
+    while (j->wanted != NULL && !j->wanted[b] && j->twins.next[b] > 0) b = j->twins.next[b];
+    j->solved[b] = j->wanted == NULL || j->wanted[b];
+  }
+  return FOPO_OK;
 }
 
 static int rank_items(job *j) {
@@ -387,22 +461,26 @@ static int make_scratch(job *j) {
     s->found = fopo_alloc(N, sizeof *s->found);
     s->place = fopo_alloc(P, sizeof *s->place);
     s->mine = fopo_alloc(LISTED, sizeof *s->mine); /* m is less */
-    if (!s->keys || !s->factor || !s->V || !s->w || !s->end || !s->found || !s->place || !s->mine) {
+    s->root = fopo_alloc(m, sizeof *s->root);
+    s->order = fopo_alloc(m, sizeof *s->order);
+    if (!s->keys || !s->factor || !s->V || !s->w || !s->end || !s->found || !s->place || !s->mine ||
+        !s->root || !s->order) {
       return FOPO_ERR_MEMORY;
     }
   }
   return j->of != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
-static int begin(job *j, const uint8_t *wanted) {
+static int begin(job *j) {
   size_t P = j->M->cols;
   int status = fopo_csr_transpose(&j->users, j->M);
   if (status != FOPO_OK) return status;
   j->room = fopo_alloc(P + 1, sizeof *j->room);
   j->W = fopo_alloc(j->n_l2, sizeof *j->W);
   if (!j->room || !j->W) return FOPO_ERR_MEMORY;
-  make_room(j, wanted);
-  status = rank_items(j);
+  make_room(j);
+  status = find_twins(j);
+  if (status == FOPO_OK) status = rank_items(j);
   if (status == FOPO_OK) status = choose_head(j);
   for (size_t l = 0; l < j->n_l2 && status == FOPO_OK; l++) {
     status = fopo_csr_init(&j->W[l], P, P, (size_t)j->room[P], 1);
@@ -422,12 +500,16 @@ static void end(job *j) {
     fopo_free(s->found);
     fopo_free(s->place);
     fopo_free(s->mine);
+    fopo_free(s->root);
+    fopo_free(s->order);
   }
   for (size_t l = 0; j->W != NULL && l < j->n_l2; l++) fopo_csr_done(&j->W[l]);
   fopo_free(j->of);
   fopo_free(j->W);
   fopo_free(j->room);
   fopo_free(j->rank);
+  fopo_twins_done(&j->twins);
+  fopo_free(j->solved);
   fopo_matrix_done(&j->G);
   fopo_csr_done(&j->users);
 }
@@ -444,11 +526,11 @@ static int keep(void **model, fopo_csr *W, const uint64_t *room) {
 /* The counts and the factorisation of an item serve all l2. */
 static int fit_each(void **models, const fopo_csr *M, const fopo_baseline_options *o,
                     const double *l2, size_t n) {
-  job j = {.m = o->m < M->cols ? o->m : M->cols, .M = M, .l2 = l2, .n_l2 = n};
+  job j = {.m = o->m < M->cols ? o->m : M->cols, .M = M, .l2 = l2, .n_l2 = n, .wanted = o->wanted};
   j.middle = middle_of(l2, n);
-  int status = begin(&j, o->wanted);
+  int status = begin(&j);
   if (status == FOPO_OK) {
-    status = fopo_together(M, &j.users, o->wanted, "solving items", solve_item, &j);
+    status = fopo_together(M, &j.users, j.solved, "solving items", solve_item, &j);
   }
   for (size_t l = 0; l < n && status == FOPO_OK; l++) {
     if (!j.failed) status = keep(&models[l], &j.W[l], j.room);
@@ -508,10 +590,11 @@ const fopo_baseline_kind fopo_baseline_slim = {
     .text = "EASE for catalogues of any size, which is SLIM with the items of a regression chosen beforehand and without\n"
           "its L1 penalty: each item a is predicted from S, the m items of largest cosine G_ab / sqrt(G_aa G_bb) to it,\n"
           "by w = (G_SS + l2 I)^-1 G_Sa with G = R^T R, where R holds 1 for each item that a training user took. Fewer\n"
-          "than m items where fewer share a user with a; ties go to the smaller id. The score of an item is the sum over\n"
-          "the items of X of their weights for it. Weights below 0 are kept, as in EASE: SLIM cuts them, which changes\n"
-          "NDCG@20 by less than 0.003 on MovieLens, MovieTweetings, Gowalla and GitHub. An item costs m^3 / 6\n"
-          "multiply-adds and counting the pairs of S: those of popular items are counted once, in a table of 64 MB or 8 P m\n"
+          "than m items where fewer share a user with a; ties go to the smaller id. Items that the same\n"
+          "users took are solved once. The score of an item is the sum over the items of X of their weights for it.\n"
+          "Weights below 0 are kept, as in EASE: SLIM cuts them, which changes NDCG@20 by less than 0.003 on MovieLens,\n"
+          "MovieTweetings, Gowalla and GitHub. An item costs m^3 / 6 multiply-adds and counting the pairs of S:\n"
+          "those of popular items are counted once, in a table of 64 MB or 8 P m\n"
           "bytes at most, whichever is more, and never more than 1 GB; those of the others from what their few users took.\n"
           "The weights take 16 P m bytes at most while it learns. l2 = \"auto\" chooses by NDCG@20 of held-out users, as\n"
           "ease does, from the weights of 10,000 items at most. Source: Ning and Karypis 2011; Steck 2019.",
