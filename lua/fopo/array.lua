@@ -32,13 +32,67 @@ array.randn = fn{
   args = {{"rows", "integer", nil, "number of rows", min = 0},
           {"cols", "integer", nil, "number of columns", min = 0},
           {"seed", "integer", nil, "any integer; 0 if left out", optional = true},
-          {"scale", "number", nil, "standard deviation; 1 if left out", optional = true}},
-  text = "A matrix of independent normal numbers. Element i is a function of (seed, i) alone.",
+          {"scale", "number", nil, "standard deviation; 1 if left out", optional = true},
+          {"step", "integer", nil, "of a loop, for other numbers of the seed; 0 if left out",
+           optional = true, min = 0}},
+  text = [[A matrix of independent normal numbers. Element i is a function of (seed, step, i)
+alone.]],
   example = [[a = fopo.array.randn(3, 3, 7)
 assert(a:get(1, 1) == fopo.array.randn(3, 3, 7):get(1, 1))]],
-  call = function(rows, cols, seed, scale)
-    return native.array_randn(rows, cols, seed or 0, scale or 1.0)
+  call = native.array_randn,
+}
+
+array.uniform = fn{
+  name = "fopo.array.uniform", returns = "array",
+  args = {{"rows", "integer", nil, "number of rows", min = 0},
+          {"cols", "integer", nil, "number of columns", min = 0},
+          {"seed", "integer", nil, "any integer; 0 if left out", optional = true},
+          {"step", "integer", nil, "of a loop, for other numbers of the seed; 0 if left out",
+           optional = true, min = 0}},
+  text = [[A matrix of independent uniform numbers, more than 0 and less than 1. Element i is a
+function of (seed, step, i) alone.]],
+  example = [[u = fopo.array.uniform(50, 4, 7, 1)
+assert(u:min() > 0 and u:max() < 1 and not u:near(fopo.array.uniform(50, 4, 7, 2), 0.1))]],
+  call = native.array_uniform,
+}
+
+array.eye = fn{
+  name = "fopo.array.eye", returns = "array",
+  args = {{"n", "integer", nil, "number of rows and columns", min = 0}},
+  text = "The identity matrix [n, n].",
+  example = "a = fopo.array.randn(3, 3, 1)\nassert(a:matmul(fopo.array.eye(3)):near(a))",
+  call = function(n)
+    local a = native.array_zeros(n, n)
+    for i = 1, n do a:set(i, i, 1) end
+    return a
   end,
+}
+
+array.linspace = fn{
+  name = "fopo.array.linspace", returns = "array",
+  args = {{"first", "number", nil, "the first number"}, {"last", "number", nil, "the last one"},
+          {"n", "integer", nil, "how many", min = 2}},
+  text = "A row of n numbers at equal distances.",
+  example = "a = fopo.array.linspace(0, 1, 5)\nassert(a[1][2] == 0.25 and a[1][5] == 1)",
+  call = function(first, last, n)
+    local row = {}
+    for j = 1, n do
+      local t = (j - 1) / (n - 1)
+      row[j] = first * (1 - t) + last * t
+    end
+    return native.array_from(row)
+  end,
+}
+
+array.concat = fn{
+  name = "fopo.array.concat", returns = "array",
+  args = {{"arrays", "table", nil, "a list of arrays, all of numbers or all of ids"},
+          {"side", "string", nil, "rows, one below another, if left out; or columns, side by side",
+           one_of = {"rows", "columns"}, optional = true}},
+  text = "One array of several. Those that do not fit are an error that names the shapes.",
+  example = [[a = fopo.array.concat({fopo.array.zeros(2, 3), fopo.array.eye(3)})
+assert(#a == 5 and fopo.array.concat({a, a}, "columns").cols == 6)]],
+  call = native.array_concat,
 }
 
 array.from = fn{
@@ -170,6 +224,48 @@ assert(w[1][2] == 0.5 and w[2][1] == 1)]])
 method("cumsum", "a:cumsum(side)", "array", [[The sums of each row up to each of its elements (side
 = "rows"), or of each column ("columns"), added in double.]],
        A .. [[assert(a:cumsum("rows")[1][3] == 14)]])
+method("transpose", "a:transpose()", "array", "The transpose, of numbers or ids.",
+       A .. "assert(a:transpose():get(3, 1) == 9)")
+method("reshape", "a:reshape(rows, cols)", "array",
+       "The same elements, row after row, in another shape.",
+       A .. "assert(a:reshape(3, 2):get(2, 1) == 9)")
+method("slice", "a:slice(i, j)", "array", [[Rows i to j, a copy; to the last one if j is left out.
+a:rows_of(ids) takes any rows.]], A .. "assert(#a:slice(2, 2) == 1 and a:slice(2):get(1, 1) == 2)")
+method("columns", "a:columns(i, j)", "array", [[Columns i to j, a copy; to the last one if j is left
+out. a:gather(ids) takes any columns.]], A .. "assert(a:columns(2, 3):get(2, 2) == 6)")
+method("gather", "a:gather(ids)", "array", [[Element (i, k) is a:get(i, ids:get(i, k)), for ids
+[rows, n], as a:top and a:draw give them. One row of ids is for all rows: those columns.]],
+       A .. [[
+values, ids = a:top(2)
+assert(a:gather(ids):near(values) and a:gather(fopo.array.ids{3, 1}):get(2, 1) == 6)]])
+method("scatter_add", "a:scatter_add(ids, b)", "array", [[Adds row s of b to the row ids[s] of a, in
+place, for n ids and b [n, cols]; an id may be there several times. Returns a.]], [[
+b = fopo.array.from{{1, 2}, {3, 4}, {5, 6}}
+a = fopo.array.zeros(3, 2):scatter_add(fopo.array.ids{3, 1, 3}, b)
+assert(a:get(3, 2) == 8 and a:get(2, 1) == 0)]])
+function methods.outer(a, b)
+  return a:reshape(a.rows * a.cols, 1) * b:reshape(1, b.rows * b.cols)
+end
+method("outer", "a:outer(b)", "array", [[The products of each element of a with each of b, row after
+row: an array [elements of a, elements of b].]],
+       "a = fopo.array.from{1, 2}\nassert(a:outer(fopo.array.from{3, 4, 5}):get(2, 3) == 10)")
+method("top", "a:top(k)", "array, array", [[The k largest elements of each row, the largest first,
+and the ids of their columns; of equal ones the first. NaN is larger than all others.]],
+       A .. "values, ids = a:top(1)\nassert(values:get(2, 1) == 6 and ids:get(2, 1) == 3)")
+method("sort", "a:sort(side)", "array, array", [[Each row (side = "rows") or column ("columns") in
+ascending order, and the ids of the places that its elements had; equal ones stay in order, and NaN
+is last.]], A .. [[
+values, ids = (-a):sort("rows")
+assert(values:get(1, 1) == -9 and ids:get(1, 1) == 3)]])
+method("draw", "a:draw(n, seed, step)", "array", [[n columns of each row, ids [rows, n], drawn with
+replacement: column j of a row with the probability a[i][j] / the sum of the row. Of scores,
+a:softmax("rows"):draw(n). Draw s of row i is a function of (seed, step, i, s) and of the weights;
+seed and step are 0 if left out. Weights below 0, or none above it, are an error that names the
+row.]], [[
+ids = fopo.array.from{{0, 1, 3}}:draw(4000, 7)
+threes = 0
+for s = 1, 4000 do threes = threes + ids:get(1, s) - 2 end
+assert(threes > 2900 and threes < 3100)]])
 
 doc{name = "array:histogram", signature = "counts, about = a:histogram(bins)",
     returns = "table, table",

@@ -168,6 +168,7 @@ void bind_check(lua_State *L, int status);
  * declarations in lua/fopo for users, and by the core for any caller: `least` and `most` are the
  * limits of the C type, or those that this folder needs for its own allocations. */
 uint64_t bind_seed(lua_State *L, int index);
+uint32_t bind_step(lua_State *L, int index); /* nil: 0 */
 size_t bind_count(lua_State *L, int index, const char *what, size_t least, size_t most);
 double bind_number(lua_State *L, int index, const char *what);
 float bind_float(lua_State *L, int index, const char *what); /* refuses what no float32 holds */

@@ -89,6 +89,10 @@ size_t bind_count(lua_State *L, int index, const char *what, size_t least, size_
   return (size_t)value;
 }
 
+uint32_t bind_step(lua_State *L, int index) {
+  return lua_isnoneornil(L, index) ? 0 : (uint32_t)bind_count(L, index, "step", 0, UINT32_MAX);
+}
+
 double bind_number(lua_State *L, int index, const char *what) {
   if (lua_type(L, index) != LUA_TNUMBER) wrong(L, index, what, "a number");
   return lua_tonumber(L, index);

@@ -99,9 +99,7 @@ bind_array *bind_array_ids(lua_State *L, int index, const char *what) {
   return a;
 }
 
-/* The array at `index` for a change: the handle gets a copy of its own if others hold the object.
- */
-static bind_array *own_array(lua_State *L, int index) {
+bind_array *bind_array_own(lua_State *L, int index) {
   bind_array *a = bind_array_whole(L, index);
   if (a->object.refs == 1) return a;
   bind_array *fresh = bind_array_new(L, a->ids, a->rows, a->cols);
@@ -123,14 +121,25 @@ static int array_zeros(lua_State *L) {
   return 1;
 }
 
-/* native.array_randn(rows, cols, seed, scale): scale times standard normal numbers; element i is a
- * function of (seed, i) alone. seed is 0 and scale 1 if left out. */
+/* native.array_randn(rows, cols, seed, scale, step): scale times standard normal numbers; element i
+ * is a function of (seed, step, i) alone. seed and step are 0 and scale 1 if left out. */
 static int array_randn(lua_State *L) {
   size_t rows = to_size(L, 1, "rows"), cols = to_size(L, 2, "cols");
   uint64_t seed = lua_isnoneornil(L, 3) ? 0 : bind_seed(L, 3);
   double scale = lua_isnoneornil(L, 4) ? 1.0 : bind_number(L, 4, "scale");
+  uint32_t step = bind_step(L, 5);
   bind_array *a = bind_array_new(L, 0, rows, cols);
-  fopo_fill_normal(a->data, bind_array_count(a), scale, seed, FOPO_STREAM_INIT);
+  fopo_fill_normals(a->data, bind_array_count(a), scale, seed, FOPO_STREAM_INIT, step);
+  return 1;
+}
+
+/* native.array_uniform(rows, cols, seed, step): uniform numbers, between 0 and 1. */
+static int array_uniform(lua_State *L) {
+  size_t rows = to_size(L, 1, "rows"), cols = to_size(L, 2, "cols");
+  uint64_t seed = lua_isnoneornil(L, 3) ? 0 : bind_seed(L, 3);
+  uint32_t step = bind_step(L, 4);
+  bind_array *a = bind_array_new(L, 0, rows, cols);
+  fopo_fill_uniform(a->data, bind_array_count(a), seed, FOPO_STREAM_ARRAY, step);
   return 1;
 }
 
@@ -284,10 +293,10 @@ static int set(lua_State *L) {
   size_t at = place(L, a);
   if (a->ids) {
     uint32_t id = lua_isnil(L, 4) ? FOPO_NO_ITEM : bind_id(L, 4, "id", UINT32_MAX);
-    ((uint32_t *)own_array(L, 1)->data)[at] = id;
+    ((uint32_t *)bind_array_own(L, 1)->data)[at] = id;
   } else {
     float value = bind_float(L, 4, "the value");
-    ((float *)own_array(L, 1)->data)[at] = value;
+    ((float *)bind_array_own(L, 1)->data)[at] = value;
   }
   return 0;
 }
@@ -401,7 +410,7 @@ static int add(lua_State *L) {
                        a->rows, a->cols, b->rows, b->cols);
   }
   lua_settop(L, 2);
-  a = own_array(L, 1);
+  a = bind_array_own(L, 1);
   b = bind_array_numbers(L, 2, "what is added");
   float *x = a->data, *y = b->data;
   for (size_t i = 0, n = bind_array_count(a); i < n; i++) x[i] += alpha * y[i];
@@ -413,7 +422,7 @@ static int add(lua_State *L) {
 static int scale(lua_State *L) {
   bind_array_numbers(L, 1, "the array");
   float alpha = bind_float(L, 2, "alpha");
-  bind_array *a = own_array(L, 1);
+  bind_array *a = bind_array_own(L, 1);
   float *x = a->data;
   for (size_t i = 0, n = bind_array_count(a); i < n; i++) x[i] *= alpha;
   lua_settop(L, 1);
@@ -590,9 +599,11 @@ BIND_FIELD(field_kind, string, ((bind_array *)o)->ids ? "ids" : "float")
 BIND_FIELD(field_bytes, count, bind_array_bytes((bind_array *)o))
 
 const luaL_Reg bind_array_functions[] = {
-    {"array_zeros", array_zeros}, {"array_randn", array_randn}, {"array_from", array_from},
-    {"array_ids", array_ids},     {"array_load", array_load},   {"shard_array", shard_array},
-    {"shard_files", shard_files}, {"shard_save", shard_save},   {NULL, NULL}};
+    {"array_zeros", array_zeros}, {"array_uniform", array_uniform},
+    {"array_randn", array_randn}, {"array_from", array_from},
+    {"array_ids", array_ids},     {"array_load", array_load},
+    {"shard_array", shard_array}, {"shard_files", shard_files},
+    {"shard_save", shard_save},   {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"get", get},          {"set", set},
                                    {"save", save},        {"rows_of", rows_of},

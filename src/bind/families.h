@@ -49,6 +49,9 @@ bind_array *bind_array_ids(lua_State *L, int index, const char *what);
 /* The array at `index`, which this rank must have whole. */
 bind_array *bind_array_whole(lua_State *L, int index);
 
+/* The same for a change: the handle gets a copy of its own if others hold the object. */
+bind_array *bind_array_own(lua_State *L, int index);
+
 /* Pushes an array of items that are dealt out, whose shard is empty; and notes that it has been
  * filled. */
 bind_array *bind_array_new_part(lua_State *L);

@@ -16,21 +16,34 @@ void fopo_normal_pair(double *a, double *b, uint32_t w0, uint32_t w1) {
   *b = radius * sin(angle);
 }
 
-/* Elements 4 block .. 4 block + 3. The upper 32 bits of the block's number are the step. */
-static void four_normals(double z[4], uint64_t block, uint64_t seed, uint32_t stream) {
-  fopo_words w = fopo_random(seed, stream, (uint32_t)(block >> 32), 0, (uint32_t)block);
-  fopo_normal_pair(&z[0], &z[1], w.v[0], w.v[1]);
-  fopo_normal_pair(&z[2], &z[3], w.v[2], w.v[3]);
+/* The words of elements 4 block .. 4 block + 3. The upper 32 bits of the block's number stand in
+ * the place of the step, which has the row's. */
+static fopo_words words_of(uint64_t block, uint64_t seed, uint32_t stream, uint32_t step) {
+  return fopo_random(seed, stream, (uint32_t)(block >> 32), step, (uint32_t)block);
 }
 
-void fopo_fill_normal(float *x, uint64_t n, double scale, uint64_t seed, uint32_t stream) {
+void fopo_fill_normals(float *x, uint64_t n, double scale, uint64_t seed, uint32_t stream,
+                       uint32_t step) {
   uint64_t blocks = n / 4 + (n % 4 != 0);
 #pragma omp parallel for num_threads(fopo_threads()) if (n > 4096)
   for (uint64_t block = 0; block < blocks; block++) {
+    fopo_words w = words_of(block, seed, stream, step);
     double z[4];
-    four_normals(z, block, seed, stream);
+    fopo_normal_pair(&z[0], &z[1], w.v[0], w.v[1]);
+    fopo_normal_pair(&z[2], &z[3], w.v[2], w.v[3]);
     for (uint64_t j = 0; j < 4 && 4 * block + j < n; j++) {
       x[4 * block + j] = (float)(scale * z[j]);
+    }
+  }
+}
+
+void fopo_fill_uniform(float *x, uint64_t n, uint64_t seed, uint32_t stream, uint32_t step) {
+  uint64_t blocks = n / 4 + (n % 4 != 0);
+#pragma omp parallel for num_threads(fopo_threads()) if (n > 4096)
+  for (uint64_t block = 0; block < blocks; block++) {
+    fopo_words w = words_of(block, seed, stream, step);
+    for (uint64_t j = 0; j < 4 && 4 * block + j < n; j++) {
+      x[4 * block + j] = ((float)(w.v[j] >> 9) + 0.5f) * 0x1p-23f;
     }
   }
 }

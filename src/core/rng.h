@@ -37,7 +37,8 @@ enum {
   FOPO_STREAM_RANKING = 12,  /* the random baseline */
   FOPO_STREAM_HELD = 13,     /* users whose sessions are held out */
   FOPO_STREAM_RESPLIT = 14,  /* X / Y of sessions, anew in each epoch */
-  FOPO_STREAM_JUDGED = 15    /* contexts and items that validation samples */
+  FOPO_STREAM_JUDGED = 15,   /* contexts and items that validation samples */
+  FOPO_STREAM_ARRAY = 16     /* array.uniform, a:draw */
 };
 
 /* The `row` of draws that all contexts of a batch share. */
@@ -95,8 +96,16 @@ FOPO_ON_DEVICE static inline uint32_t fopo_below(uint32_t n, uint32_t w, uint64_
 /* A pair of standard normals from two words (Box and Muller), in double. */
 void fopo_normal_pair(double *a, double *b, uint32_t w0, uint32_t w1);
 
-/* x[0 .. n-1] = scale * standard normal, element i a function of (seed, stream, i) alone. */
-void fopo_fill_normal(float *x, uint64_t n, double scale, uint64_t seed, uint32_t stream);
+/* x[0 .. n-1] = scale * standard normal, or uniform in (0, 1) in steps of 2^-23; element i is a
+ * function of (seed, stream, step, i) alone. */
+void fopo_fill_normals(float *x, uint64_t n, double scale, uint64_t seed, uint32_t stream,
+                       uint32_t step);
+void fopo_fill_uniform(float *x, uint64_t n, uint64_t seed, uint32_t stream, uint32_t step);
+
+static inline void fopo_fill_normal(float *x, uint64_t n, double scale, uint64_t seed,
+                                    uint32_t stream) {
+  fopo_fill_normals(x, n, scale, seed, stream, 0);
+}
 
 /* order becomes a permutation of 0 .. n-1, a function of (seed, stream, step) alone
  * (Fisher and Yates). */

@@ -346,6 +346,134 @@ function TestReductions:test_same_bits_for_any_threads()
   lu.assertEquals(seen[3], seen[1])
 end
 
+-- ---- rows and columns, order and chance ----
+
+TestParts = {}
+
+function TestParts:test_moves()
+  for _, shape in ipairs{{1, 1}, {3, 5}, {70, 33}, {1, 9}, {9, 1}} do
+    local m, n = shape[1], shape[2]
+    local t = drawn(m, n)
+    local a = array.from(t)
+    holds("transpose", a:transpose(), n, m, function(i, j) return t[j][i] end)
+    holds("reshape", a:reshape(1, m * n), 1, m * n, function(_, k)
+      return t[(k - 1) // n + 1][(k - 1) % n + 1]
+    end)
+    local i, j = math.random(m), math.random(n)
+    holds("slice", a:slice(i), m - i + 1, n, function(r, c) return t[i + r - 1][c] end)
+    holds("slice", a:slice(1, i), i, n, function(r, c) return t[r][c] end)
+    holds("columns", a:columns(j), m, n - j + 1, function(r, c) return t[r][j + c - 1] end)
+    holds("columns", a:columns(1, j), m, j, function(r, c) return t[r][c] end)
+    local other = drawn(1, n)
+    holds("concat", array.concat{a, array.from(other), a}, 2 * m + 1, n, function(r, c)
+      return r <= m and t[r][c] or r == m + 1 and other[1][c] or t[r - m - 1][c]
+    end)
+    holds("concat", array.concat({a, a:columns(1, j)}, "columns"), m, n + j, function(r, c)
+      return t[r][c <= n and c or c - n]
+    end)
+    holds("outer", a:outer(a), m * n, m * n, function(p, q)
+      return t[(p - 1) // n + 1][(p - 1) % n + 1] * t[(q - 1) // n + 1][(q - 1) % n + 1]
+    end)
+  end
+  local a, ids = array.zeros(2, 3), array.ids{5, 2, 9}
+  lu.assertEquals({a:slice(3).rows, a:slice(2, 1).rows, a:columns(4).cols}, {0, 0, 0})
+  lu.assertEquals(ids:transpose():totable(), {{5}, {2}, {9}})
+  lu.assertEquals(array.concat{ids, ids}:reshape(3, 2):totable(), {{5, 2}, {9, 5}, {2, 9}})
+  lu.assertEquals(ids:columns(2):totable(), {{2, 9}})
+  lu.assertEquals(array.eye(2):totable(), {{1, 0}, {0, 1}})
+  lu.assertEquals(array.linspace(-1, 1, 3):totable(), {{-1, 0, 1}})
+end
+
+function TestParts:test_gather_and_scatter()
+  local t, b = drawn(6, 9), drawn(40, 9)
+  local a, list, columns = array.from(t), {}, {}
+  for s = 1, 40 do list[s], columns[s] = math.random(6), math.random(9) end
+  holds("gather", a:gather(array.ids(columns)), 6, 40, function(i, k) return t[i][columns[k]] end)
+  local own = array.ids(columns):columns(1, 36):reshape(6, 6)
+  holds("gather", a:gather(own), 6, 6, function(i, k) return t[i][columns[(i - 1) * 6 + k]] end)
+  local kept = a:copy()
+  lu.assertEquals(a:scatter_add(array.ids(list), array.from(b)), a) -- in place
+  local sums = {}
+  for i = 1, 6 do sums[i] = table.move(t[i], 1, 9, 1, {}) end
+  for s = 1, 40 do
+    for j = 1, 9 do sums[list[s]][j] = sums[list[s]][j] + b[s][j] end
+  end
+  holds("scatter_add", a, 6, 9, function(i, j) return sums[i][j] end)
+  local rows = array.ids{2, 1, 1, 1, 1, 1}
+  local alone, aliased = kept:copy():scatter_add(rows, kept), kept:copy()
+  lu.assertTrue(aliased:scatter_add(rows, aliased):near(alone)) -- the rows as they were
+end
+
+function TestParts:test_top_and_sort()
+  for _, shape in ipairs{{1, 1}, {5, 8}, {3, 300}, {200, 4}} do
+    local m, n = shape[1], shape[2]
+    local t = drawn(m, n, true)
+    local a = array.from(t)
+    local function before(descending) -- NaN is the largest; of equal ones the first
+      return function(p, q)
+        local x, y = p[1], q[1]
+        local first, second = x == x and x or inf, y == y and y or inf
+        if first ~= second then return (first > second) == descending end
+        if (x ~= x) ~= (y ~= y) then return (x ~= x) == descending end
+        return p[2] < q[2]
+      end
+    end
+    local function ordered(list, descending)
+      local pairs_of = {}
+      for j, v in ipairs(list) do pairs_of[j] = {v, j} end
+      table.sort(pairs_of, before(descending))
+      return pairs_of
+    end
+    local k = math.random(n)
+    local values, ids = a:top(k)
+    lu.assertEquals({values.rows, values.cols, ids.rows, ids.cols}, {m, k, m, k})
+    for i = 1, m do
+      local want = ordered(t[i], true)
+      for r = 1, k do
+        lu.assertTrue(same(values:get(i, r), want[r][1]))
+        lu.assertEquals(ids:get(i, r), want[r][2])
+      end
+    end
+    for _, side in ipairs{"rows", "columns"} do
+      local sorted, places = a:sort(side)
+      for l, list in ipairs(lists_of(t, side)) do
+        for r, want in ipairs(ordered(list, false)) do
+          local i, j = l, r
+          if side == "columns" then i, j = r, l end
+          lu.assertTrue(same(sorted:get(i, j), want[1]))
+          lu.assertEquals(places:get(i, j), want[2])
+        end
+      end
+    end
+  end
+  lu.assertEquals(array.zeros(2, 0):sort("rows").cols, 0)
+end
+
+function TestParts:test_draws()
+  local n, weights = 40000, {{1, 2, 0, 5}, {0, 0, 3, 0}}
+  local ids = array.from(weights):draw(n, 11, 3)
+  for i, row in ipairs(weights) do
+    local counts, sum = {0, 0, 0, 0}, row[1] + row[2] + row[3] + row[4]
+    for s = 1, n do counts[ids:get(i, s)] = counts[ids:get(i, s)] + 1 end
+    for j, w in ipairs(row) do
+      local p = w / sum
+      local error = math.sqrt(p * (1 - p) / n)
+      lu.assertTrue(math.abs(counts[j] / n - p) <= 5 * error, ("row %d, column %d"):format(i, j))
+    end
+  end
+  local again = array.from(weights):draw(100, 11, 3) -- the first of them
+  lu.assertEquals(again:totable(), ids:columns(1, 100):totable())
+  lu.assertNotEquals(array.from(weights):draw(100, 11, 4):totable(), again:totable())
+  local u, z = array.uniform(500, 400, 5, 2), array.randn(500, 400, 5, 1, 2)
+  lu.assertTrue(u:min() > 0 and u:max() < 1)
+  for power, want in ipairs{1 / 2, 1 / 3, 1 / 4} do
+    lu.assertAlmostEquals((u ^ power):mean(), want, 5 * 0.3 / math.sqrt(200000))
+  end
+  lu.assertAlmostEquals((z ^ 2):mean(), 1, 5 * math.sqrt(2 / 200000))
+  lu.assertTrue(z:slice(1, 1):near(array.randn(1, 400, 5, 1, 2)))
+  lu.assertFalse(z:near(array.randn(500, 400, 5), 1))
+end
+
 -- ---- errors ----
 
 local function fails(part, f, ...)
@@ -381,6 +509,28 @@ function TestSentences:test_shapes_and_kinds()
   end)
   fails("the columns are empty (0 x 3)",
         function() return array.zeros(0, 3):argmax("columns") end)
+end
+
+function TestSentences:test_parts()
+  local a, ids = array.zeros(3, 4), array.ids{1, 5}
+  fails("column 5 (row 1, column 2 of the ids) does not exist; use 1 to 4", a.gather, a, ids)
+  fails("row 5 (row 1, column 2 of the ids) does not exist; use 1 to 3", a.scatter_add, a, ids, a)
+  fails("2 ids of rows of 3 x 4 need 2 x 4 numbers, not 3 x 4", a.scatter_add, a,
+        array.ids{1, 2}, a)
+  fails("they need 1 row or 3", a.gather, a, array.ids{1, 2}:transpose())
+  fails("3 x 4 has 12 elements and cannot become 5 x 2, which has 10", a.reshape, a, 5, 2)
+  fails("the first one is 5; use 1 to 4", a.slice, a, 5)
+  fails("the last one is 5; use 1 to 4", a.columns, a, 2, 5)
+  fails("array 2 is 3 x 2 of numbers and does not go below array 1, of 4 columns of numbers",
+        array.concat, {a, array.zeros(3, 2)})
+  fails("array 2 is 1 x 2 of ids and does not go beside array 1, of 3 rows of numbers",
+        array.concat, {a, ids}, "columns")
+  fails("the list of arrays is empty", array.concat, {})
+  fails("k is 5; use 1 to 4", a.top, a, 5)
+  fails("row 1 has no weight above 0", a.draw, a, 1)
+  fails("row 2 has the weight -1 at column 1; weights are at least 0 and finite", function()
+    array.from{{1, 0}, {-1, 3}}:draw(5)
+  end)
 end
 
 function TestSentences:test_indexing()
