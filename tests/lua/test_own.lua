@@ -78,6 +78,57 @@ function TestGradient:test_snis_is_that_of_c()
   end
 end
 
+-- The two others by their formulas, number by number, over one batch.
+function TestGradient:test_other_examples_by_formula()
+  local s, items = world()
+  local pi, rw = fopo.policy.linear{items = items, seen = "keep"}, fopo.reward.hits(s.train)
+  local function rows_of(ids, F, log_q, rewards, weight, worth)
+    local c = {}
+    for b = 1, ids.rows do
+      local w, W, Z, mean = {}, 0, 0, 0
+      for i = 1, ids.cols do Z = Z + math.exp(F:get(b, i) - log_q:get(b, i)) end
+      for i = 1, ids.cols do
+        w[i] = weight(math.exp(F:get(b, i) - log_q:get(b, i)) / Z, ids.cols)
+        W = W + w[i]
+      end
+      local function r(i)
+        return rewards:get(b, i) * worth(math.exp(F:get(b, i)) / (Z / ids.cols))
+      end
+      for i = 1, ids.cols do mean = mean + w[i] / W * r(i) end
+      c[b] = {}
+      for i = 1, ids.cols do c[b][i] = w[i] / W * (r(i) - mean) end
+    end
+    return c
+  end
+  local function plain(x) return x end
+  for name, f in pairs{
+    clipped_snis = {function(w, S) return math.min(w, S ^ -0.5) end, function() return 1 end},
+    top_k = {plain, function(p) return 5 * (1 - math.min(p, 1)) ^ 4 end}} do
+    local G = custom{samples = 80, coefficients = function(ids, F, log_q, rewards)
+      return rows_of(ids, F, log_q, rewards, f[1], f[2])
+    end}:compute(pi, s.train, nil, rw)
+    local q = fopo.proposal.uniform()
+    lu.assertTrue(differ(G, example(name)(q, 80):compute(pi, s.train, nil, rw)) < 1e-5)
+    local of_snis = fopo.gradient.snis{samples = 80}:compute(pi, s.train, nil, rw)
+    lu.assertTrue(differ(of_snis, G) > 0.01) -- it is another one
+  end
+end
+
+-- The table of examples/methods: snis in Lua learns what snis in C does.
+function TestGradient:test_comparison_of_the_examples()
+  local first = 0
+  while arg[first - 1] do first = first - 1 end
+  local command = arg[first] .. " scripts/examples/methods/compare.lua steps=5 users=300 items=400"
+  local f <close> = assert(io.popen(command))
+  local table = f:read("a")
+  local expected = {}
+  for name, where, value in table:gmatch("([%w_]+) +(%u%w*) +([%d.]+)") do
+    expected[name .. where] = tonumber(value)
+  end
+  lu.assertAlmostEquals(expected.snisLua, expected.snisC, 0.002)
+  lu.assertTrue(expected.top_kLua > 0 and expected.clipped_snisLua > 0)
+end
+
 -- Any coefficients: the gradient is that of the sum over the draws of c F, by differences.
 function TestGradient:test_scatter_against_differences()
   local s, items = world()

@@ -131,37 +131,36 @@ int fopo_cpu_snis(fopo_device *d, const fopo_estimate *e, const fopo_samples *sa
 
 /* ---- coefficients that are given ---- */
 
-/* The statistics of the weights exp(f - logq) of S draws; 0 if all of them are masked. */
-static void weigh_row(float *stats, const float *f, const float *logq, const float *r, float floor,
-                      size_t S) {
-  double shift = -(double)INFINITY, w = 0.0, ww = 0.0, wr = 0.0, head = 0.0;
-  for (size_t s = 0; s < S; s++) shift = fmax(shift, (double)(f[s] - logq[s]));
+/* The statistics of the weights w = exp(f - logq - shift) of S draws; 0 if all are masked. */
+static void weigh_row(float *stats, float *w, const float *f, const float *logq, const float *r,
+                      float floor, size_t S) {
+  const fopo_kernels *k = fopo_kernels_get();
+  double moments[3], head = 0.0;
   memset(stats, 0, FOPO_STATS * sizeof *stats);
-  if (isinf(shift)) return;
-  for (size_t s = 0; s < S; s++) {
-    double one = exp((double)(f[s] - logq[s]) - shift);
-    w += one;
-    ww += one * one;
-    wr += one * (double)r[s];
-    head += logq[s] > floor ? one : 0.0;
-  }
-  stats[FOPO_STAT_REWARD] = (float)(wr / w);
-  stats[FOPO_STAT_ESS] = (float)(w * w / ww);
-  stats[FOPO_STAT_MAX_WEIGHT] = (float)(1 / w);
-  stats[FOPO_STAT_HEAD_MASS] = (float)(head / w);
+  for (size_t s = 0; s < S; s++) w[s] = f[s] - logq[s];
+  float shift = k->max(w, S);
+  if (shift == -INFINITY) return;
+  k->exp_sum(w, w, shift, S);
+  k->moments(moments, w, r, S); /* sum w, sum w^2, sum w r */
+  for (size_t s = 0; s < S; s++) head += logq[s] > floor ? (double)w[s] : 0.0;
+  stats[FOPO_STAT_REWARD] = (float)(moments[2] / moments[0]);
+  stats[FOPO_STAT_ESS] = (float)(moments[0] * moments[0] / moments[1]);
+  stats[FOPO_STAT_MAX_WEIGHT] = (float)(1 / moments[0]);
+  stats[FOPO_STAT_HEAD_MASS] = (float)(head / moments[0]);
 }
 
 int fopo_cpu_weigh(fopo_device *d, const fopo_estimate *e, const fopo_samples *samples,
                    const float *f, const fopo_rows *items, float floor,
                    const fopo_device_batch *batch) {
-  (void)d;
   size_t S = batch->S, L = batch->L;
-  int threads = fopo_threads_for(batch->B * S * L);
+  int threads = fopo_threads_for(batch->B * S * L), status = fopo_cpu_reserve(d, S * sizeof(float));
+  if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
   for (size_t b = 0; b < batch->B; b++) {
     size_t at = b * S;
     float *V = e->V + b * L;
-    weigh_row(e->stats + b * FOPO_STATS, f + at, samples->logq + at, samples->r + at, floor, S);
+    weigh_row(e->stats + b * FOPO_STATS, fopo_cpu_scratch(d), f + at, samples->logq + at,
+              samples->r + at, floor, S);
     memset(V, 0, L * sizeof *V);
     fopo_cpu_gather_axpy(V, items, samples->ids + at, e->c + at, S, 0, L);
   }

@@ -57,17 +57,9 @@ const fopo_estimator fopo_estimator_custom = {
           "thread: by t:run, g:compute, races and fopo.check, not by jobs, on a GPU or over several processes.\n"
           "An error in it says the shapes that it was given, and the state is that of the last whole step. A\n"
           "checkpoint holds no function: to resume, give it again. Cost: S + K rows a context, and yours.",
-    .example = "local function snis(ids, F, log_q, rewards)\n"
-             "  local c = fopo.array.zeros(ids.rows, ids.cols)\n"
-             "  for b = 1, ids.rows do\n"
-             "    local w, W, mean = {}, 0, 0\n"
-             "    for s = 1, ids.cols do\n"
-             "      w[s] = math.exp(F:get(b, s) - log_q:get(b, s))\n"
-             "      W, mean = W + w[s], mean + w[s] * rewards:get(b, s)\n"
-             "    end\n"
-             "    for s = 1, ids.cols do c:set(b, s, w[s] / W * (rewards:get(b, s) - mean / W)) end\n"
-             "  end\n"
-             "  return c\n"
+    .example = "local function snis(_, F, log_q, rewards)\n"
+             "  local w = (F - log_q):softmax(\"rows\")\n"
+             "  return w * (rewards - (w * rewards):sum(\"rows\"))\n"
              "end\n"
              "g = fopo.gradient.custom{coefficients = snis, samples = 200}",
     // clang-format on
