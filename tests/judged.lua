@@ -144,6 +144,12 @@ local function off_policy(p)
   local pi = fopo.policy.linear{items = fopo.array.from(p.items), theta = fopo.array.from(p.theta),
                                 context_dim = lg.dim, temperature = p.temperature}
   local o, out = p.options, {n = lg.n}
+  o.groups = p.groups and fopo.array.ids(p.groups)
+  o.logging = p.logging and fopo.array.from{p.logging}
+  if p.logging_theta then
+    o.logging = fopo.policy.linear{items = fopo.array.from(p.items), context_dim = lg.dim,
+                                   theta = fopo.array.from(p.logging_theta)}
+  end
   if p.direct then
     p.direct.logs = lg
     p.direct.items = p.direct.items and fopo.array.from(p.direct.items)
@@ -168,7 +174,8 @@ local function off_policy(p)
   local e = fopo.ope(pi, lg, o)
   out.e = pick(e, {"n", "overlap", "reward", "ess", "max_weight", "max_share", "mean_weight",
                    "mean_weight_se", "weight_bound", "degenerate", "unanswered", "level", "z_error",
-                   "warnings", "ips", "clipped_ips", "snips", "dm", "dr", "clipped_dr"})
+                   "warnings", "unshown", "chosen", "ips", "clipped_ips", "snips", "ix", "ls", "dm",
+                   "dr", "clipped_dr", "dros", "mips", "offcem"})
   out.estimators, out.text = e.estimators, tostring(e)
   return out
 end

@@ -173,13 +173,16 @@ def large_problem(r, name, users, l2):
             "methods": methods}
 
 
-def log_problem(r, name):
+def log_problem(r, name, real=None):
+    """Drawn events, or those of a published log: ([(x, action, reward, propensity)], P)."""
     n, P, D, L = r.randrange(2, 150), r.randrange(2, 25), r.randrange(1, 5), r.randrange(1, 5)
     binary = r.random() < 0.6
+    if real:
+        n, P, D, binary = len(real[0]), real[1], len(real[0][0][0]), True
     p = {"name": name, "file": name + ".csv", "n_actions": P, "items": normal(r, P, L),
          "theta": normal(r, D, L), "temperature": r.choice((0.1, 0.5, 1, 3))}
-    p["events"] = events = []
-    for _ in range(n):
+    p["events"] = events = real[0] if real else []
+    for _ in range(0 if real else n):
         reward = r.random() < 0.4 if binary else r.choice((-0.5, 0, 1.25, 3))
         events.append(([round(r.gauss(0, 1), 4) for _ in range(D)], r.randrange(P), float(reward),
                        r.choice((0.01, 0.05, 0.125, 0.3, 1))))
@@ -204,6 +207,21 @@ def log_problem(r, name):
                        "folds": r.randrange(1, min(n, 5) + 1), "seed": r.randrange(50)}
         if r.random() < 0.5:
             p["direct"]["items"] = normal(r, P, r.randrange(1, 4))
+    g = random.Random(name)  # what came later: the other problems stay as they were
+    for option, values in (("smoothing", (0.05, 0.7)), ("exploration", (0.02, 0.4)),
+                           ("shrinkage", (0, 1.5, 300))):
+        ways = [None, g.choice(values), "slope"] + ["bound"] * (option != "shrinkage")
+        way = g.choice(ways)
+        if way is not None:
+            o[option] = way
+    if "clip" in o and g.random() < 0.2:
+        o["clip"] = "slope"
+    if g.random() < 0.6:
+        p["groups"] = [g.randrange(1, 4) for _ in range(P)]
+        if g.random() < 0.5:
+            p["logging"] = [g.choice((0.1, 0.25, 0.5, 1)) for _ in range(n)]
+        else:
+            p["logging_theta"] = normal(g, D, L)
     if r.random() < 0.3:
         known = ["ips", "snips"] + ["clipped_ips"] * ("clip" in o) + ["dr"] * (model != "none")
         o["estimators"] = r.sample(known, 2)
@@ -796,32 +814,99 @@ def check_log(p, out):
     pi = softmax(f) if o["policy"] == "softmax" else np.eye(len(items))[f.argmax(1)]
     R = (fitted(p, out, x, actions, r) if "direct" in p else
          np.array(p["model"], np.float32).astype(float) if "model" in p else None)
-    clip, level, taken = o.get("clip", 0), o["level"], pi[i, actions]
-    w, wc = taken / chance, taken / np.maximum(chance, clip)
-    terms = {"ips": w * r, "clipped_ips": wc * r, "snips": w * r}
-    if R is not None:
-        m, logged = (pi * R).sum(1), R[i, actions]
-        terms.update(dm=m, dr=m + w * (r - logged), clipped_dr=m + wc * (r - logged))
-    allowed = [k for k in ("ips", "clipped_ips", "snips", "dm", "dr", "clipped_dr")
-               if k in terms and (clip or "clipped" not in k)]
-    wanted = o.get("estimators", allowed)
-    check(what + ": estimators", list(out["estimators"]) == wanted and
-          all((k in e) == (k in wanted) for k in terms), out["estimators"], wanted)
-    # what one term can be
+    level, taken = o["level"], pi[i, actions]
+    w = taken / chance
+    m, logged = ((pi * R).sum(1), R[i, actions]) if R is not None else (0, 0)
+    group = None
+    if "groups" in p:
+        kin = np.array(p["groups"])[None, :] == np.array(p["groups"])[actions][:, None]
+        mu = (np.float32(p["logging"]).astype(float) if "logging" in p else
+              (softmax(x @ np.array(p["logging_theta"], np.float32).astype(float) @ items.T)
+               * kin).sum(1))
+        group = (pi * kin).sum(1) / mu
     least, (low, high) = o.get("least_propensity", chance.min()), o.get("reward_range",
                                                                        (r.min(), r.max()))
-    bound, spans = {False: 1 / least, True: 1 / max(least, clip)}, {}
-    for k in ("ips", "clipped_ips"):
-        spans[k] = [min(v * bound["clipped" in k] for v in (low, 0)),
-                    max(v * bound["clipped" in k] for v in (high, 0))]
-    if R is not None:
+    floor = min(low, 0)
+    R_max = high - floor if high > floor else 1
+    point = {0.8: 1.2815515655446004, 0.95: Z, 0.99: 2.5758293035489004}[level]
+
+    def weight(kind, t):
+        """(w of the events, the largest that a weight can be)"""
+        if kind.startswith("clipped"):
+            return taken / np.maximum(chance, t), 1 / max(least, t)
+        if kind == "ix":
+            return taken / (chance + t / 2), 1 / (least + t / 2)
+        if kind == "dros":
+            top = min(1 / least, t ** 0.5)
+            return (t * w / (w * w + t) if t else 0 * w), (t * top / (top * top + t) if t else 0)
+        if kind in ("mips", "offcem"):
+            return group, 1 / mu.min()
+        return (0 * w, 0) if kind == "dm" else (w, 1 / least)
+
+    def terms_of(kind, t):
+        v, most = weight(kind, t)
+        if kind == "ls":
+            return (floor + np.log(1 + t * v * (r - floor)) / t,
+                    [floor, floor + np.log(1 + t * most * R_max) / t])
+        if kind == "ix":
+            return floor + v * (r - floor), [floor, floor + most * R_max]
+        if kind in ("ips", "clipped_ips", "snips", "mips"):
+            return v * r, [most * min(low, 0), most * max(high, 0)]
         ml, mh = min(m.min(), logged.min()), max(m.max(), logged.max())
-        spans["dm"] = [ml, mh]
-        for k in ("dr", "clipped_dr"):
-            spans[k] = [ml + bound["clipped" in k] * min(low - mh, 0),
-                        mh + bound["clipped" in k] * max(high - ml, 0)]
-    log, normal_point = np.log(4 / (1 - level)), {0.8: 1.2815515655446004, 0.95: Z,
-                                                  0.99: 2.5758293035489004}[level]
+        return m + v * (r - logged), [ml + most * min(low - mh, 0), mh + most * max(high - ml, 0)]
+
+    def bound(kind, t, value, tried):
+        cost = np.log(tried / (1 - level)) / n
+        return (value - R_max * cost / t if kind == "ix" else
+                floor + (np.exp(t * (value - floor) - cost) - 1) / t)
+
+    def slopes(values):
+        """The indices that SLOPE may take of [(value, half width)], up to rounding."""
+        took = set()
+        for slack in (-1e-4, 0, 1e-4):
+            order = sorted(range(len(values)), key=lambda k: -values[k][1])
+            k = 1
+            while k < len(order) and all(
+                    abs(values[order[k]][0] - values[j][0]) <= slack * abs(values[j][0]) +
+                    values[order[k]][1] + (6 ** 0.5 - 1) * values[j][1] for j in order[:k]):
+                k += 1
+            took.add(order[k - 1])
+        return took
+
+    def chosen_from(kind, way):
+        lo, hi = min(1 / n, least), 1
+        if kind == "dros":
+            lo, hi = 0.01, max(1, 100 * w.max() ** 2)
+        grid = np.geomspace(lo, hi, 16) / (R_max if kind == "ls" else 1)
+        found = [terms_of(kind, t)[0] for t in grid]
+        if way == "slope":
+            return grid[sorted(slopes([(v.mean(), point * v.std(ddof=1) / n ** 0.5)
+                                       for v in found]))]
+        bounds = [bound(kind, t, v.mean(), 16) for t, v in zip(grid, found)]
+        return grid[np.array(bounds) > max(bounds) - 1e-4 * (abs(max(bounds)) + R_max)]
+
+    defaults = {"ix": n ** -0.5, "ls": n ** -0.5 / R_max, "dros": "slope"}
+    option = {"clipped_ips": "clip", "clipped_dr": "clip", "ix": "exploration", "ls": "smoothing",
+              "dros": "shrinkage"}
+    modelled = ("dm", "dr", "clipped_dr", "dros", "offcem")
+    allowed = [k for k in ("ips", "clipped_ips", "snips", "ix", "ls", "dm", "dr", "clipped_dr",
+                           "dros", "mips", "offcem")
+               if (R is not None or k not in modelled) and ("clip" in o or "clipped" not in k)
+               and (group is not None or k not in ("mips", "offcem"))]
+    wanted = o.get("estimators", allowed)
+    check(what + ": estimators", list(out["estimators"]) == wanted and
+          all((k in e) == (k in wanted) for k in allowed), out["estimators"], wanted)
+    terms, spans, tried = {}, {}, {}
+    for k in wanted:
+        way = o.get(option.get(k), defaults.get(k))
+        tried[k] = 16 if isinstance(way, str) else 1
+        if k in option:
+            got = e[k]["parameter"]
+            near("%s: parameter of %s" % (what, k), np.min(np.abs(
+                got / np.array(chosen_from(k, way) if tried[k] > 1 else [way or 1e-300]) - 1)
+                if way else [got]), 0, 1e-4, k, way)
+        terms[k], spans[k] = terms_of(k, e[k].get("parameter", 0))
+    log, normal_point = np.log(4 / (1 - level)), point
     drawn = resampled(n, o)
     for k in wanted:
         name, got = "%s: %s" % (what, k), e[k]
@@ -853,12 +938,22 @@ def check_log(p, out):
                   np.quantile(kept, [(1 - level) / 2, (1 + level) / 2]))
             if k == "snips":
                 check(name + ", degenerate", e["degenerate"] == len(means) - len(kept))
+        check(name + ", which bound", ("bound" in got) == (k in ("ix", "ls")), got)
+        if "bound" in got:
+            close(", bound", got["bound"], bound(k, got["parameter"], value, tried[k]))
         line = next(row for row in out["text"].split("\n") if row.startswith(k + " "))
         printed = [float(v) for v in re.findall(r"-?\d[\d.]*(?:e[-+]\d+)?(?= |$)", line[len(k):])]
         want = [got["value"], got["se"]] + sum(
             [ends(got[kind]) for kind in ("normal", "bootstrap", "bernstein") if kind in got], [])
+        want += [got["bound"]] if "bound" in got else []
         check(name + " prints", len(printed) == len(want) and np.allclose(printed, want, 6e-3),
               line, want)
+    valued = [k for k in wanted if k != "snips" or w.any()]
+    seen = [(e[k]["value"], e[k]["normal"]["high"] - e[k]["value"]) for k in valued]
+    check(what + ": SLOPE", any(np.allclose(seen[valued.index(e["chosen"])], seen[k], 1e-4, 1e-7)
+                                for k in slopes(seen)), e.get("chosen"), seen)  # or an equal one
+    unshown = 1 - pi[:, np.unique(actions)].sum(1).mean()
+    near(what + ": unshown", e["unshown"], unshown, 1e-5)
     sum_w, off = w.sum(), w - w.mean()
     near(what + ": weights", [e[k] for k in (
         "n", "overlap", "reward", "ess", "max_weight", "max_share", "mean_weight",
@@ -866,7 +961,8 @@ def check_log(p, out):
          [n, (w > 0).sum(), r.mean(), sum_w ** 2 / (w ** 2).sum() if sum_w else 0, w.max(),
           w.max() / sum_w if sum_w else 0, w.mean(), np.sqrt((off ** 2).sum() / (n - 1) / n),
           1 / least], 2e-4)
-    for said, when in (("takes none of the", not sum_w), ("one event has", e["max_share"] > 0.1),
+    for said, when in (("no event shows", unshown > 0.1), ("takes none of the", not sum_w),
+                       ("one event has", e["max_share"] > 0.1),
                        ("effective sample size is", sum_w and (e["ess"] < max(100, 0.01 * n)))):
         check(what + ": warnings", (said in " ".join(e["warnings"])) == bool(when), e["warnings"],
               said)

@@ -1,11 +1,12 @@
 """Some problems of tests/judged.py: what a run says of a policy, against NumPy; splits of real
 interactions by the same definitions; what ease refuses. Skipped without numpy."""
 import csv
+import gzip
 import random
 import subprocess
 
 from checks import check, finish, FOPO, real_file
-from judged import interactions, solve, solved, write
+from judged import interactions, log_problem, solve, solved, write
 
 
 def movielens(path):
@@ -27,6 +28,19 @@ for name, parse, least in (("movielens-latest-small/ratings.csv", movielens, 20)
         problems.append({"name": f"{name}, {split}", "file": path, "timed": True, "split": o,
                          "rows": parse(path), "methods": []})
 check("real files", solved(problems) == len(problems))
+
+# what users of a shop were shown at its first position, at random
+path = real_file("open-bandit/random_men.csv.gz")
+if path:
+    with gzip.open(path, "rt") as f:
+        shown = [row for row in csv.DictReader(f) if row["position"] == "1"]
+    kinds = sorted({row["user_feature_0"] for row in shown})
+    events = [([float(row["user_feature_0"] == kind) for kind in kinds] + [1.0],
+               int(row["item_id"]), float(row["click"]), float(row["propensity_score"]))
+              for row in shown]
+    problems = [log_problem(random.Random(k), "open-bandit-%d" % k, (events, 34))
+                for k in range(4)]
+    check("open bandit", solved(problems) == len(problems))
 
 # every kind of split of two files, one of which has times; pairs repeat, and times are equal
 problems = []

@@ -254,7 +254,13 @@ local function model(ids, rows)
   end
   return out
 end
-for _, o in ipairs{{clip = 0.01, model = "ridge"}, {model = model}, {samples = 30, model = model},
+local groups = {}
+for a = 1, lg.n_actions do groups[a] = a % 4 + 1 end
+groups = fopo.array.ids(groups)
+local mu = fopo.array.zeros(1, lg.n)
+for i = 1, lg.n do mu:set(1, i, 0.25) end
+for _, o in ipairs{{clip = 0.01, model = "ridge", groups = groups, logging = mu}, {model = model},
+    {samples = 30, model = model, groups = groups, logging = mu},
     {samples = 30, model = "logistic", proposal = proposal.mixture{index = over, k = 9}},
     {samples = 30, proposal = proposal.mixture{k = 9, draws = "stratified"}},
     {policy = "argmax", index = over, model = model}} do
@@ -264,7 +270,7 @@ for _, o in ipairs{{clip = 0.01, model = "ridge"}, {model = model}, {samples = 3
     local v = e[one]
     print("O", v.value, v.se, v.normal.low, v.bootstrap.high, v.bernstein and v.bernstein.low or 0)
   end
-  print("O", e.ess, e.max_weight, e.overlap, e.z_error or 0, e.z_worst or 0)
+  print("O", e.ess, e.max_weight, e.overlap, e.unshown, e.z_error or 0, e.z_worst or 0)
 end
 local drawn, density = proposal.mixture{k = 9}:sample(taste, lg:contexts():rows_of{1, 2}, 6,
                                                       {seed = 4})
@@ -330,7 +336,7 @@ for n in (1, 2):
     check(f"masked, dealt out to {n}", code == 0 and near(out, truth), out, truth, err)
 
 code, truth, err = run(1, "-e", "ALL = true\n" + DEALT)
-check("the truth", code == 0 and truth.count("\n") == 109, truth, err)
+check("the truth", code == 0 and truth.count("\n") == 130, truth, err)
 dealt = {}
 for n in (1, 2, 3, 4) if ALL else (1, 2, 4):
     code, out, err = run(n, "-e", DEALT)

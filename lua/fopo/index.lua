@@ -233,6 +233,8 @@ train_items does: the structure is built anew with the same options (a sort for 
 for hnsw and hybrid). Until then searches use the old structure; draws for SNIS stay valid, because
 their density takes the scores of now.]]}
 doc{name = "index:save", signature = "ix:save(path)", text = "Writes the index as .npz."}
+doc{name = "index:groups", signature = "ix:groups()", returns = "array",
+    text = "Of an index of clusters: ids [1, P], the cluster of each item, as fopo.ope takes them."}
 doc{name = "index:about", signature = "ix:about()", returns = "table",
     text = [[kind, n_items, dim, bytes, build_seconds, reachable, scored and queries so far,
 exact (true if every answer is), and the kind's options. Of an index chosen by fopo.index.auto

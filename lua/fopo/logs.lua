@@ -210,5 +210,9 @@ doc{name = "log_world:reward", signature = "world:reward(ids, rows[, contexts])"
     text = [[
 The true probability [B, S] of a reward for actions ids [B, S] in the contexts rows, of the log
 if no contexts are given.]]}
+doc{name = "log_world:groups", signature = "world:groups(groups, lg)", returns = "array",
+    text = [[
+[1, n]: the probability with which the logging policy shows the group of each event's action, groups
+ids [1, P] (fopo.ope's groups and logging). lg is the world's log or a part of it.]]}
 
 return {read = read, synthetic = synthetic}

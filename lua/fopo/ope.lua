@@ -7,13 +7,50 @@ local sealed = require "fopo.base.sealed"
 local text = require "fopo.base.text"
 
 local name = "fopo.ope"
-local all = {"ips", "clipped_ips", "snips", "dm", "dr", "clipped_dr"}
-local needs = {clipped_ips = {"clip"}, dm = {"model"}, dr = {"model"},
-               clipped_dr = {"model", "clip"}}
+
+-- Every estimator: its name, the option of its parameter, the options that it needs, its help.
+local about = {
+  {"ips", text = [[mean of w_i r_i. No bias if the log can show every action of pi; variance
+grows with the weights. Horvitz and Thompson 1952.]]},
+  {"clipped_ips", "clip", needs = {"clip"}, text = [[w_i = pi(a_i | x_i) / max(tau, p_i), the
+paper's clipping. Weights of at most 1 / tau; biased towards 0 (for rewards >= 0). Strehl,
+Langford, Li and Kakade 2010.]]},
+  {"snips", text = [[sum w_i r_i / sum w_i. Bias of order 1 / n; stays inside the range of the
+rewards, usually with less variance. Swaminathan and Joachims 2015.]]},
+  {"ix", "exploration", text = [[w_i = pi(a_i | x_i) / (p_i + gamma / 2), implicit exploration.
+Biased towards 0 like clipped_ips, without its edge; weights of at most 2 / gamma. Its lower
+bound is value - R log(1 / delta) / (gamma n). Gabbianelli, Neu and Papini 2023.]]},
+  {"ls", "smoothing", text = [[mean of log(1 + lambda w_i r_i) / lambda, logarithmic smoothing.
+Biased towards 0 by about lambda E (w r)^2 / 2; less variance than ips. Its lower bound,
+(exp(lambda value - log(1 / delta) / n) - 1) / lambda, is at least that of ix for gamma = lambda,
+and no bound of the weights is in it. Sakhi, Aouali, Alquier and Chopin 2024.]]},
+  {"dm", needs = {"model"}, text = [[mean of E_pi r_M(., x_i). Little variance; its bias is the
+model's error, which no interval here includes. Fit the model to other events, or in folds.]]},
+  {"dr", needs = {"model"}, text = [[dm + mean of w_i (r_i - r_M(a_i, x_i)). No bias if the
+propensities are right, less variance than ips if the model is good. Dudik, Langford and Li
+2011.]]},
+  {"clipped_dr", "clip", needs = {"model", "clip"}, text = "dr with the clipped weights."},
+  {"dros", "shrinkage", needs = {"model"}, text = [[dr with lambda w_i / (w_i^2 + lambda): from
+dm, lambda = 0, to dr, infinite; weights of at most sqrt(lambda) / 2. Its bias is the model's
+where weights are large. Su, Dimakopoulou, Krishnamurthy and Dudik 2020.]]},
+  {"mips", needs = {"groups", "logging"}, text = [[ips with w_i = pi(c_i | x_i) / mu(c_i | x_i),
+c_i the group of a_i and mu the logging policy: far less variance for many actions. No bias if an
+action earns what its group does in the same context; groups alone need support. Saito and
+Joachims 2022.]]},
+  {"offcem", needs = {"model", "groups", "logging"}, text = [[dr with these weights. No bias if
+the model is right about differences inside a group; the weights correct the rest. Saito, Ren and
+Joachims 2023.]]},
+}
+local all, parameter_of, needs, texts = {}, {}, {}, {}
+for i, row in ipairs(about) do
+  all[i], parameter_of[row[1]], needs[row[1]] = row[1], row[2], row.needs
+  texts[i] = ("  %-12s %s"):format(row[1], row.text:gsub("\n", " "))
+end
 
 -- A normal interval is unreliable if few events decide the estimate: warn if the effective sample
 -- size is below 100 or 1 % of the events, or if one event has 10 % of all the weight.
 local few, small_share, heavy_share = 100, 0.01, 0.1
+local hidden = 0.1 -- share of the policy on actions that the log never shows
 local far = 4   -- standard errors of the mean weight from 1
 local folds = 5 -- of a model fitted here: no event is predicted by a fit that has seen it
 
@@ -71,6 +108,10 @@ local function warnings(e, o)
     say("the mean weight is %.4g +- %.2g, and 1 is expected: the log never shows some actions of "
         .. "the policy, or the propensities are wrong", e.mean_weight, e.mean_weight_se)
   end
+  if e.unshown > hidden then
+    say("%s of the policy is on actions that no event shows: nothing in this log says what they "
+        .. "earn, and only a model or groups can guess it", percent(e.unshown))
+  end
   if e.degenerate > 0 then
     say("all weights were 0 in %s of %s bootstrap samples, which snips leaves out",
         text.count(e.degenerate), text.count(o.bootstrap))
@@ -93,18 +134,28 @@ local function interval(i)
 end
 
 local function described(e)
+  local parameters = {}
   local rows = {{"estimator", "value", "se", percent(e.level) .. " normal", "bootstrap",
-                 "bernstein"}}
+                 "bernstein", "lower bound"}}
   for _, one in ipairs(e.estimators) do
     local v = e[one]
     rows[#rows + 1] = {one, ("%.6g"):format(v.value), ("%.3g"):format(v.se), interval(v.normal),
-                       interval(v.bootstrap), interval(v.bernstein)}
+                       interval(v.bootstrap), interval(v.bernstein),
+                       v.bound and ("%.4g"):format(v.bound) or "-"}
+    if v.parameter then
+      local option = parameter_of[one]
+      parameters[#parameters + 1] = ("%s of %s = %.4g"):format(option, one, v.parameter)
+    end
   end
   local lines = {
     ("value of the %s policy from %s events; the logged reward is %.6g in the mean"):format(
       e.policy, text.count(e.n), e.reward), text.table(rows),
     ("weights: effective sample size %.4g, largest %.4g, mean %.4g"):format(e.ess, e.max_weight,
       e.mean_weight)}
+  if #parameters > 0 then
+    lines[#lines + 1] = "parameters: " .. table.concat(parameters, ", ")
+  end
+  if e.chosen and #e.estimators > 1 then lines[#lines + 1] = "SLOPE takes " .. e.chosen end
   if e.samples then
     lines[#lines + 1] = ("normaliser: %s draws, relative standard error %s in the mean, %s at "
       .. "worst"):format(text.count(e.samples), percent(e.z_error), percent(e.z_worst))
@@ -117,15 +168,26 @@ local result = sealed.kind({__name = "fopo.evaluation", describe = described,
                             __tostring = described}, {
   what = "evaluation", letter = "e",
   remedy = "it was measured; fopo.ope(pi, logs, {...}) measures anew",
-  known = {"samples", "z_error", "z_worst", "z_bias", table.unpack(all)},
+  known = {"chosen", "samples", "z_error", "z_worst", "z_bias", table.unpack(all)},
 })
 
 -- ---- the call
 
 -- The options of native.ope.
-local function native_options(pi, o)
-  local n = {clip = o.clip, level = o.level, bootstrap = o.bootstrap, seed = o.seed,
-             least_propensity = o.least_propensity}
+local function native_options(pi, logs, estimators, o)
+  local n = {level = o.level, bootstrap = o.bootstrap, seed = o.seed, groups = o.groups,
+             least_propensity = o.least_propensity, wanted = {}, parameters = {}}
+  for _, one in ipairs(estimators) do
+    n.wanted[one] = true
+    if parameter_of[one] then n.parameters[one] = o[parameter_of[one]] end
+  end
+  n.logging = o.logging
+  if define.kind(o.logging) == "policy" then
+    if not o.groups then
+      define.fail("%s: logging is for mips and offcem, which need groups", name)
+    end
+    n.logging = native.ope_groups(o.logging, logs, {groups = o.groups})
+  end
   if o.policy == "argmax" then
     n.index = o.index or cache.exact_of(pi)
   elseif o.index then
@@ -168,8 +230,19 @@ return define.fn{
     {"estimators", "table", nil, "as {\"ips\", \"dr\"}; all that clip and model allow if left out"},
     {"policy", "string", "softmax", "the policy that is evaluated: the softmax itself, or always "
      .. "its best item", one_of = {"softmax", "argmax"}},
-    {"clip", "number", nil, "tau of clipped_ips and clipped_dr: propensities below it count as tau",
-     above = 0, max = 1},
+    {"clip", "number|string", nil, "tau of clipped_ips and clipped_dr: propensities below it count "
+     .. "as tau; slope: chosen", above = 0, max = 1, one_of = {"slope"}},
+    {"exploration", "number|string", nil, "gamma of ix; slope, bound: chosen; 1 / sqrt n if left "
+     .. "out", above = 0, one_of = {"slope", "bound"}},
+    {"smoothing", "number|string", nil, "lambda of ls; slope, bound: chosen; 1 / (R sqrt n) if "
+     .. "left out, R the range of a reward, from 0 or less", above = 0,
+     one_of = {"slope", "bound"}},
+    {"shrinkage", "number|string", "slope", "lambda of dros; slope: chosen", min = 0,
+     one_of = {"slope"}},
+    {"groups", "array", nil, "ids [1, P], the group of each action, for mips and offcem: "
+     .. "fopo.index.clusters(lg:items()):groups(), or categories"},
+    {"logging", "policy|array", nil, "for mips and offcem, the policy that showed the log, or the "
+     .. "probabilities [1, n] with which it shows the group of a_i (world:groups)"},
     {"model", "reward|function|string", nil, "r_M, for dm and dr: a direct reward, of this log or "
      .. "another; ridge or logistic: fitted to this log in 5 folds; a function as "
      .. "fopo.reward.custom takes it", one_of = {"ridge", "logistic"}},
@@ -187,27 +260,27 @@ return define.fn{
   },
   text = [[Off-policy evaluation: estimates V = E_x E_pi r, the mean reward of this policy, from
 events (x_i, a_i, p_i, r_i) of another one. With w_i = pi(a_i | x_i) / p_i:
-  ips          mean of w_i r_i. No bias if the log can show every action of pi; variance grows with
-               the weights. Horvitz and Thompson 1952.
-  clipped_ips  w_i = pi(a_i | x_i) / max(tau, p_i), the paper's clipping. Weights of at most
-               1 / tau; biased towards 0 (for rewards >= 0). Strehl, Langford, Li and Kakade 2010.
-  snips        sum w_i r_i / sum w_i. Bias of order 1 / n; stays inside the range of the rewards,
-               usually with less variance. Swaminathan and Joachims 2015.
-  dm           mean of E_pi r_M(., x_i). Little variance; its bias is the model's error, which no
-               interval here includes. Fit the model to other events, or in folds.
-  dr           dm + mean of w_i (r_i - r_M(a_i, x_i)). No bias if the propensities are right, less
-               variance than ips if the model is good. Dudik, Langford and Li 2011.
-  clipped_dr   dr with the clipped weights.
+]] .. table.concat(texts, "\n") .. [[
+
 Each has value, se and three intervals {low, high}: normal (value -+ z se), bootstrap (percentiles
 over resampled events, Efron 1979) and bernstein (Maurer and Pontil 2009, theorem 4: it holds for
 any number of events given the ranges of reward and propensity, and is wide; snips, a ratio, has
-none). Events are treated as independent.
-e.ess is the effective sample size (sum w)^2 / sum w^2; e.max_weight and e.mean_weight (expected: 1)
-describe the overlap of the two policies; e.warnings says in words what is wrong. Cost: the softmax
-reads all P items for each event, n P L multiply-adds in tiles and never an n x P matrix, and the
-model is evaluated on all of them too; argmax searches one item an event. samples = S reads S items
-instead: pi(a_i | x_i) is then too large by about e.z_error^2, the squared relative standard error
-of Z, and e.z_bias is what that adds to ips.]],
+none), whose width is that of a biased estimator's own mean. Events are treated as independent.
+e.ls.bound and e.ix.bound: V is at least that with probability `level`, for any n and whatever the
+log covers, given that rewards lie in [0, R]; where they can be negative, both are of r less its
+least value, which is added again. To choose the policy of the largest bound of m, take 1 - level a
+m-th as large. A parameter, e.dros.parameter, is given or chosen of 16: slope takes the one of
+least variance that agrees with all of more variance, by the normal intervals (Su, Srinath and
+Krishnamurthy 2020; Tucker and Lee 2021), bound the one of the largest lower bound, which then
+holds for all 16 at once; other intervals know nothing of a choice. e.chosen is the estimator that
+SLOPE takes of those asked for. e.ess is the effective sample size (sum w)^2 / sum w^2;
+e.max_weight and e.mean_weight (expected: 1) describe the overlap of the two policies, e.unshown is
+the share of pi on actions that no event shows; e.warnings says in words what is wrong. Cost: the
+softmax reads all P items for each event, n P L multiply-adds in tiles and never an n x P matrix,
+and the model is evaluated on all of them too; a chosen parameter reads the n terms 32 times;
+argmax searches one item an event. samples = S reads S items instead: pi(a_i | x_i) is then too
+large by about e.z_error^2, the squared relative
+standard error of Z, and e.z_bias is what that adds to ips.]],
   example = [[lg, world = fopo.data.synthetic_logs{n = 2000, actions = 50, dim = 4}
 pi = fopo.policy.linear{items = lg:items(), theta = "identity"}
 e = fopo.ope(pi, lg, {clip = 0.01})
@@ -216,11 +289,8 @@ print(e)]],
   call = function(pi, logs, o)
     local estimators, model = chosen(o), model_of(logs, o)
     local started = native.clock()
-    local e = native.ope(pi, logs, native_options(pi, o), model)
+    local e = native.ope(pi, logs, native_options(pi, logs, estimators, o), model)
     e.seconds = native.clock() - started
-    local kept = {}
-    for _, one in ipairs(estimators) do kept[one] = e[one] end
-    for _, one in ipairs(all) do e[one] = kept[one] end
     e.estimators, e.policy, e.level, e.samples = estimators, o.policy, o.level, o.samples
     e.warnings = warnings(e, o)
     return sealed.new(result, e)

@@ -228,6 +228,15 @@ static int about(lua_State *L) {
   return 1;
 }
 
+/* ix:groups(): ids [1, P], the cluster of each item. */
+static int groups(lua_State *L) {
+  size_t P = fopo_index_about(get_index(L, 1)).n_items;
+  bind_push_again(L, 1, &bind_index_type);
+  bind_array *ids = bind_array_new(L, 1, 1, P);
+  bind_check(L, fopo_index_groups(ids->data, get_index(L, 1)));
+  return 1;
+}
+
 /* ix:update(): brings the index up to date with items that were changed in place. */
 static int update(lua_State *L) {
   bind_get_free(L, 1, &bind_index_type);
@@ -284,7 +293,8 @@ const luaL_Reg bind_index_functions[] = {{"index_exact", index_exact},
                                          {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"update", update}, {"search", search}, {"recall", recall},
-                                   {"save", save},     {"about", about},   {NULL, NULL}};
+                                   {"save", save},     {"about", about},   {"groups", groups},
+                                   {NULL, NULL}};
 
 static const bind_field fields[] = {
     {"kind", field_kind, NULL}, {"n_items", field_n_items, NULL},     {"dim", field_dim, NULL},

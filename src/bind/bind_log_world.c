@@ -110,6 +110,32 @@ static int world_reward(lua_State *L) {
   return 1;
 }
 
+/* world:groups(groups, logs): [1, n], mu(c(a_i) | x_i) of the events of a log of this world. */
+static int world_groups(lua_State *L) {
+  const bind_array *groups = bind_array_ids(L, 2, "groups");
+  const fopo_logs *logs = ((bind_logs *)bind_get(L, 3, &bind_logs_type))->logs;
+  const fopo_log_world_options *o = &get_world(L, 1)->options;
+  if (groups->rows * groups->cols != o->actions || logs->n_actions != o->actions ||
+      logs->contexts.cols != o->dim) {
+    return bind_refuse(L,
+                       "%zu groups and a log of %zu actions and %zu columns are given; this world "
+                       "has %zu actions and contexts of %zu columns",
+                       groups->rows * groups->cols, logs->n_actions, logs->contexts.cols,
+                       o->actions, o->dim);
+  }
+  for (int i = 1; i <= 3; i++) {
+    bind_push_again(L, i,
+                    i == 1   ? &bind_log_world_type
+                    : i == 2 ? &bind_array_type
+                             : &bind_logs_type);
+  }
+  bind_array *p = bind_array_new(L, 0, 1, logs->n);
+  logs = ((bind_logs *)bind_get(L, 3, &bind_logs_type))->logs;
+  bind_check(L, fopo_log_world_groups(p->data, get_world(L, 1), logs->contexts,
+                                      bind_array_ids(L, 2, "groups")->data, logs->actions));
+  return 1;
+}
+
 static const fopo_log_world_options *options_of(const bind_object *o) {
   return &((const bind_log_world *)o)->world->options;
 }
@@ -121,9 +147,13 @@ BIND_FIELD(world_k, count, options_of(o)->k)
 
 const luaL_Reg bind_log_world_functions[] = {{"logs_synthetic", logs_synthetic}, {NULL, NULL}};
 
-static const luaL_Reg world_methods[] = {{"true_value", true_value}, {"best", world_best},
-                                         {"logging", world_logging}, {"contexts", world_draw},
-                                         {"reward", world_reward},   {NULL, NULL}};
+static const luaL_Reg world_methods[] = {{"true_value", true_value},
+                                         {"best", world_best},
+                                         {"logging", world_logging},
+                                         {"contexts", world_draw},
+                                         {"reward", world_reward},
+                                         {"groups", world_groups},
+                                         {NULL, NULL}};
 
 static const bind_field world_fields[] = {{"actions", world_actions, NULL},
                                           {"dim", world_dim, NULL},

@@ -68,9 +68,13 @@ struct fopo_ope {
   uint32_t *found;      /* [block] how many the index found */
   fopo_ope_sums *sums;  /* [block] */
   size_t n_rewards;     /* rewards of a context that wait to be checked */
+  float *shown;         /* [actions] 1 of those that the log shows in some event, else 0 */
+  float *shown_here;    /* [P] the same of the items here */
+  uint32_t *group_here; /* [P] their groups; NULL: none */
 
   fopo_index *own_index;                        /* of a proposal without one; NULL: none */
   double *chance, *logged, *expected, *z_error; /* [n] */
+  double *shown_mass, *group;                   /* [n] */
   size_t unanswered;
 };
 
@@ -227,10 +231,18 @@ static double logged_score(const fopo_ope *o, size_t b) {
   return (double)fopo_score_sum(f, fopo_score_of(&sparse, action));
 }
 
+/* Whether the action is in the group of the one that event i shows. */
+static int is_of_group(const fopo_ope *o, size_t i, uint32_t action) {
+  const uint32_t *groups = o->o.groups;
+  return groups != NULL && groups[action] == groups[o->o.logs->actions[i]];
+}
+
 /* Context b has no item that is not masked: nothing is shown and nothing earned. */
 static void leave_out(fopo_ope *o, size_t b) {
   size_t i = o->first + b;
   o->chance[i] = 0.0;
+  o->shown_mass[i] = 1.0;
+  if (o->group != NULL) o->group[i] = 0.0;
   if (o->z_error != NULL) o->z_error[i] = 0.0;
   if (o->expected != NULL) o->expected[i] = 0.0;
   o->unanswered++;
@@ -284,6 +296,15 @@ static int score_tile(fopo_ope *o, fopo_drawn *drawn) {
   return status == FOPO_OK ? continue_at(o, drawn, o->width, SUM_TILE) : status;
 }
 
+/* sum f [width] of this tile's items in the group of event i. */
+static double sum_group(const fopo_ope *o, const float *f, size_t i) {
+  const uint32_t *groups = o->group_here + o->item, group = o->o.groups[o->o.logs->actions[i]];
+  double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+  for (size_t j = 0; j < o->width; j++) sum += groups[j] == group ? (double)f[j] : 0.0;
+  return sum;
+}
+
 static void sum_context(fopo_ope *o, size_t b) {
   const fopo_kernels *kernels = fopo_kernels_get();
   float *f = o->scores + b * o->width;
@@ -295,10 +316,14 @@ static void sum_context(fopo_ope *o, size_t b) {
     double factor = exp(s->m - (double)largest);
     s->z *= factor;
     s->zr *= factor;
+    s->shown *= factor;
+    s->group *= factor;
     s->m = (double)largest;
   }
   if (s->m < -DBL_MAX && fopo_score_all_masked(f, o->width)) return;
   s->z += kernels->exp_sum(f, f, (float)s->m, o->width);
+  s->shown += (double)kernels->dot(f, o->shown_here + o->item, o->width);
+  if (o->group != NULL) s->group += sum_group(o, f, o->first + b);
   if (o->o.model == NULL) return;
   double sums[3];
   kernels->moments(sums, f, o->reward + b * o->width, o->width);
@@ -324,6 +349,8 @@ static int end_exact(fopo_ope *o) {
       continue;
     }
     o->chance[i] = fmin(exp(s->logged - s->m) / s->z, 1.0);
+    o->shown_mass[i] = fmin(s->shown / s->z, 1.0);
+    if (o->group != NULL) o->group[i] = fmin(s->group / s->z, 1.0);
     if (o->o.model != NULL) o->expected[i] = s->zr / s->z;
   }
   o->stage = NEXT_BLOCK;
@@ -395,6 +422,8 @@ static void sum_draws(fopo_ope *o, size_t b) {
     double u = ids[s] == logged ? 0.0 : exp((double)f[s] - (double)logq[s] - m);
     sum += u;
     squares += u * u;
+    if (o->shown[ids[s]] > 0.0f) sums->shown += u;
+    if (is_of_group(o, i, ids[s])) sums->group += u;
     if (o->o.model != NULL) rewards += u * (double)o->reward[b * S + s];
   }
   sums->z = sum;
@@ -412,6 +441,8 @@ static void weigh_context(fopo_ope *o, size_t b) {
   size_t i = o->first + b;
   double n = (double)o->o.samples, mean = s->z / n, e = exp(s->logged - s->m), z = e + mean;
   o->chance[i] = e / z;
+  o->shown_mass[i] = (e + s->shown / n) / z;
+  if (o->group != NULL) o->group[i] = (e + s->group / n) / z;
   o->z_error[i] = sqrt(fmax(s->zz / n - mean * mean, 0.0) / (n - 1.0)) / z;
   if (o->o.model != NULL) o->expected[i] = (e * o->logged[i] + s->zr / n) / z;
 }
@@ -449,10 +480,15 @@ static int find_best(fopo_ope *o, fopo_drawn *drawn) {
   if (status != FOPO_OK) return status;
   for (size_t b = 0; b < o->count; b++) {
     uint32_t logged = o->o.logs->actions[o->first + b];
-    o->chance[o->first + b] = o->found[b] > 0 && o->ids[b] == logged ? 1.0 : 0.0;
-    if (o->found[b] > 0) continue;
-    o->unanswered++;
-    o->ids[b] = logged; /* an id that the model knows; its answer is not used */
+    size_t i = o->first + b;
+    if (o->found[b] == 0) {
+      leave_out(o, b);
+      o->ids[b] = logged; /* an id that the model knows; its answer is not used */
+      continue;
+    }
+    o->chance[i] = o->ids[b] == logged;
+    o->shown_mass[i] = (double)o->shown[o->ids[b]];
+    if (o->group != NULL) o->group[i] = is_of_group(o, i, o->ids[b]);
   }
   return continue_at(o, drawn, 1, KEEP_BEST);
 }
@@ -496,8 +532,17 @@ static int reserve(fopo_ope *o) {
   o->found = fopo_alloc(B, sizeof *o->found);
   o->sums = fopo_alloc(B, sizeof *o->sums);
   o->chance = fopo_alloc(n, sizeof *o->chance);
-  if (!o->scores || !o->ids || !o->rows || !o->found || !o->sums || !o->chance) {
+  o->shown_mass = fopo_alloc(n, sizeof *o->shown_mass);
+  o->shown = fopo_alloc(o->o.logs->n_actions, sizeof *o->shown);
+  o->shown_here = fopo_alloc(o->P, sizeof *o->shown_here);
+  if (!o->scores || !o->ids || !o->rows || !o->found || !o->sums || !o->chance || !o->shown_mass ||
+      !o->shown || !o->shown_here) {
     return FOPO_ERR_MEMORY;
+  }
+  if (o->o.groups != NULL) {
+    o->group = fopo_alloc(n, sizeof *o->group);
+    o->group_here = fopo_alloc(o->P, sizeof *o->group_here);
+    if (!o->group || !o->group_here) return FOPO_ERR_MEMORY;
   }
   if (o->o.samples > 0) {
     o->logq = fopo_alloc(cells, sizeof *o->logq);
@@ -514,6 +559,17 @@ static int reserve(fopo_ope *o) {
     if (o->features == NULL) return FOPO_ERR_MEMORY;
   }
   return FOPO_OK;
+}
+
+/* What is known of actions, of those of the log and of those here. */
+static void know_actions(fopo_ope *o) {
+  const fopo_logs *logs = o->o.logs;
+  for (size_t i = 0; i < logs->n; i++) o->shown[logs->actions[i]] = 1.0f;
+  for (size_t row = 0; row < o->P; row++) {
+    size_t a = o->shard == NULL ? row : o->shard->id[row];
+    o->shown_here[row] = o->shown[a];
+    if (o->group != NULL) o->group_here[row] = o->o.groups[a];
+  }
 }
 
 /* A proposal without an index searches in one over the policy's items. */
@@ -540,6 +596,7 @@ static int make(fopo_ope **out, const fopo_ope_options *options) {
                                    : least(TILE_ITEMS, o->P);
   o->block = least(least(BLOCK_CONTEXTS, MOST_DRAWS / o->wide), o->n);
   status = reserve(o);
+  if (status == FOPO_OK) know_actions(o);
   if (status == FOPO_OK) status = make_index(o);
   if (status != FOPO_OK) {
     fopo_ope_free(o);
@@ -564,8 +621,10 @@ void fopo_ope_free(fopo_ope *o) {
   if (o == NULL) return;
   fopo_matrix_done(&o->Q);
   fopo_index_free(o->own_index);
-  void *const owned[] = {o->scores, o->logq, o->ids,    o->rows,   o->reward,   o->features,
-                         o->found,  o->sums, o->chance, o->logged, o->expected, o->z_error};
+  void *const owned[] = {o->scores,     o->logq,    o->ids,   o->rows,       o->reward,
+                         o->features,   o->found,   o->sums,  o->chance,     o->logged,
+                         o->expected,   o->z_error, o->shown, o->shown_here, o->group_here,
+                         o->shown_mass, o->group};
   for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) fopo_free(owned[i]);
   fopo_free(o);
 }
@@ -605,5 +664,7 @@ fopo_ope_terms fopo_ope_result(const fopo_ope *o) {
                           .logged = o->logged,
                           .expected = o->expected,
                           .z_error = o->z_error,
+                          .shown = o->shown_mass,
+                          .group = o->group,
                           .unanswered = o->unanswered};
 }

@@ -14,14 +14,70 @@
 #include "core/threads.h"
 #include "judge/ope.h"
 
-const char *const fopo_ope_names[FOPO_OPE_KINDS] = {"ips", "clipped_ips", "snips",
-                                                    "dm",  "dr",          "clipped_dr"};
+/* The form of an estimator's term, with its weight w and its model m = r_M(a_i, x_i). */
+typedef enum {
+  TIMES,   /* w r */
+  RATIO,   /* the mean of w r over that of w */
+  FLOORED, /* low + w (r - low) */
+  LOG,     /* low + log(1 + lambda w (r - low)) / lambda */
+  MODELLED /* E_pi r_M + w (r - m) */
+} form;
 
-/* Columns of an event's row. */
-enum { W, W_R, CLIPPED_W_R, DM, DR, CLIPPED_DR, COLUMNS };
+/* What an event says. */
+typedef struct {
+  double chance, p, r;     /* pi(a_i | x_i), its propensity, its reward */
+  double expected, logged; /* E_pi r_M, r_M(a_i, x_i) */
+  double group;            /* pi(c | x_i) / mu(c | x_i) of its group c */
+} event;
 
-/* The column whose mean an estimator is; snips divides its own by W. */
-static const int column_of[FOPO_OPE_KINDS] = {W_R, CLIPPED_W_R, W_R, DM, DR, CLIPPED_DR};
+/* ---- weights, by the parameter t ---- */
+
+static double plain(const event *e, double t) { return e->chance / fmax(t, e->p); }
+static double implicit(const event *e, double t) { return e->chance / (e->p + 0.5 * t); }
+
+static double of_group(const event *e, double t) {
+  (void)t;
+  return e->group;
+}
+
+/* lambda w / (w^2 + lambda), whose largest value is sqrt(lambda) / 2 at w = sqrt lambda. */
+static double shrunk(const event *e, double t) {
+  double w = e->chance / e->p;
+  return w > 0.0 ? t * w / (w * w + t) : 0.0;
+}
+
+typedef struct {
+  fopo_ope_about about;
+  form form;
+  double (*weight)(const event *e, double t); /* NULL: 0 */
+} row;
+
+static const row rows[FOPO_OPE_KINDS] = {
+    [FOPO_OPE_IPS] = {{"ips", 0, 0, NULL}, TIMES, plain},
+    [FOPO_OPE_CLIPPED_IPS] = {{"clipped_ips", 0, 0, "tau"}, TIMES, plain},
+    [FOPO_OPE_SNIPS] = {{"snips", 0, 0, NULL}, RATIO, plain},
+    [FOPO_OPE_IX] = {{"ix", 0, 0, "gamma"}, FLOORED, implicit},
+    [FOPO_OPE_LS] = {{"ls", 0, 0, "lambda"}, LOG, plain},
+    [FOPO_OPE_DM] = {{"dm", 1, 0, NULL}, MODELLED, NULL},
+    [FOPO_OPE_DR] = {{"dr", 1, 0, NULL}, MODELLED, plain},
+    [FOPO_OPE_CLIPPED_DR] = {{"clipped_dr", 1, 0, "tau"}, MODELLED, plain},
+    [FOPO_OPE_DROS] = {{"dros", 1, 0, "lambda"}, MODELLED, shrunk},
+    [FOPO_OPE_MIPS] = {{"mips", 0, 1, NULL}, TIMES, of_group},
+    [FOPO_OPE_OFFCEM] = {{"offcem", 1, 1, NULL}, MODELLED, of_group},
+};
+
+fopo_ope_about fopo_ope_about_kind(fopo_ope_kind kind) { return rows[kind].about; }
+
+static double weight_of(int kind, const event *e, double parameter) {
+  const row *r = &rows[kind];
+  if (r->weight == NULL) return 0.0;
+  return r->weight(e, r->form == LOG ? 0.0 : parameter); /* lambda of ls is none of the weight */
+}
+
+enum {
+  GRID = 16, /* values that a parameter is chosen from; no fewer than there are kinds */
+  W = 0      /* the column of the weight itself; that of a kind is 1 + kind */
+};
 
 typedef struct {
   double low, high;
@@ -29,11 +85,20 @@ typedef struct {
 
 typedef struct {
   size_t n;
-  double (*x)[COLUMNS]; /* [n] rows */
-  double mean[COLUMNS];
-  int model;
-  span reward, predicted; /* of r, and of r_M if there is a model */
-  double bound[2];        /* of w: plain, clipped */
+  const fopo_ope_terms *terms;
+  const fopo_logs *logs;
+  const fopo_ope_settings *settings;
+  size_t columns;                   /* of x */
+  size_t column[FOPO_OPE_KINDS];    /* of each kind; 0: it is not wanted */
+  double *x;                        /* [n, columns] */
+  double mean[1 + FOPO_OPE_KINDS];  /* of each column */
+  double parameter[FOPO_OPE_KINDS]; /* that is used */
+  size_t tried[FOPO_OPE_KINDS];     /* values it was chosen from */
+  span reward, predicted;           /* of r, and of r_M if there is a model */
+  double low, range;                /* min(0, the least r), and the largest r less it */
+  double least, least_group;        /* of p; of mu(c | x), 0: there are no groups */
+  double largest;                   /* w of the log */
+  double z;                         /* of the normal intervals */
 } table;
 
 static void widen(span *s, double x) {
@@ -43,46 +108,74 @@ static void widen(span *s, double x) {
 
 /* ---- the terms ---- */
 
-static void fill(table *t, const fopo_ope_terms *terms, const fopo_logs *logs, double clip) {
-  double sum[COLUMNS] = {0};
-  t->predicted = t->reward = (span){INFINITY, -INFINITY};
-  for (size_t i = 0; i < t->n; i++) {
-    double r = (double)logs->rewards[i], p = (double)logs->propensities[i], *x = t->x[i];
-    double w = terms->chance[i] / p, clipped = terms->chance[i] / fmax(clip, p);
-    widen(&t->reward, r);
-    x[W] = w;
-    x[W_R] = w * r;
-    x[CLIPPED_W_R] = clipped * r;
-    if (t->model) {
-      double expected = terms->expected[i], logged = terms->logged[i];
-      widen(&t->predicted, expected);
-      widen(&t->predicted, logged);
-      x[DM] = expected;
-      x[DR] = expected + w * (r - logged);
-      x[CLIPPED_DR] = expected + clipped * (r - logged);
-    }
-    for (int c = 0; c < COLUMNS; c++) sum[c] += x[c];
-  }
-  for (int c = 0; c < COLUMNS; c++) t->mean[c] = sum[c] / (double)t->n;
+static event event_of(const table *t, size_t i) {
+  const fopo_ope_terms *terms = t->terms;
+  event e = {.chance = terms->chance[i],
+             .p = (double)t->logs->propensities[i],
+             .r = (double)t->logs->rewards[i]};
+  if (terms->expected != NULL) e.expected = terms->expected[i], e.logged = terms->logged[i];
+  if (t->least_group > 0.0) e.group = terms->group[i] / (double)t->settings->logging[i];
+  return e;
 }
 
-static double value_of(const double mean[COLUMNS], int kind) {
-  double top = mean[column_of[kind]];
-  if (kind != FOPO_OPE_SNIPS) return top;
+/* What event i contributes to an estimator of this kind with this parameter. */
+static double term(const table *t, int kind, size_t i, double parameter) {
+  event e = event_of(t, i);
+  double w = weight_of(kind, &e, parameter);
+  switch (rows[kind].form) {
+  case FLOORED: return t->low + w * (e.r - t->low);
+  case LOG: return t->low + log1p(parameter * w * (e.r - t->low)) / parameter;
+  case MODELLED: return e.expected + w * (e.r - e.logged);
+  default: return w * e.r;
+  }
+}
+
+/* The ranges of what the events hold. */
+static void look(table *t, fopo_ope_report *report) {
+  t->predicted = t->reward = (span){INFINITY, -INFINITY};
+  t->least = 1.0;
+  for (size_t i = 0; i < t->n; i++) {
+    event e = event_of(t, i);
+    widen(&t->reward, e.r);
+    widen(&t->predicted, e.expected);
+    widen(&t->predicted, e.logged);
+    t->least = fmin(t->least, e.p);
+    t->largest = fmax(t->largest, e.chance / e.p);
+    report->reward += e.r / (double)t->n;
+    if (t->terms->shown) report->unshown += (1.0 - t->terms->shown[i]) / (double)t->n;
+  }
+}
+
+static double value_of(const table *t, const double mean[], int kind) {
+  double top = mean[t->column[kind]];
+  if (rows[kind].form != RATIO) return top;
   return mean[W] > 0.0 ? top / mean[W] : (double)NAN;
 }
 
 /* Sum of the squared deviations of the estimator's terms; those of snips, by the delta method, are
  * w_i (r_i - V) / mean(w). */
 static double squares_of(const table *t, int kind) {
-  int c = column_of[kind];
-  double value = value_of(t->mean, kind), sum = 0.0;
+  double value = value_of(t, t->mean, kind), sum = 0.0;
   for (size_t i = 0; i < t->n; i++) {
-    double d = kind == FOPO_OPE_SNIPS ? (t->x[i][W_R] - value * t->x[i][W]) / t->mean[W]
-                                      : t->x[i][c] - value;
+    const double *x = t->x + i * t->columns;
+    double term = x[t->column[kind]];
+    double d = rows[kind].form == RATIO ? (term - value * x[W]) / t->mean[W] : term - value;
     sum += d * d;
   }
   return sum;
+}
+
+static void fill(table *t) {
+  for (size_t i = 0; i < t->n; i++) {
+    event e = event_of(t, i);
+    double *x = t->x + i * t->columns;
+    x[W] = plain(&e, 0.0);
+    for (int kind = 0; kind < FOPO_OPE_KINDS; kind++) {
+      if (t->column[kind] > 0) x[t->column[kind]] = term(t, kind, i, t->parameter[kind]);
+    }
+    for (size_t c = 0; c < t->columns; c++) t->mean[c] += x[c];
+  }
+  for (size_t c = 0; c < t->columns; c++) t->mean[c] /= (double)t->n;
 }
 
 /* ---- intervals ---- */
@@ -104,13 +197,15 @@ double fopo_ope_normal_point(double level) {
 /* What one term can be, given the ranges of w, r and r_M. */
 static span span_of(const table *t, int kind) {
   span r = t->reward, m = t->predicted;
-  double w = t->bound[kind == FOPO_OPE_CLIPPED_IPS || kind == FOPO_OPE_CLIPPED_DR];
-  switch (kind) {
-  case FOPO_OPE_IPS:
-  case FOPO_OPE_CLIPPED_IPS: return (span){w * fmin(r.low, 0.0), w * fmax(r.high, 0.0)};
-  case FOPO_OPE_DM: return m;
-  case FOPO_OPE_DR:
-  case FOPO_OPE_CLIPPED_DR: /* expected + w (r - logged) */
+  double parameter = t->parameter[kind];
+  event e = {.chance = 1.0, .p = t->least, .group = 1.0 / t->least_group};
+  if (kind == FOPO_OPE_DROS) e.chance = fmin(1.0, sqrt(parameter) * e.p);
+  double w = weight_of(kind, &e, parameter);
+  switch (rows[kind].form) {
+  case TIMES: return (span){w * fmin(r.low, 0.0), w * fmax(r.high, 0.0)};
+  case FLOORED: return (span){t->low, t->low + w * t->range};
+  case LOG: return (span){t->low, t->low + log1p(parameter * w * t->range) / parameter};
+  case MODELLED: /* expected + w (r - logged) */
     return (span){m.low + w * fmin(r.low - m.high, 0.0), m.high + w * fmax(r.high - m.low, 0.0)};
   default: return (span){NAN, NAN};
   }
@@ -128,37 +223,134 @@ static void around(double interval[2], double value, double half) {
   interval[1] = value + half;
 }
 
-static void estimate(fopo_ope_estimate *e, const table *t, int kind, double level) {
+/* V >= this with probability `level`, for all of the `tried` values of the parameter at once. */
+static double bound_of(const table *t, int kind, double value, double parameter, size_t tried) {
+  double cost = log((double)tried / (1.0 - t->settings->level)) / (double)t->n;
+  if (kind == FOPO_OPE_LS) {
+    return t->low + expm1(parameter * (value - t->low) - cost) / parameter;
+  }
+  return kind == FOPO_OPE_IX ? value - t->range * cost / parameter : (double)NAN;
+}
+
+static void estimate(fopo_ope_estimate *e, const table *t, int kind) {
   double n = (double)t->n, variance = squares_of(t, kind) / (n - 1.0);
   span range = span_of(t, kind);
-  e->value = value_of(t->mean, kind);
+  e->value = value_of(t, t->mean, kind);
   e->se = sqrt(variance / n);
   e->range[0] = range.low;
   e->range[1] = range.high;
+  e->parameter = rows[kind].about.parameter ? t->parameter[kind] : (double)NAN;
+  e->bound = bound_of(t, kind, e->value, t->parameter[kind], t->tried[kind]);
   e->bootstrap[0] = e->bootstrap[1] = NAN;
-  around(e->normal, e->value, fopo_ope_normal_point(level) * e->se);
-  around(e->bernstein, e->value, bernstein(variance, range, t->n, level));
+  around(e->normal, e->value, t->z * e->se);
+  around(e->bernstein, e->value, bernstein(variance, range, t->n, t->settings->level));
+}
+
+/* ---- choices ---- */
+
+/* The last of n estimates, by descending half width of their intervals, before the first that lies
+ * too far from one of those before it: |v_i - v_j| > half_i + (sqrt 6 - 1) half_j. */
+static size_t slope(const double *value, const double *half, size_t n) {
+  size_t order[GRID];
+  for (size_t i = 0; i < n; i++) {
+    size_t at = i;
+    for (; at > 0 && half[order[at - 1]] < half[i]; at--) order[at] = order[at - 1];
+    order[at] = i;
+  }
+  for (size_t i = 1; i < n; i++) {
+    size_t a = order[i];
+    for (size_t j = 0; j < i; j++) {
+      size_t b = order[j];
+      if (fabs(value[a] - value[b]) > half[a] + (sqrt(6.0) - 1.0) * half[b]) return order[i - 1];
+    }
+  }
+  return order[n - 1];
+}
+
+/* The values that a parameter is chosen from, in geometric steps. */
+static double candidate(const table *t, int kind, int i) {
+  double low = fmin(1.0 / (double)t->n, t->least), high = 1.0;
+  if (rows[kind].weight == shrunk) low = 0.01, high = fmax(1.0, 100.0 * t->largest * t->largest);
+  if (rows[kind].form == LOG) low /= t->range, high /= t->range;
+  return low * pow(high / low, (double)i / (GRID - 1.0));
+}
+
+static int choose(table *t, int kind) {
+  double value[GRID], half[GRID], n = (double)t->n;
+  size_t best = 0;
+  for (int g = 0; g < GRID; g++) {
+    double parameter = candidate(t, kind, g), sum = 0.0, squares = 0.0;
+    int status = fopo_progress("choosing a parameter", g, GRID);
+    if (status != FOPO_OK) return status;
+    for (size_t i = 0; i < t->n; i++) sum += term(t, kind, i, parameter);
+    value[g] = sum / n;
+    for (size_t i = 0; i < t->n; i++) {
+      double d = term(t, kind, i, parameter) - value[g];
+      squares += d * d;
+    }
+    half[g] = t->z * sqrt(squares / (n - 1.0) / n);
+    if (t->settings->choice[kind] == FOPO_OPE_BOUND) {
+      value[g] = bound_of(t, kind, value[g], parameter, GRID);
+      if (value[g] > value[best]) best = (size_t)g;
+    }
+  }
+  if (t->settings->choice[kind] == FOPO_OPE_SLOPE) best = slope(value, half, GRID);
+  t->parameter[kind] = candidate(t, kind, (int)best);
+  t->tried[kind] = GRID;
+  return FOPO_OK;
+}
+
+static int set_parameters(table *t) {
+  int status = FOPO_OK;
+  for (int kind = 0; kind < FOPO_OPE_KINDS && status == FOPO_OK; kind++) {
+    int has = rows[kind].about.parameter != NULL;
+    t->tried[kind] = 1;
+    t->parameter[kind] = has ? t->settings->parameter[kind] : 0.0;
+    if ((kind == FOPO_OPE_IX || kind == FOPO_OPE_LS) && t->parameter[kind] == 0.0) {
+      t->parameter[kind] = 1.0 / (sqrt((double)t->n) * (kind == FOPO_OPE_LS ? t->range : 1.0));
+    }
+    if (t->column[kind] > 0 && has && t->settings->choice[kind] != FOPO_OPE_GIVEN) {
+      status = choose(t, kind);
+    }
+  }
+  return status;
+}
+
+/* The kind that SLOPE takes of those that have a value. */
+static int choose_kind(const fopo_ope_report *report) {
+  double value[FOPO_OPE_KINDS], half[FOPO_OPE_KINDS];
+  int kinds[FOPO_OPE_KINDS];
+  size_t n = 0;
+  for (int kind = 0; kind < FOPO_OPE_KINDS; kind++) {
+    const fopo_ope_estimate *e = &report->by[kind];
+    if (!report->has[kind] || isnan(e->value)) continue;
+    value[n] = e->value;
+    half[n] = e->normal[1] - e->value;
+    kinds[n++] = kind;
+  }
+  return n > 0 ? kinds[slope(value, half, n)] : -1;
 }
 
 /* ---- the bootstrap ---- */
 
 /* The means of n rows drawn with replacement: number `step` of the replicates. 0: interrupted. */
-static int replicate(double mean[COLUMNS], const table *t, uint64_t seed, uint32_t step) {
+static int replicate(double *mean, const table *t, uint64_t seed, uint32_t step) {
   uint32_t n = (uint32_t)t->n;
-  double sum[COLUMNS] = {0};
+  double sum[1 + FOPO_OPE_KINDS] = {0};
   for (uint32_t i = 0; i < n; i += 4) {
     fopo_words words = fopo_random(seed, FOPO_STREAM_BOOTSTRAP, step, 0, i / 4);
     if (i % (1 << 16) == 0 && fopo_interrupted()) return 0;
     for (uint32_t k = 0; k < 4 && i + k < n; k++) {
-      const double *x = t->x[fopo_below(n, words.v[k], seed, step, FOPO_STREAM_BOOTSTRAP, i + k)];
-      for (int c = 0; c < COLUMNS; c++) sum[c] += x[c];
+      uint32_t at = fopo_below(n, words.v[k], seed, step, FOPO_STREAM_BOOTSTRAP, i + k);
+      const double *x = t->x + at * t->columns;
+      for (size_t c = 0; c < t->columns; c++) sum[c] += x[c];
     }
   }
-  for (int c = 0; c < COLUMNS; c++) mean[c] = sum[c] / (double)n;
+  for (size_t c = 0; c < t->columns; c++) mean[c] = sum[c] / (double)n;
   return 1;
 }
 
-static int replicates(double (*means)[COLUMNS], const table *t, const fopo_ope_settings *s) {
+static int replicates(double *means, const table *t, const fopo_ope_settings *s) {
   const size_t draws = 1 << 20; /* between two reports of progress: some 10 ms */
   size_t together = draws / t->n + 1;
   if (together < 64) together = 64; /* enough for all threads, which poll for interruption */
@@ -166,7 +358,7 @@ static int replicates(double (*means)[COLUMNS], const table *t, const fopo_ope_s
   for (size_t first = 0; first < s->bootstrap && status == FOPO_OK; first += together) {
     size_t end = s->bootstrap - first < together ? s->bootstrap : first + together;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
-    for (size_t b = first; b < end; b++) replicate(means[b], t, s->seed, (uint32_t)b);
+    for (size_t b = first; b < end; b++) replicate(means + b * t->columns, t, s->seed, (uint32_t)b);
     status = fopo_progress("resampling the log", (double)end, (double)s->bootstrap);
   }
   return status;
@@ -180,11 +372,12 @@ static double quantile(const double *sorted, size_t n, double q) {
   return sorted[below] + (place - (double)below) * (sorted[below + 1] - sorted[below]);
 }
 
-static void percentiles(fopo_ope_report *report, int kind, double *values, double (*means)[COLUMNS],
-                        const fopo_ope_settings *s) {
+static void percentiles(fopo_ope_report *report, const table *t, int kind, double *values,
+                        const double *means) {
+  const fopo_ope_settings *s = t->settings;
   size_t n = 0;
   for (size_t b = 0; b < s->bootstrap; b++) {
-    values[n] = value_of(means[b], kind);
+    values[n] = value_of(t, means + b * t->columns, kind);
     if (!isnan(values[n])) n++;
   }
   if (kind == FOPO_OPE_SNIPS) report->degenerate = s->bootstrap - n;
@@ -195,12 +388,13 @@ static void percentiles(fopo_ope_report *report, int kind, double *values, doubl
   interval[1] = quantile(values, n, 1.0 - tail);
 }
 
-static int bootstrap(fopo_ope_report *report, const table *t, const fopo_ope_settings *s) {
-  double(*means)[COLUMNS] = fopo_alloc(s->bootstrap, sizeof *means);
+static int bootstrap(fopo_ope_report *report, const table *t) {
+  const fopo_ope_settings *s = t->settings;
+  double *means = fopo_alloc(s->bootstrap * t->columns, sizeof *means);
   double *values = fopo_alloc(s->bootstrap, sizeof *values);
   int status = means && values ? replicates(means, t, s) : FOPO_ERR_MEMORY;
   for (int kind = 0; status == FOPO_OK && kind < FOPO_OPE_KINDS; kind++) {
-    if (report->has[kind]) percentiles(report, kind, values, means, s);
+    if (report->has[kind]) percentiles(report, t, kind, values, means);
   }
   fopo_free(means);
   fopo_free(values);
@@ -212,7 +406,7 @@ static int bootstrap(fopo_ope_report *report, const table *t, const fopo_ope_set
 static void weights(fopo_ope_report *report, const table *t) {
   double sum = 0.0, squares = 0.0, around_mean = 0.0, n = (double)t->n;
   for (size_t i = 0; i < t->n; i++) {
-    double w = t->x[i][W], d = w - t->mean[W];
+    double w = t->x[i * t->columns + W], d = w - t->mean[W];
     report->overlap += w > 0.0;
     report->max_weight = fmax(report->max_weight, w);
     sum += w;
@@ -226,86 +420,143 @@ static void weights(fopo_ope_report *report, const table *t) {
 }
 
 /* 1 / Zhat is too large by the factor 1 + z_error^2, to the first order. */
-static void sampling(fopo_ope_report *report, const table *t, const fopo_ope_terms *terms) {
+static void sampling(fopo_ope_report *report, const table *t) {
   for (size_t i = 0; i < t->n; i++) {
-    double e = terms->z_error[i];
+    double e = t->terms->z_error[i], w_r = t->x[i * t->columns + W] * (double)t->logs->rewards[i];
     report->z_error += e / (double)t->n;
     report->z_worst = fmax(report->z_worst, e);
-    report->z_bias += e * e * t->x[i][W_R] / (double)t->n;
+    report->z_bias += e * e * w_r / (double)t->n;
   }
 }
 
 /* ---- all of it ---- */
+
+static int check_probability(const char *what, double p, const char *remedy) {
+  if (p >= 0.0 && p <= 1.0) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT, "%s is %g; %s", what, p, remedy);
+}
+
+static int check_parameters(const fopo_ope_settings *s) {
+  for (int kind = 0; kind < FOPO_OPE_KINDS; kind++) {
+    double p = s->parameter[kind];
+    int clips = kind == FOPO_OPE_CLIPPED_IPS || kind == FOPO_OPE_CLIPPED_DR, status = FOPO_OK;
+    if (clips) {
+      status = check_probability("clip", p,
+                                 "it is the least propensity that a weight is divided "
+                                 "by, use 0 to 1");
+    } else if (!(p >= 0.0 && isfinite(p))) {
+      status = fopo_fail(FOPO_ERR_ARGUMENT, "%s of %s is %g; use a number above 0",
+                         rows[kind].about.parameter, rows[kind].about.name, p);
+    }
+    if (status != FOPO_OK) return status;
+    if (s->choice[kind] == FOPO_OPE_BOUND && kind != FOPO_OPE_IX && kind != FOPO_OPE_LS) {
+      return fopo_fail(FOPO_ERR_ARGUMENT, "%s has no lower bound to choose by; use slope",
+                       rows[kind].about.name);
+    }
+  }
+  return FOPO_OK;
+}
 
 static int check(const fopo_ope_settings *s, size_t n) {
   if (n < 2 || n >= UINT32_MAX) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "the log has %zu events; a standard error needs 2 to %u", n,
                      UINT32_MAX - 1);
   }
-  if (!(s->clip >= 0.0 && s->clip <= 1.0)) {
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "clip is %g; it is the least propensity that a weight is "
-                     "divided by, use 0 to 1",
-                     s->clip);
+  int status = check_parameters(s);
+  if (status == FOPO_OK) {
+    status = check_probability("the least propensity", s->least_propensity,
+                               "use a probability, or 0 for the least of the log");
   }
+  if (status != FOPO_OK) return status;
   if (!(s->level > 0.0 && s->level < 1.0)) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "level is %g; use a probability between 0 and 1, as 0.95",
                      s->level);
-  }
-  if (!(s->least_propensity >= 0.0 && s->least_propensity <= 1.0)) {
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "the least propensity is %g; use a probability, or 0 for "
-                     "the least of the log",
-                     s->least_propensity);
   }
   if (s->bootstrap < UINT32_MAX) return FOPO_OK;
   return fopo_fail(FOPO_ERR_ARGUMENT, "%zu replicates are too many; use some 1000", s->bootstrap);
 }
 
 /* Ranges that the caller gives must hold; if none are given, those of the log are used. */
-static int set_ranges(table *t, const fopo_logs *logs, const fopo_ope_settings *s) {
-  double p = 1.0;
-  for (size_t i = 0; i < t->n; i++) p = fmin(p, (double)logs->propensities[i]);
+static int set_ranges(table *t) {
+  const fopo_ope_settings *s = t->settings;
   /* the rounding of a float is allowed: 0.05 is stored as 0.0500000007 */
-  if (s->least_propensity > 0.0 && p < s->least_propensity * (1.0 - 1e-6)) {
+  if (s->least_propensity > 0.0 && t->least < s->least_propensity * (1.0 - 1e-6)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "the log holds a propensity of %g, less than the %g that "
                      "was given as the least",
-                     p, s->least_propensity);
+                     t->least, s->least_propensity);
   }
-  if (s->least_propensity > 0.0) p = s->least_propensity;
-  t->bound[0] = 1.0 / p;
-  t->bound[1] = 1.0 / fmax(p, s->clip);
-  if (!(s->reward_low < s->reward_high)) return FOPO_OK;
-  if (t->reward.low < s->reward_low || t->reward.high > s->reward_high) {
-    return fopo_fail(FOPO_ERR_ARGUMENT,
-                     "the log's rewards go from %g to %g, beyond the given range %g to %g",
-                     t->reward.low, t->reward.high, s->reward_low, s->reward_high);
+  if (s->least_propensity > 0.0) t->least = s->least_propensity;
+  if (s->reward_low < s->reward_high) {
+    if (t->reward.low < s->reward_low || t->reward.high > s->reward_high) {
+      return fopo_fail(FOPO_ERR_ARGUMENT,
+                       "the log's rewards go from %g to %g, beyond the given range %g to %g",
+                       t->reward.low, t->reward.high, s->reward_low, s->reward_high);
+    }
+    t->reward = (span){s->reward_low, s->reward_high};
   }
-  t->reward = (span){s->reward_low, s->reward_high};
+  t->low = fmin(0.0, t->reward.low);
+  t->range = t->reward.high > t->low ? t->reward.high - t->low : 1.0; /* 1: every r is t->low */
   return FOPO_OK;
+}
+
+/* mu(c(a_i) | x_i) of every event. */
+static int set_groups(table *t) {
+  const float *mu = t->settings->logging;
+  if (t->terms->group == NULL || mu == NULL) return FOPO_OK;
+  for (size_t i = 0; i < t->n; i++) {
+    double p = (double)mu[i];
+    if (!(p > 0.0 && p <= 1.0)) {
+      return fopo_fail(FOPO_ERR_NUMERIC,
+                       "the logging policy shows the group of event %zu with probability %g; its "
+                       "action was shown, so 0 < p <= 1",
+                       i + 1, p);
+    }
+    t->least_group = i == 0 ? p : fmin(t->least_group, p);
+  }
+  return FOPO_OK;
+}
+
+/* The columns of the kinds that are wanted and have their terms. */
+static int set_columns(table *t, fopo_ope_report *report) {
+  t->columns = 1;
+  for (int kind = 0; kind < FOPO_OPE_KINDS; kind++) {
+    const fopo_ope_about *about = &rows[kind].about;
+    int wanted = t->settings->wanted == 0 || (t->settings->wanted & 1u << kind) != 0;
+    int model = !about->model || t->terms->expected != NULL;
+    report->has[kind] = wanted && model && (!about->groups || t->least_group > 0.0);
+    if (report->has[kind]) t->column[kind] = t->columns++;
+  }
+  t->x = fopo_alloc(t->n * t->columns, sizeof *t->x);
+  return t->x != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
 int fopo_ope_estimate_all(fopo_ope_report *report, const fopo_ope_terms *terms,
                           const fopo_logs *logs, const fopo_ope_settings *settings) {
-  table t = {.n = terms->n, .model = terms->expected != NULL};
+  table t = {.n = terms->n, .terms = terms, .logs = logs, .settings = settings};
   *report = (fopo_ope_report){.n = t.n};
   int status = check(settings, t.n);
   if (status != FOPO_OK) return status;
-  t.x = fopo_alloc(t.n, sizeof *t.x);
-  if (t.x == NULL) return FOPO_ERR_MEMORY;
 
-  fill(&t, terms, logs, settings->clip);
-  for (size_t i = 0; i < t.n; i++) report->reward += (double)logs->rewards[i] / (double)t.n;
-  status = set_ranges(&t, logs, settings);
-  report->weight_bound = t.bound[0];
-  weights(report, &t);
-  if (terms->z_error != NULL) sampling(report, &t, terms);
-  for (int kind = 0; status == FOPO_OK && kind < FOPO_OPE_KINDS; kind++) {
-    report->has[kind] = column_of[kind] < DM || t.model;
-    if (report->has[kind]) estimate(&report->by[kind], &t, kind, settings->level);
+  look(&t, report);
+  status = set_ranges(&t);
+  if (status == FOPO_OK) status = set_groups(&t);
+  if (status == FOPO_OK) status = set_columns(&t, report);
+  if (status == FOPO_OK) {
+    t.z = fopo_ope_normal_point(settings->level);
+    status = set_parameters(&t);
   }
-  if (status == FOPO_OK && settings->bootstrap > 0) status = bootstrap(report, &t, settings);
+  if (status == FOPO_OK) {
+    fill(&t);
+    report->weight_bound = 1.0 / t.least;
+    weights(report, &t);
+    if (terms->z_error != NULL) sampling(report, &t);
+    for (int kind = 0; kind < FOPO_OPE_KINDS; kind++) {
+      if (report->has[kind]) estimate(&report->by[kind], &t, kind);
+    }
+    report->chosen = choose_kind(report);
+  }
+  if (status == FOPO_OK && settings->bootstrap > 0) status = bootstrap(report, &t);
   fopo_free(t.x);
   return status;
 }

@@ -22,6 +22,8 @@ static void join(fopo_ope_sums *to, const fopo_ope_sums *all, size_t n, size_t b
     s.z += one->z * factor;
     s.zz += one->zz * factor * factor;
     s.zr += one->zr * factor;
+    s.shown += one->shown * factor;
+    s.group += one->group * factor;
   }
   *to = s;
 }

@@ -12,6 +12,8 @@ typedef struct {
   double z;      /* sum w */
   double zz;     /* sum w^2, of draws alone */
   double zr;     /* sum w r_M; 0 without a model */
+  double shown;  /* sum w of actions that the log shows */
+  double group;  /* sum w of the logged action's group; 0 without groups */
   double logged; /* f of the logged action; -INFINITY if another rank holds that item */
 } fopo_ope_sums;
 

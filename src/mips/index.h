@@ -49,6 +49,9 @@ int fopo_index_hybrid(fopo_index **ix, fopo_matrix items, double share,
 int fopo_index_clusters(fopo_index **ix, fopo_matrix items, size_t C, size_t ef);
 size_t fopo_index_clusters_of(size_t P); /* C of P items */
 
+/* groups [P] = the cluster of each item; FOPO_ERR_ARGUMENT for other kinds. */
+int fopo_index_groups(uint32_t *groups, const fopo_index *ix);
+
 /* Set options of a search, not of the structure: the breadth of hnsw, hybrid and clusters (>= 1;
  * more than the number of items means all), the budget of norm (0: none). FOPO_ERR_ARGUMENT for
  * other kinds.

@@ -407,3 +407,15 @@ int fopo_index_clusters(fopo_index **ix, fopo_matrix items, size_t C, size_t ef)
   if (status == FOPO_OK) (*ix)->build_seconds = fopo_clock() - begin;
   return fopo_index_end(ix, status);
 }
+
+int fopo_index_groups(uint32_t *groups, const fopo_index *ix) {
+  if (ix->kind != &fopo_index_kind_clusters) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "an index of kind %s has no groups; use clusters",
+                     ix->kind->name);
+  }
+  const clusters *k = ix->impl;
+  for (size_t c = 0; c < k->C; c++) {
+    for (size_t i = k->start[c]; i < k->start[c + 1]; i++) groups[k->order[i]] = (uint32_t)c;
+  }
+  return FOPO_OK;
+}

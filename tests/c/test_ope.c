@@ -346,7 +346,11 @@ TEST(test_threads) {
   fopo_ope *o[2];
   fopo_ope_terms t[2];
   fopo_ope_report r[2];
-  fopo_ope_settings s = {.clip = 0.05, .level = 0.9, .bootstrap = 500, .seed = 8};
+  fopo_ope_settings s = {.parameter[FOPO_OPE_CLIPPED_DR] = 0.05,
+                         .choice[FOPO_OPE_DROS] = FOPO_OPE_SLOPE,
+                         .level = 0.9,
+                         .bootstrap = 500,
+                         .seed = 8};
   for (int i = 0; i < 2; i++) {
     ok(fopo_threads_set(1 + 2 * i));
     ok(fopo_ope_new(&o[i], &(fopo_ope_options){.pi = &g.w.pi, .logs = &g.logs, .model = &outside}));
@@ -408,9 +412,15 @@ TEST(test_refused) {
   s.level = 1.0;
   refused(fopo_ope_estimate_all(&report, &t, &g.logs, &s), FOPO_ERR_ARGUMENT, "level is 1");
   s.level = 0.95;
-  s.clip = 1.5;
+  s.parameter[FOPO_OPE_CLIPPED_DR] = 1.5;
   refused(fopo_ope_estimate_all(&report, &t, &g.logs, &s), FOPO_ERR_ARGUMENT, "clip is 1.5");
-  s.clip = 0.0;
+  s.parameter[FOPO_OPE_CLIPPED_DR] = 0.0;
+  s.choice[FOPO_OPE_DR] = FOPO_OPE_BOUND;
+  refused(fopo_ope_estimate_all(&report, &t, &g.logs, &s), FOPO_ERR_ARGUMENT, "dr has no lower");
+  s.choice[FOPO_OPE_DR] = FOPO_OPE_GIVEN;
+  s.parameter[FOPO_OPE_LS] = -1.0;
+  refused(fopo_ope_estimate_all(&report, &t, &g.logs, &s), FOPO_ERR_ARGUMENT, "lambda of ls is -1");
+  s.parameter[FOPO_OPE_LS] = 0.0;
   s.least_propensity = 0.2;
   refused(fopo_ope_estimate_all(&report, &t, &g.logs, &s), FOPO_ERR_ARGUMENT, "less than the 0.2");
   s.least_propensity = 0.05001; /* the log's least is 0.05 in float: 0.0500000007 */

@@ -424,7 +424,9 @@ add("ope", function()
   local w = small()
   local pi = fopo.policy.linear{items = w.lg:items(), theta = "identity"}
   return function()
-    local e = fopo.ope(pi, w.lg, {clip = 0.01, bootstrap = 20})
+    local groups = fopo.index.clusters(w.lg:items(), {clusters = 3}):groups()
+    local e = fopo.ope(pi, w.lg, {clip = 0.01, bootstrap = 20, groups = groups,
+                                  logging = w.log_world:groups(groups, w.lg)})
     return e.ips.value, e.ips.bernstein, e.snips.value, (w.log_world:value(pi))
   end
 end)

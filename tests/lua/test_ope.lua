@@ -65,10 +65,14 @@ function TestWorld:test_coverage()
       return r
     end
     local e = fopo.ope(pi, part, {bootstrap = 200, seed = i,
-                                  estimators = {"ips", "snips", "dr"}, model = model})
+                                  estimators = {"ips", "snips", "dr", "ix", "ls"}, model = model})
     for _, estimator in ipairs(e.estimators) do
+      if e[estimator].bound then
+        local hit = e[estimator].bound <= truth
+        covered[estimator] = (covered[estimator] or 0) + (hit and 1 or 0)
+      end
       for _, kind in ipairs{"normal", "bootstrap", "bernstein"} do
-        local interval = e[estimator][kind]
+        local interval = not e[estimator].bound and e[estimator][kind]
         local key = estimator .. " " .. kind
         if interval then
           local hit = interval.low <= truth and truth <= interval.high
@@ -76,6 +80,12 @@ function TestWorld:test_coverage()
         end
       end
     end
+    lu.assertTrue(e.ls.bound >= e.ix.bound) -- of gamma = lambda
+  end
+  -- at least 95 % of the bounds hold, and logarithmic smoothing's is the larger one
+  for _, key in ipairs{"ls", "ix"} do
+    lu.assertTrue(covered[key] >= 0.95 * parts, key)
+    covered[key] = nil
   end
   for key, hits in pairs(covered) do
     if os.getenv "FOPO_TALK" then print(key, hits / parts) end
@@ -118,6 +128,60 @@ function TestWorld:test_models()
   end
   fails("no model of other actions", fopo.ope, pi, test, {model = fopo.reward.ips{logs = test}})
   fails("model must be one of ridge, logistic", fopo.ope, pi, test, {model = "rigde"})
+end
+
+-- Groups of one action are ips and dr, one group of all has the weight 1, and the logging policy's
+-- own groups weigh 1 in the mean; drawn normalisers agree.
+function TestWorld:test_groups()
+  local lg, pi, truth, world = cut(1, 3000, 0.5)
+  local own, one, some = {}, {}, {}
+  for a = 1, 40 do own[a], one[a], some[a] = a, 1, a % 4 + 1 end
+  own, one, some = fopo.array.ids(own), fopo.array.ids(one), fopo.array.ids(some)
+  local function ope(groups, more)
+    local o = {model = "ridge", groups = groups, logging = world:groups(groups, lg), bootstrap = 0}
+    for key, value in pairs(more or {}) do o[key] = value end
+    return fopo.ope(pi, lg, o)
+  end
+  local e = ope(own)
+  lu.assertEquals(world:groups(own, lg):totable(), lg:propensities():totable())
+  near(e.mips.value, e.ips.value, 1e-6)
+  near(e.offcem.value, e.dr.value, 1e-6)
+  e = ope(one)
+  near(e.mips.value, lg.mean_reward, 1e-6)
+  near(e.mips.se, math.sqrt(lg.mean_reward * (1 - lg.mean_reward) / (lg.n - 1)), 1e-6)
+  local inverse, mu = 0, world:groups(some, lg)
+  for i = 1, lg.n do inverse = inverse + 1 / mu:get(1, i) / lg.n end
+  near(inverse, 4, 0.1) -- E 1 / mu(c) = the number of groups
+  e = ope(some)
+  lu.assertTrue(e.mips.se < 0.6 * e.ips.se)
+  lu.assertTrue(math.abs(e.offcem.value - truth) < 4 * e.offcem.se)
+  local drawn = ope(some, {samples = 4000})
+  near(drawn.mips.value, e.mips.value, 0.003)
+  near(drawn.offcem.value, e.offcem.value, 0.003)
+  near(drawn.unshown, e.unshown, 1e-3)
+  -- a policy that logs itself, and one that shows the best item alone
+  near(fopo.ope(pi, lg, {groups = some, logging = pi, bootstrap = 0}).mips.value, lg.mean_reward,
+       1e-6)
+  lu.assertTrue(ope(own, {policy = "argmax"}).mips.value == ope(own, {policy = "argmax"}).ips.value)
+end
+
+-- A million actions: what is summed over all of them, by tiles and from draws.
+function TestWorld:test_a_million_actions()
+  local lg, world = fopo.data.synthetic_logs{n = 200, actions = 1000000, dim = 4, k = 500,
+                                             epsilon = 0.5, seed = 3}
+  local pi = fopo.policy.linear{items = lg:items(), theta = "identity", temperature = 2}
+  local groups = {}
+  for a = 1, lg.n_actions do groups[a] = a % 10 + 1 end
+  groups = fopo.array.ids(groups)
+  local o = {groups = groups, logging = world:groups(groups, lg), bootstrap = 0, model = "ridge"}
+  local e = fopo.ope(pi, lg, o)
+  o.samples = 3000
+  local drawn = fopo.ope(pi, lg, o)
+  near(drawn.mips.value, e.mips.value, 0.01)
+  lu.assertTrue(math.abs(e.offcem.value - world:value(pi)) < 4 * e.offcem.se)
+  lu.assertTrue(e.unshown > 0.9 and e.unshown < 1) -- 200 of a million
+  near(drawn.unshown, e.unshown, 0.01)
+  lu.assertStrContains(table.concat(e.warnings, "\n"), "on actions that no event shows")
 end
 
 function TestWorld:test_sampled()
@@ -185,6 +249,12 @@ function TestRefused:test_options()
   local ope = fopo.ope
   fails('did you mean "snips"?', ope, pi, lg, {estimators = {"snip"}})
   fails("needs the option model", ope, pi, lg, {estimators = {"dr"}})
+  fails("needs the option groups", ope, pi, lg, {estimators = {"mips"}})
+  local groups = fopo.array.ids{1, 2}
+  fails("give one number for each action of the log, 40", ope, pi, lg, {groups = groups})
+  fails("which need groups", ope, pi, lg, {logging = pi})
+  fails("must be one of slope, bound", ope, pi, lg, {smoothing = "slop"})
+  fails("has no groups; use clusters", ix.groups, ix)
   fails("needs the option clip", ope, pi, lg, {estimators = {"clipped_ips"}})
   fails('policy = "argmax"', ope, pi, lg, {index = ix})
   fails("a proposal needs samples", ope, pi, lg, {proposal = fopo.proposal.uniform()})

@@ -266,6 +266,41 @@ int fopo_log_world_logging(double *value, const fopo_log_world *world, fopo_matr
   return status;
 }
 
+/* epsilon |c| / P + (1 - epsilon) sum kappa over the K best in c, c the group of the action. */
+static void sum_groups(float *p, const fopo_log_world *world, const best *b, const size_t *size,
+                       const uint32_t *groups, const uint32_t *actions, size_t n) {
+  const fopo_log_world_options *o = &world->options;
+  for (size_t i = 0; i < n; i++) {
+    uint32_t group = groups[actions[i]];
+    double sum = 0.0, uniform = (double)size[group] / (double)o->actions;
+    for (size_t j = 0; j < b->counts[i]; j++) {
+      if (groups[b->ids[i * o->k + j]] == group) sum += (double)b->scores[i * o->k + j];
+    }
+    p[i] = (float)fmin(o->epsilon * uniform + (1.0 - o->epsilon) * sum, 1.0);
+  }
+}
+
+int fopo_log_world_groups(float *p, const fopo_log_world *world, fopo_matrix X,
+                          const uint32_t *groups, const uint32_t *actions) {
+  size_t P = world->options.actions, largest = 0;
+  best b = {0};
+  for (size_t a = 0; a < P; a++) largest = groups[a] > largest ? groups[a] : largest;
+  size_t *size = fopo_alloc(largest + 1, sizeof *size);
+  int status = size != NULL ? best_init(&b, &world->options) : FOPO_ERR_MEMORY;
+  for (size_t a = 0; a < P && status == FOPO_OK; a++) size[groups[a]]++;
+  for (size_t first = 0; first < X.rows && status == FOPO_OK; first += ROWS) {
+    size_t n = X.rows - first < ROWS ? X.rows - first : ROWS;
+    status = find_best(&b, world, fopo_matrix_rows(X, first, n));
+    if (status == FOPO_OK) sum_groups(p + first, world, &b, size, groups, actions + first, n);
+    if (status == FOPO_OK) {
+      status = fopo_progress("summing groups", (double)(first + n), (double)X.rows);
+    }
+  }
+  best_done(&b);
+  fopo_free(size);
+  return status;
+}
+
 int fopo_log_world_rewards(float *r, const fopo_log_world *world, fopo_matrix X,
                            const uint32_t *ids, const uint32_t *rows, size_t B, size_t S) {
   for (size_t b = 0; b < B; b++) {

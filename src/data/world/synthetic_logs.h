@@ -59,4 +59,9 @@ int fopo_log_world_logging(double *value, const fopo_log_world *world, fopo_matr
 int fopo_log_world_rewards(float *r, const fopo_log_world *world, fopo_matrix X,
                            const uint32_t *ids, const uint32_t *rows, size_t B, size_t S);
 
+/* p [m] = mu(c(actions[i]) | X[i]), the probability that the logging policy shows an action of that
+ * group; groups [P], actions [m]. */
+int fopo_log_world_groups(float *p, const fopo_log_world *world, fopo_matrix X,
+                          const uint32_t *groups, const uint32_t *actions);
+
 #endif
