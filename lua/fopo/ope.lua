@@ -1,5 +1,7 @@
 -- fopo.ope: off-policy evaluation, the value of a policy from a log of another one.
 local native = require "fopo.native"
+local array = require "fopo.array"
+local called = require "fopo.base.called"
 local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
 local reward = require "fopo.reward"
@@ -171,7 +173,7 @@ local result = sealed.kind({__name = "fopo.evaluation", describe = described,
   known = {"chosen", "samples", "z_error", "z_worst", "z_bias", table.unpack(all)},
 })
 
--- ---- the call
+-- ---- the options in C
 
 -- The options of native.ope.
 local function native_options(pi, logs, estimators, o)
@@ -222,9 +224,106 @@ local function model_of(logs, o)
   return m
 end
 
+-- ---- a policy that is given as probabilities
+
+local CELLS = 1 << 20 -- probabilities of a block of events, about
+
+-- p, the probabilities [n, P] of the events from the first on, as an array.
+local function check_block(p, n, P, first)
+  if define.kind(p) == "table" then p = array.from(p) end
+  local kind = define.kind(p)
+  if kind ~= "array" or p.rows ~= n or p.cols ~= P then
+    define.fail("%s: the policy gave %s; probabilities [%d, %d] are needed, a row for each event, "
+                .. "a column for each action", name,
+                kind == "array" and ("an array [%d, %d]"):format(p.rows, p.cols) or define.a(p),
+                n, P)
+  end
+  local least, sums = p:min("rows"), p:sum("rows")
+  for i = 1, n do
+    local sum = sums:get(i, 1)
+    if not (least:get(i, 1) >= 0 and math.abs(sum - 1) < 1e-3) then
+      define.fail("%s: the probabilities of event %d begin at %g and add up to %g; give numbers "
+                  .. "from 0 on that add up to 1", name, first + i - 1, least:get(i, 1), sum)
+    end
+  end
+  return p
+end
+
+-- What each event contributes, by name as in judge/ope.h: lists of n numbers.
+local function terms_of(given, logs, model, groups)
+  local n, P = logs.n, logs.n_actions
+  local x, actions, items, t = logs:contexts(), logs:actions():reshape(n, 1), {}, {}
+  local shown = array.zeros(1, P):transpose():scatter_add(logs:actions(), array.zeros(n, 1) + 1)
+                     :gt(0):transpose()
+  local of = groups and groups:reshape(1, P)
+  local block = math.max(1, math.min(n, 256, CELLS // P))
+  for k = 1, block * P do items[k] = (k - 1) % P + 1 end
+  items = array.ids(items):reshape(block, P)
+  for first = 1, n, block do
+    local rows, last = {}, math.min(n, first + block - 1)
+    for i = first, last do rows[#rows + 1] = i end
+    local p
+    if type(given) == "function" then
+      p = given(x:slice(first, last), array.ids(rows))
+    else
+      p = given:slice(first, last)
+    end
+    p = check_block(p, #rows, P, first)
+    local taken = actions:slice(first, last)
+    local found = {chance = p:gather(taken), shown = (p * shown):sum("rows")}
+    if of then
+      local sums = array.zeros(P, #rows):scatter_add(of, p:transpose()):transpose()
+      found.group = sums:gather(of:gather(taken:transpose()):transpose())
+    end
+    if model then
+      local r = model:value(items:slice(1, #rows), rows)
+      found.logged, found.expected = r:gather(taken), (p * r):sum("rows")
+    end
+    for what, values in pairs(found) do
+      t[what] = t[what] or {}
+      for i = 1, #rows do t[what][first + i - 1] = values:get(i, 1) end
+    end
+  end
+  return t
+end
+
+-- The options that say how a policy is computed.
+local function refuse_options(o)
+  for _, option in ipairs{"index", "samples", "proposal"} do
+    if o[option] then
+      define.fail("%s: %s is for a policy of fopo.policy; probabilities are taken as they are",
+                  name, option)
+    end
+  end
+  if o.policy ~= "softmax" then
+    define.fail("%s: policy = %q is for a policy of fopo.policy; give 1 for the best action, 0 for "
+                .. "the others", name, o.policy)
+  end
+  o.policy = "given"
+end
+
+local function of_given(given, logs, estimators, o, model)
+  refuse_options(o)
+  native.ope_check(logs, model)
+  if type(given) == "function" then
+    given = called("the policy of fopo.ope", given, {"x", "rows"})
+  elseif given.rows ~= logs.n then
+    define.fail("%s: the probabilities are an array [%d, %d] but the log has %d events and %d "
+                .. "actions; give one row for each event", name, given.rows, given.cols, logs.n,
+                logs.n_actions)
+  end
+  return native.ope_given(logs, terms_of(given, logs, model, o.groups),
+                          native_options(nil, logs, estimators, o))
+end
+
+-- ---- the call
+
 return define.fn{
   name = name, returns = "evaluation",
-  args = {{"pi", "policy", nil, "the policy, over the log's actions"},
+  args = {{"pi", "policy|function|array", nil, "the policy, over the log's actions; or its "
+           .. "probabilities [n, P], each row adding up to 1; or a function that gives those of "
+           .. "a block of events: pi(x, rows) -> [B, P], x being their contexts [B, D] and rows "
+           .. "their ids [1, B]"},
           {"logs", "logs", nil, "events, preferably ones that the policy was not trained on"}},
   options = {
     {"estimators", "table", nil, "as {\"ips\", \"dr\"}; all that clip and model allow if left out"},
@@ -289,7 +388,12 @@ print(e)]],
   call = function(pi, logs, o)
     local estimators, model = chosen(o), model_of(logs, o)
     local started = native.clock()
-    local e = native.ope(pi, logs, native_options(pi, logs, estimators, o), model)
+    local e
+    if define.kind(pi) == "policy" then
+      e = native.ope(pi, logs, native_options(pi, logs, estimators, o), model)
+    else
+      e = of_given(pi, logs, estimators, o, model)
+    end
     e.seconds = native.clock() - started
     e.estimators, e.policy, e.level, e.samples = estimators, o.policy, o.level, o.samples
     e.warnings = warnings(e, o)

@@ -139,6 +139,30 @@ static void read_kinds(lua_State *L, fopo_ope_settings *s) {
   }
 }
 
+/* What the statistics need, of the table at 3; the probabilities of logging, [n], are at *logging.
+ */
+static fopo_ope_settings settings_of(lua_State *L, int *logging) {
+  bind_table(L, 3, "the options");
+  fopo_ope_settings s = {.level = bind_option_number_or(L, 3, "level", 0.95),
+                         .bootstrap = bind_option_count_or(L, 3, "bootstrap", 0, SIZE_MAX, 0),
+                         .seed = bind_option_seed(L, 3),
+                         .reward_low = bind_option_number_or(L, 3, "reward_low", 0.0),
+                         .reward_high = bind_option_number_or(L, 3, "reward_high", 0.0),
+                         .least_propensity = bind_option_number_or(L, 3, "least_propensity", 0.0)};
+  read_kinds(L, &s);
+  *logging = bind_option(L, 3, "logging");
+  return s;
+}
+
+/* Pushes the answer. */
+static void answer(lua_State *L, const fopo_ope_terms *terms, const fopo_logs *logs,
+                   fopo_ope_settings *s, int logging) {
+  fopo_ope_report report;
+  if (!lua_isnil(L, logging)) s->logging = check_length(L, logging, 0, logs->n, "logging", "event");
+  bind_check(L, fopo_ope_estimate_all(&report, terms, logs, s));
+  push_report(L, &report, terms->unanswered);
+}
+
 /* native.ope(pi, logs, {index, samples, proposal, groups, logging, wanted, parameters, level,
  * bootstrap, seed, reward_low, reward_high, least_propensity}, model): index makes the policy its
  * argmax; the model is a reward over the events of the log, or nil. A table of counts and weights,
@@ -147,16 +171,9 @@ static void read_kinds(lua_State *L, fopo_ope_settings *s) {
 static int ope(lua_State *L) {
   lua_settop(L, 4);
   luaL_checkstack(L, 48, NULL);
-  bind_table(L, 3, "the options");
+  int logging;
+  fopo_ope_settings s = settings_of(L, &logging);
   size_t samples = bind_option_count_or(L, 3, "samples", 0, SIZE_MAX, 0);
-  fopo_ope_settings s = {.level = bind_option_number_or(L, 3, "level", 0.95),
-                         .bootstrap = bind_option_count_or(L, 3, "bootstrap", 0, SIZE_MAX, 0),
-                         .seed = bind_option_seed(L, 3),
-                         .reward_low = bind_option_number_or(L, 3, "reward_low", 0.0),
-                         .reward_high = bind_option_number_or(L, 3, "reward_high", 0.0),
-                         .least_propensity = bind_option_number_or(L, 3, "least_propensity", 0.0)};
-  read_kinds(L, &s);
-  int logging = bind_option(L, 3, "logging");
   bind_get(L, 1, &bind_policy_type);
   bind_get(L, 2, &bind_logs_type);
   if (lua_isnil(L, 4) || bind_get(L, 4, &bind_reward_type) == NULL) {
@@ -169,12 +186,8 @@ static int ope(lua_State *L) {
   int pass = lua_gettop(L);
   run(L, o, function);
 
-  fopo_ope_report report;
   fopo_ope_terms terms = fopo_ope_result(o->pass);
-  const fopo_logs *logs = ((bind_logs *)o->object.keeps[LOGS])->logs;
-  if (!lua_isnil(L, logging)) s.logging = check_length(L, logging, 0, logs->n, "logging", "event");
-  bind_check(L, fopo_ope_estimate_all(&report, &terms, logs, &s));
-  push_report(L, &report, terms.unanswered);
+  answer(L, &terms, ((bind_logs *)o->object.keeps[LOGS])->logs, &s, logging);
   lua_getfield(L, pass, "close");
   lua_pushvalue(L, pass);
   lua_call(L, 1, 0);
@@ -196,6 +209,52 @@ static int ope_groups(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg bind_ope_functions[] = {{"ope", ope}, {"ope_groups", ope_groups}, {NULL, NULL}};
+/* native.ope_check(logs, model): raises what fopo_ope_check_log refuses. */
+static int ope_check(lua_State *L) {
+  const bind_logs *logs = bind_get(L, 1, &bind_logs_type);
+  const bind_reward *model = lua_isnoneornil(L, 2) ? NULL : bind_get(L, 2, &bind_reward_type);
+  bind_check(L, fopo_ope_check_log(logs->logs, model ? &model->reward : NULL));
+  return 0;
+}
+
+/* The list of n numbers terms[name] of the table at 2; NULL if there is none. */
+static const double *read_terms(lua_State *L, const char *name, size_t n) {
+  if (!bind_has(L, 2, name)) return NULL;
+  int at = bind_option(L, 2, name);
+  bind_table(L, at, name);
+  double *x = bind_scratch(L, n, sizeof *x);
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, at, (lua_Integer)i + 1);
+    x[i] = bind_number(L, -1, name);
+    lua_pop(L, 1);
+  }
+  return x;
+}
+
+/* native.ope_given(logs, {chance, shown, group, logged, expected}, {..}): the same answer from
+ * lists of what each event contributes (fopo_ope_terms); no group without groups, and the last two
+ * with a model alone. */
+static int ope_given(lua_State *L) {
+  int logging;
+  lua_settop(L, 3);
+  luaL_checkstack(L, 48, NULL);
+  fopo_ope_settings s = settings_of(L, &logging);
+  bind_table(L, 2, "the terms");
+  size_t n = ((bind_logs *)bind_get(L, 1, &bind_logs_type))->logs->n;
+  fopo_ope_terms terms = {.n = n,
+                          .chance = read_terms(L, "chance", n),
+                          .shown = read_terms(L, "shown", n),
+                          .group = read_terms(L, "group", n),
+                          .logged = read_terms(L, "logged", n),
+                          .expected = read_terms(L, "expected", n)};
+  answer(L, &terms, ((bind_logs *)bind_get(L, 1, &bind_logs_type))->logs, &s, logging);
+  return 1;
+}
+
+const luaL_Reg bind_ope_functions[] = {{"ope", ope},
+                                       {"ope_check", ope_check},
+                                       {"ope_given", ope_given},
+                                       {"ope_groups", ope_groups},
+                                       {NULL, NULL}};
 
 const bind_type bind_ope_type = {.name = "fopo.ope_pass", .size = sizeof(bind_ope), .done = done};

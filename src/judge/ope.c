@@ -113,10 +113,12 @@ static int check_index(const fopo_ope_options *o) {
   return fopo_policy_check_index(o->index, o->pi->items.rows, o->pi->items.cols);
 }
 
-static int check_model(const fopo_ope_options *o) {
-  const fopo_reward_kind *kind = o->model->kind;
+int fopo_ope_check_log(const fopo_logs *logs, const fopo_reward *model) {
+  int status = check_events(logs);
+  if (status != FOPO_OK || model == NULL) return status;
+  const fopo_reward_kind *kind = model->kind;
   if (kind->needs & FOPO_REWARD_OF_ANY_ITEM) {
-    return fopo_reward_check(o->model, o->logs->n, fopo_policy_n_items(o->pi));
+    return fopo_reward_check(model, logs->n, logs->n_actions);
   }
   return fopo_fail(FOPO_ERR_ARGUMENT,
                    "the reward \"%s\" holds what the log's actions earned and "
@@ -137,9 +139,8 @@ static int check(const fopo_ope_options *o) {
   if (status == FOPO_OK && o->sparse == NULL) {
     status = fopo_policy_check_lists(o->pi, &contexts);
   }
-  if (status == FOPO_OK) status = check_events(o->logs);
+  if (status == FOPO_OK) status = fopo_ope_check_log(o->logs, o->model);
   if (status == FOPO_OK && o->index != NULL) status = check_index(o);
-  if (status == FOPO_OK && o->model != NULL) status = check_model(o);
   if (status == FOPO_OK && o->samples > 0) {
     status = fopo_proposal_check_for(&o->proposal, o->pi);
   }

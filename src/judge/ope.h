@@ -69,6 +69,10 @@ typedef struct {
 
 typedef struct fopo_ope fopo_ope;
 
+/* FOPO_OK if every event of the log can be evaluated, and the model (NULL: none) is one of the
+ * log's actions; else a refusal with the event's number, or the model's kind. */
+int fopo_ope_check_log(const fopo_logs *logs, const fopo_reward *model);
+
 /* Checks that policy, log and index fit, and every event: an action out of range, a propensity that
  * is not in (0, 1] or a reward that is not finite is refused with its number. */
 int fopo_ope_new(fopo_ope **o, const fopo_ope_options *options);

@@ -241,6 +241,59 @@ function TestWorld:test_warnings()
   lu.assertStrContains(table.concat(e.warnings, "\n"), "the mean weight is 10")
 end
 
+TestGiven = {}
+
+-- Probabilities that a policy of fopo.policy has, as an array and by a function of blocks, are
+-- worth what it is worth.
+function TestGiven:test_is_the_policy()
+  local lg, pi = cut(1, 700, 2)
+  local sizes = {}
+  local function softmax(x)
+    return pi:queries(x):matmul(pi:items(), false, true):softmax("rows")
+  end
+  local function blocks(x, rows)
+    sizes[#sizes + 1] = rows.cols
+    lu.assertTrue(x:near(lg:contexts():rows_of(rows)))
+    return softmax(x)
+  end
+  local function model(ids) return ids:totable() end
+  local groups = {}
+  for a = 1, lg.n_actions do groups[a] = a % 7 + 1 end
+  groups = fopo.array.ids(groups)
+  for _, o in ipairs{{clip = 0.02}, {clip = 0.02, model = "ridge", groups = groups, logging = pi},
+                     {model = model}} do
+    local wanted = fopo.ope(pi, lg, o)
+    for _, given in ipairs{softmax(lg:contexts()), blocks} do
+      local e = fopo.ope(given, lg, o)
+      lu.assertEquals(e.policy, "given")
+      for _, name in ipairs(wanted.estimators) do
+        near(e[name].value, wanted[name].value, 1e-5 * math.abs(wanted[name].value))
+        near(e[name].se, wanted[name].se, 1e-4 * wanted[name].se)
+      end
+      near(e.ess, wanted.ess, 1e-3 * wanted.ess)
+      near(e.unshown, wanted.unshown, 1e-5)
+    end
+  end
+  lu.assertEquals(sizes, {256, 256, 188, 256, 256, 188, 256, 256, 188})
+end
+
+function TestGiven:test_refused()
+  local lg = cut(1, 50, 1)
+  local even = fopo.array.zeros(50, 40) + 1 / 40
+  local function of(f) return fopo.ope, f, lg end
+  fails("the probabilities are an array [10, 40] but the log has 50 events", of(even:slice(1, 10)))
+  fails("the policy gave an array [50, 6]; probabilities [50, 40]", of(function(x) return x end))
+  fails("the policy gave a nil; probabilities [50, 40]", of(function() end))
+  fails("the probabilities of event 1 begin at 0.05 and add up to 2", of(even * 2))
+  even:set(7, 1, -1)
+  fails("the probabilities of event 7 begin at -1", of(even))
+  even:set(7, 1, 1 / 40)
+  fails("in the policy of fopo.ope, given x [50, 6], rows [1, 50]", of(function() error("no") end))
+  fails("no model of other actions", fopo.ope, even, lg, {model = fopo.reward.ips{logs = lg}})
+  fails("samples is for a policy", fopo.ope, even, lg, {samples = 10})
+  fails('policy = "argmax" is for a policy', fopo.ope, even, lg, {policy = "argmax"})
+end
+
 TestRefused = {}
 
 function TestRefused:test_options()
