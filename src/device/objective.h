@@ -9,6 +9,7 @@
 #include "device/objectives/objectives.def"
 #include "device/objectives/reward.h"
 #include "device/objectives/rule.h"
+#include "device/objectives/smoothed.h"
 
 /* FOPO_OBJECTIVE_REWARD = 0 ...: the rows in their order. */
 typedef enum {

@@ -38,6 +38,8 @@ typedef struct {
   size_t contexts;                       /* custom: N it covers; 0: any */
   double clip;                           /* tau, 0 .. 1: the least propensity that is divided by */
   double translate;                      /* lambda, taken from every reward of the log */
+  double smoothing;                      /* lambda of the objective "smoothed", by which all is
+                                          * multiplied; 0: 1 */
   double threshold;                      /* the largest weight 1 / p that is used, 1 or more */
   fopo_own_option own[FOPO_OWN_OPTIONS]; /* what this reward alone reads */
 } fopo_reward_source;

@@ -179,6 +179,43 @@ local function trained(rw, gradient)
   return world:value(pi, {contexts = fresh}), t
 end
 
+-- The gradients of logarithmic smoothing and of self-normalised IPS along a direction of theta, as
+-- differences of what fopo.ope says; and fopo.check's own.
+function TestTraining:test_pessimistic_gradients()
+  local log = lg:part(1, 400)
+  local lambda, h, rows = 0.3, 0.01, {}
+  for i = 1, log.n do rows[i] = i end
+  local start, U = fopo.array.randn(6, 6, 3), fopo.array.randn(6, 6, 4)
+  local function judged(step)
+    local theta = start:copy()
+    theta:add(U, step)
+    local pi = fopo.policy.linear{items = log:items(), theta = theta}
+    return fopo.ope(pi, log, {smoothing = lambda, bootstrap = 0}), pi
+  end
+  local e, pi = judged(0)
+  local function along(rw, objective)
+    local g = fopo.gradient.exact{objective = objective}
+    local G, stats = g:compute(pi, log:contexts(), rows, rw)
+    local sum = 0
+    for i = 1, 6 do for j = 1, 6 do sum = sum + G:get(i, j) * U:get(i, j) end end
+    return sum, stats
+  end
+  local up, down = judged(h), judged(-h)
+  local smoothed = fopo.reward.ips{logs = log, smoothing = lambda}
+  local slope, stats = along(smoothed, "smoothed")
+  lu.assertAlmostEquals(stats.reward, lambda * e.ls.value, 1e-5 * stats.reward)
+  local wanted = (up.ls.value - down.ls.value) / (2 * h)
+  lu.assertAlmostEquals(slope / lambda, wanted, 2e-3 * math.abs(wanted))
+  wanted = (up.snips.value - down.snips.value) / (2 * h)
+  slope = along(fopo.reward.ips{logs = log, translate = e.snips.value})
+  lu.assertAlmostEquals(slope / e.mean_weight, wanted, 2e-3 * math.abs(wanted))
+  local r = fopo.check{policy = pi, data = log, reward = smoothed, print = false, repetitions = 60,
+                       gradient = {fopo.gradient.head_tail{head = 50, tail = 30,
+                                                           objective = "smoothed"},
+                                   fopo.gradient.snis{samples = 300, objective = "smoothed"}}}
+  lu.assertTrue(r.ok, tostring(r))
+end
+
 function TestTraining:test_true_value_rises()
   local start = world:value(fopo.policy.linear{items = lg:items()}, {contexts = fresh})
   local best, logging = world:best(fresh), world:logging(fresh)

@@ -25,7 +25,7 @@ end
 -- The values of the objectives of some contexts, from log pi item by item.
 local function by_hand(pi, s, x, items, rows)
   local Q = pi:queries(x)
-  local values = {reward = 0, likelihood = 0, log_reward = 0}
+  local values = {reward = 0, likelihood = 0, log_reward = 0, smoothed = 0}
   for _, n in ipairs(rows) do
     local log_pi, Y = log_softmax(Q, items, n), s.train:y(n)
     local reward, likelihood = 0, 0
@@ -35,6 +35,7 @@ local function by_hand(pi, s, x, items, rows)
     end
     values.reward = values.reward + reward / #rows
     values.likelihood = values.likelihood + likelihood / #rows
+    values.smoothed = values.smoothed + math.log(1 + reward) / #rows
     values.log_reward = values.log_reward + math.log(math.max(reward, 1e-6)) / #rows
   end
   return values
@@ -61,7 +62,7 @@ end
 function TestObjectives:test_checks()
   local s, items = world(4)
   local pi = fopo.policy.linear{items = items}
-  for _, name in ipairs{"likelihood", "log_reward"} do
+  for _, name in ipairs{"likelihood", "log_reward", "smoothed"} do
     local ix = fopo.index.norm(items)
     local r = fopo.check{policy = pi, data = s.train, print = false, repetitions = 60, gradient = {
       fopo.gradient.snis{samples = 200, objective = name},

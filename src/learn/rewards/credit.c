@@ -42,9 +42,10 @@ int fopo_credit_init(fopo_reward *r, const fopo_reward_source *source) {
   if (status != FOPO_OK) return status;
   r->owned = fopo_alloc(2 * logs->n, sizeof *r->owned);
   if (r->owned == NULL) return FOPO_ERR_MEMORY;
+  double scale = source->smoothing > 0.0 ? source->smoothing : 1.0;
   float *weight = r->owned, *gain = r->owned + logs->n;
   for (size_t i = 0; i < logs->n; i++) {
-    weight[i] = (float)(1.0 / fmax(source->clip, (double)logs->propensities[i]));
+    weight[i] = (float)(scale / fmax(source->clip, (double)logs->propensities[i]));
     gain[i] = logs->rewards[i];
   }
   r->credit = (fopo_credit){

@@ -16,8 +16,8 @@
     .least = 0, .most = 1, .text = "tau: p below it is taken as tau"                               \
   }
 
-/* weight_i = 1 / max(clip, p_i), gain_i = r_i, shift = translate, of a log whose propensities,
- * rewards and actions are checked. */
+/* weight_i = smoothing / max(clip, p_i), gain_i = r_i, shift = translate, of a log whose
+ * propensities, rewards and actions are checked. */
 int fopo_credit_init(fopo_reward *r, const fopo_reward_source *source);
 
 /* The model beside it; gain_i becomes r_i - r_M(a_i, x_i). */

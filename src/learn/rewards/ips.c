@@ -12,6 +12,11 @@ static const fopo_option options[] = {
      .member = offsetof(fopo_reward_source, translate),
      .least = -INFINITY,
      .text = "lambda, taken from every reward; rw.translate = lambda changes it"},
+    {.name = "smoothing",
+     .type = FOPO_OPTION_NUMBER,
+     .member = offsetof(fopo_reward_source, smoothing),
+     .least = 0,
+     .text = "lambda of the objective smoothed, by which rhat is multiplied; 0: 1"},
     {0}};
 
 const fopo_reward_kind fopo_reward_ips = {
@@ -28,15 +33,22 @@ const fopo_reward_kind fopo_reward_ips = {
           "clipping, events with p < tau count less than they should: the value is too small for r >= 0.\n"
           "Variance: grows like the mean of pi^2 / p; at large catalogues single events dominate.\n"
           "Cost per step: no row beyond those of the draws; one comparison a draw.\n"
+          "Learning by IPS finds what the log hardly shows and was lucky with. The pessimistic way is logarithmic\n"
+          "smoothing: smoothing = lambda with fopo.trainer{objective = \"smoothed\"} raises mean log(1 + lambda w r),\n"
+          "in which an event counts for less the more it weighs; fopo.ope(pi, lg, {smoothing = lambda}).ls.bound\n"
+          "is what the policy earns at least. Rewards must be 0 or more: translate = their least value.\n"
           "Self-normalised IPS, sum w r / sum w, has the gradient of IPS on r - lambda where lambda is its own\n"
           "present value. That value is no function of theta and the batch, so it is not followed silently (a\n"
           "resumed run could not repeat it): give lambda as translate, as BanditNet does with a grid of them, or\n"
-          "set rw.translate between runs of the trainer from fopo.ope's snips.\n"
+          "set rw.translate between runs of the trainer from fopo.ope's snips: for pass = 1, 10 do\n"
+          "rw.translate = fopo.ope(pi, lg, {estimators = {\"snips\"}}).snips.value; t:run{epochs = 1} end, which is\n"
+          "Dinkelbach's method for a ratio.\n"
           "A policy whose proposal never draws the logged action learns nothing from it: with a large catalogue\n"
           "use a direct or doubly robust reward, or gradient.head_tail, which meets every logged action that is\n"
           "in its head.\n"
           "Source: Horvitz and Thompson 1952; the paper, Introduction; Swaminathan and Joachims 2015 (both\n"
-          "clipping and self-normalisation); Joachims, Swaminathan and de Rijke 2018 (translation).",
+          "clipping and self-normalisation); Joachims, Swaminathan and de Rijke 2018 (translation);\n"
+          "Sakhi, Aouali, Alquier and Chopin 2024 (smoothing); Dinkelbach 1967.",
     .example = "lg = fopo.data.synthetic_logs{n = 200, actions = 20, dim = 4}\n"
              "rw = fopo.reward.ips{logs = lg, clip = 0.01}\n"
              "pi = fopo.policy.linear{items = lg:items()}\n"
