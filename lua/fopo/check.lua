@@ -39,10 +39,14 @@ local function all_gradients(o)
     return gradient.snis{fault = fault, proposal = proposal.mixture{index = ix, k = k,
                          epsilon = epsilon, draws = draws}}
   end
-  return {gradient.reinforce{}, gradient.reinforce{baseline = "mean"},
-          gradient.snis{fault = fault}, mixture(0.5, "iid"), mixture(0.8, "stratified"),
-          gradient.head_tail{index = ix, k = k, tail = math.min(256, items.rows - k)},
-          gradient.head_tail{head = 3 * k, tail = math.min(256, items.rows - 3 * k)}}
+  local list = {gradient.reinforce{}, gradient.reinforce{baseline = "mean"},
+                gradient.snis{fault = fault}, mixture(0.5, "iid"), mixture(0.8, "stratified"),
+                gradient.head_tail{index = ix, k = k, tail = math.min(256, items.rows - k)},
+                gradient.head_tail{head = 3 * k, tail = math.min(256, items.rows - 3 * k)}}
+  if not o.policy.train_items then
+    list[#list + 1] = gradient.slate{index = ix, k = math.min(5, k), samples = 20}
+  end
+  return list
 end
 
 -- A copy to measure, because the user's own may be in use and has a state. An adaptive proposal is
@@ -229,6 +233,8 @@ return define.fn{
   policy that S draws of q are worth. S is doubled until n is 25; draws of a tail are as many as
   that takes. (With epsilon = 0 items outside the candidates are never drawn, a bias that no S
   cures: the check fails.)
+- the gradient of slates against central differences of their expected reward, by the same draws of
+  slates on both sides (two steps, whose first error is taken off), in standard errors;
 - the index against exact search (the recall of an approximate one is reported, see the option);
 - 1 thread against 2, and the CPU against a GPU if there is one.
 Prints a table and "all okay", or the first check that failed. Returns {ok, rows, first, seconds};

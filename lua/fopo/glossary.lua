@@ -94,6 +94,7 @@ rollback: to undo queued steps that did not happen
 row: a context's place in the data; a line of a matrix; an entry of a table
 session: one user's items, split into X (seen) and Y (held out)
 shared head: the H items of largest norm, enumerated in every context
+slate: a list of k items that is drawn and rewarded as a whole
 slice: a number of steps made by one call of C
 SNIPS: self-normalised IPS
 SNIS: self-normalised importance sampling

@@ -416,15 +416,13 @@ static const fopo_objective *objective_of(bind_object *o) {
 BIND_FIELD(field_objective, string, objective_of(o)->name)
 BIND_FIELD(field_objective_title, string, objective_of(o)->title)
 
-static int field_biased(lua_State *L, bind_object *o) {
-  unsigned needs = fopo_gradient_get(gradient_of(o))->estimator->needs;
-  return bind_return_boolean(L, (needs & FOPO_IS_BIASED) != 0);
+static unsigned needs_of(bind_object *o) {
+  return fopo_gradient_get(gradient_of(o))->estimator->needs;
 }
 
-static int field_reads_all_items(lua_State *L, bind_object *o) {
-  unsigned needs = fopo_gradient_get(gradient_of(o))->estimator->needs;
-  return bind_return_boolean(L, (needs & FOPO_READS_ALL_ITEMS) != 0);
-}
+BIND_FIELD(field_biased, boolean, (needs_of(o) & FOPO_IS_BIASED) != 0)
+BIND_FIELD(field_reads_all_items, boolean, (needs_of(o) & FOPO_READS_ALL_ITEMS) != 0)
+BIND_FIELD(field_slates, boolean, (needs_of(o) & FOPO_DRAWS_SLATES) != 0)
 
 static int field_epsilon(lua_State *L, bind_object *o) {
   double epsilon = fopo_gradient_epsilon(gradient_of(o));
@@ -479,6 +477,7 @@ static const bind_field fields[] = {{"kind", field_kind, NULL},
                                     {"fault", field_fault, NULL},
                                     {"biased", field_biased, NULL},
                                     {"reads_all_items", field_reads_all_items, NULL},
+                                    {"slates", field_slates, NULL},
                                     {NULL, NULL, NULL}};
 
 static const bind_field *find_field(const char *name) {

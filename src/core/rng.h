@@ -38,7 +38,8 @@ enum {
   FOPO_STREAM_HELD = 13,     /* users whose sessions are held out */
   FOPO_STREAM_RESPLIT = 14,  /* X / Y of sessions, anew in each epoch */
   FOPO_STREAM_JUDGED = 15,   /* contexts and items that validation samples */
-  FOPO_STREAM_ARRAY = 16     /* array.uniform, a:draw */
+  FOPO_STREAM_ARRAY = 16,    /* array.uniform, a:draw */
+  FOPO_STREAM_SLATE = 17     /* perturbed queries, whose best items are slates */
 };
 
 /* The `row` of draws that all contexts of a batch share. */

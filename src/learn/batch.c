@@ -32,8 +32,11 @@ static int can_fuse(const fopo_batch *b) {
 int fopo_batch_prepare(fopo_batch *b) {
   const fopo_gradient_options *o = b->options;
   b->S = o->estimator->draws != NULL ? o->estimator->draws(b) : o->samples;
+  b->near = b->take = 0;
+  if (o->estimator->prepare != NULL) o->estimator->prepare(b);
   b->fused = can_fuse(b);
-  size_t part = most_draws / b->S > LEAST_PART ? most_draws / b->S : LEAST_PART;
+  size_t each = b->S + b->near * b->data->L;
+  size_t part = most_draws / each > LEAST_PART ? most_draws / each : LEAST_PART;
   b->part_size = part < b->plan->B ? part : b->plan->B;
   return fopo_batch_reserve(b);
 }

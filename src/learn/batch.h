@@ -33,6 +33,11 @@ typedef struct {
   uint32_t *host_ids;   /* [part, S] on the host, if rewards are not looked up on the device */
   float *host_r;
   size_t enumerated; /* rows of ids that list the whole catalogue (estimators/exact.c) */
+
+  /* Of estimators that search for themselves, on the host. */
+  float *near;               /* [part, near, L] their queries */
+  fopo_candidate_sets found; /* ids and scores [room], counts [part, near] of a search */
+  size_t room;               /* part x near x take, and P at least */
 } fopo_draws;
 
 /* The arrays of a part, and the sums over the batch. Device memory, owned. */
@@ -65,7 +70,7 @@ typedef struct {
   uint32_t *ids; /* device, those of the rows; owned */
 } fopo_item_rows;
 
-enum { FOPO_BATCH_ARRAYS = 33 }; /* rows of the table in batch_memory.c */
+enum { FOPO_BATCH_ARRAYS = 37 }; /* rows of the table in batch_memory.c */
 
 typedef enum { FOPO_STAGE_IDLE, FOPO_STAGE_READY, FOPO_STAGE_DRAWN } fopo_stage;
 
@@ -85,6 +90,8 @@ struct fopo_batch {
   int outer_due;        /* 1: G is still to be made of X and V */
   fopo_draw_key key;
   size_t B, S;
+  size_t near, take; /* queries that a context has besides its own, and the items searched for each;
+                      * 0: none */
   size_t part_size, piece_size; /* contexts, at most */
   size_t done;                  /* contexts absorbed */
   fopo_span part, piece;        /* at hand */

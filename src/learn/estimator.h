@@ -25,6 +25,7 @@ typedef struct {
   fopo_proposal proposal; /* of estimators that need one; head_tail: its index and k, epsilon 0 */
   size_t head;            /* head_tail: H, items of a head that all contexts share; 0: candidates */
   int products;           /* head_tail: fopo_products of a head that all contexts share */
+  size_t limit;           /* slate: norms that its searches look at; 0: as the index allows */
   fopo_own_option own[FOPO_OWN_OPTIONS]; /* what this estimator alone reads */
 } fopo_gradient_options;
 
@@ -33,6 +34,7 @@ typedef struct {
   size_t P;                  /* items of the catalogue */
   const fopo_policy *policy; /* learns[FOPO_BLOCK_ITEMS]: items are learnt, and so on */
   const fopo_reward *reward; /* its kind, whose needs say what it is */
+  const fopo_device *device;
 } fopo_estimator_use;
 
 /* What a batch came to. Between finish and the next begin, steps is 1. */
@@ -56,7 +58,10 @@ enum {
   FOPO_ASKS_CALLER = 2048,     /* the caller fills the coefficients, draw by draw (fopo_drawn) */
   FOPO_SCORES_LISTS = 1024,    /* for policies that score lists, and for no others; its combine
                                 * adds the target items of the objective itself */
-  FOPO_SHARES_HEAD = 32        /* takes a head that all contexts share in the candidates' place */
+  FOPO_SHARES_HEAD = 32,       /* takes a head that all contexts share in the candidates' place */
+  FOPO_DRAWS_SLATES = 4096,    /* of lists of items, whose reward is no mean over the softmax */
+  FOPO_SEARCHES_ITSELF = 8192  /* for queries of its own: what pi holds of their answers tells
+                                * nothing, so no mass is probed; `limit` norms are searched */
 };
 
 struct fopo_estimator {
@@ -67,6 +72,9 @@ struct fopo_estimator {
 
   /* S, how many items of a context the batch lists in draws.ids; NULL: the option samples. */
   size_t (*draws)(const fopo_batch *b);
+
+  /* Sets b->near and b->take, whose arrays the batch reserves (estimators/slate.c); NULL: 0. */
+  void (*prepare)(fopo_batch *b);
 
   /* The options against what they are used with: FOPO_OK, or a refusal, before the first step. NULL
    * if there is nothing more to check. The proposal has been checked before. */

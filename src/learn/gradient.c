@@ -45,6 +45,8 @@ static void ask(fopo_gradient *g) {
   fopo_plan_request r = {.proposal = fopo_options_proposal(o) != NULL ? &o->proposal : NULL,
                          .tail = shares ? o->samples : 0,
                          .head = o->head,
+                         .searches_itself = (o->estimator->needs & FOPO_SEARCHES_ITSELF) != 0,
+                         .limit = o->limit,
                          .products = (fopo_products)o->products,
                          /* listed, unless their rewards are sparse and they do not move */
                          .lists_head = g->data.learns_items || !g->sparse};
@@ -372,7 +374,7 @@ int fopo_gradient_check_fit(fopo_gradient *g) {
   if (status == FOPO_OK) status = check_caller(g);
   if (status == FOPO_OK) status = check_objective(g);
   if (status == FOPO_OK && o->estimator->check != NULL) {
-    fopo_estimator_use use = {g->data.P, g->data.policy, g->batch.reward};
+    fopo_estimator_use use = {g->data.P, g->data.policy, g->batch.reward, g->data.device};
     status = o->estimator->check(o, &use);
   }
   g->checked = status == FOPO_OK;

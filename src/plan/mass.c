@@ -172,13 +172,15 @@ static int probe(fopo_mass_index *a, fopo_mass *m, fopo_norm_order *o, const fop
   return status;
 }
 
+int fopo_mass_index_make(fopo_mass_index *a, const fopo_binding *data) {
+  if (a->index != NULL) return FOPO_OK;
+  return fopo_index_norm(&a->index, data->items, FOPO_BUDGET_AUTO);
+}
+
 int fopo_mass_find(fopo_mass_index *a, fopo_mass *m, fopo_norm_order *o, const fopo_binding *data,
                    const fopo_proposal *q, const float *theta, const uint32_t *rows, size_t n) {
   fopo_mass_kind kind = fopo_mass_due(m, n, data->P);
-  int status = FOPO_OK;
-  if (a->index == NULL && fopo_proposal_is_automatic(q)) {
-    status = fopo_index_norm(&a->index, data->items, FOPO_BUDGET_AUTO);
-  }
+  int status = fopo_proposal_is_automatic(q) ? fopo_mass_index_make(a, data) : FOPO_OK;
   if (status == FOPO_OK && kind != FOPO_MASS_NONE) {
     status = probe(a, m, o, data, q, kind, theta, rows, n < CONTEXTS ? n : CONTEXTS);
   }

@@ -100,6 +100,9 @@ typedef struct {
   fopo_mass_probe *memory;
 } fopo_mass_index;
 
+/* Makes the automatic index over the bound items, unless it is there. */
+int fopo_mass_index_make(fopo_mass_index *a, const fopo_binding *data);
+
 /* Makes the automatic index, if q has none and it is not there yet, and the probe that is due
  * before a batch whose first contexts rows [n] get candidates; *m becomes what it has found. So a
  * batch that fails, or is abandoned, changes nothing that is remembered and can be repeated. theta:

@@ -73,6 +73,26 @@ static int choose_search(fopo_planner *p, fopo_plan *plan) {
   return FOPO_OK;
 }
 
+/* Whether the mass of candidates decides among how many norms they are searched. */
+static int is_by_mass(const fopo_planner *p) {
+  return !p->request.searches_itself && fopo_mass_serves(p->request.proposal);
+}
+
+/* The index of an estimator that searches for itself, and the largest norm beyond the limit. */
+static int plan_own_searches(fopo_planner *p, fopo_plan *plan) {
+  size_t P = p->data->P, limit = p->request.limit;
+  if (plan->q.index == NULL) {
+    int status = fopo_mass_index_make(&p->automatic, p->data);
+    if (status != FOPO_OK) return status;
+    plan->q.index = p->automatic.index;
+  }
+  if (limit == 0 || limit >= P) return FOPO_OK;
+  plan->limit = limit;
+  int status = fopo_norm_order_take(&p->norms, plan->q.index, P);
+  if (status == FOPO_OK) plan->beyond = p->norms.norms[limit];
+  return status;
+}
+
 /* The contexts that get candidates, the index, and among how many norms it is searched; or H by
  * mass, of a head that takes the candidates' place. */
 static int plan_candidates(fopo_planner *p, fopo_plan *plan, const float *theta,
@@ -90,6 +110,7 @@ static int plan_candidates(fopo_planner *p, fopo_plan *plan, const float *theta,
     if (!fopo_proposal_uses_index(q)) plan->q.refresh = 1; /* a probe keeps no candidates */
     plan->q.epsilon = fopo_candidate_cache_draw_epsilon(p->cache, q);
   }
+  if (p->request.searches_itself) return plan_own_searches(p, plan);
   plan->mass = p->cache->norms;
   plan->by_mass = plan->n > 0 && fopo_mass_serves(q);
   if (plan->by_mass) {
@@ -179,7 +200,7 @@ int fopo_planner_must_sync(const fopo_planner *p, const uint32_t *rows, size_t B
   const fopo_mass *norms = &p->cache->norms;
   if (q == NULL) return 0;
   size_t n = fopo_candidate_cache_n_with_candidates(p->cache, q, B), P = p->data->P;
-  if (n > 0 && fopo_mass_serves(q) && fopo_mass_due(norms, n, P) != FOPO_MASS_NONE) return 1;
+  if (n > 0 && is_by_mass(p) && fopo_mass_due(norms, n, P) != FOPO_MASS_NONE) return 1;
   if (fopo_mass_shared(norms, q, P, p->request.tail) > 0) return 0;
   return fopo_candidate_cache_must_sync(p->cache, q, rows, B);
 }
@@ -195,7 +216,7 @@ void fopo_planner_rollback(fopo_planner *p, const uint32_t *rows, size_t B, size
     fopo_candidate_cache_rollback(p->cache, q, rows, B);
     uint64_t n = fopo_candidate_cache_n_with_candidates(p->cache, q, B);
     uint64_t searches = fopo_proposal_keeps(q) ? 0 : n;
-    if (n > 0 && fopo_mass_serves(q)) {
+    if (n > 0 && is_by_mass(p)) {
       norms->rows -= fopo_mass_rows(norms, q, p->data, B * S, searches);
     }
   }

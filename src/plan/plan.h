@@ -22,6 +22,8 @@ typedef struct {
   size_t head;             /* H, items of such a head; 0: none, or as many as the mass asks for */
   fopo_products products;  /* of such a head */
   int lists_head;          /* 1: its items are listed in front of the draws */
+  int searches_itself;     /* 1: for queries that are not the policy's, whose mass tells nothing, */
+  size_t limit;            /* among so many norms; 0: as the index allows */
 } fopo_plan_request;
 
 /* To be read. {0}: there is no plan. */
@@ -30,6 +32,7 @@ typedef struct {
   fopo_proposal q;     /* the proposal with the epsilon of the draws, and the index in use */
   size_t n;            /* the first n contexts of a batch get candidates */
   size_t limit;        /* norms that searches look at; 0: as the index allows */
+  float beyond;        /* of searches_itself: the largest norm that they leave out; 0: none */
   int device_searches; /* 1: the device searches in `catalogue`; 0: the index on the host */
   int by_graph;        /* 1: the index searches each query for itself */
   fopo_catalogue catalogue;

@@ -14,6 +14,7 @@ return {
   draws.frequencies,
   draws.densities,
   require "fopo.check.means",
+  require "fopo.check.slates",
   require "fopo.check.search",
   machine.threads,
   machine.devices,

@@ -89,7 +89,8 @@ end
 
 function draws.frequencies(c)
   for _, g in ipairs(c.gradients) do
-    if not c.pi.scores_lists and common(g, "kind") ~= "exact" then check_draws(c, g) end
+    local drawn = common(g, "kind") ~= "exact" and not common(g, "slates")
+    if not c.pi.scores_lists and drawn then check_draws(c, g) end
   end
 end
 

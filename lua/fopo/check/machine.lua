@@ -59,7 +59,11 @@ function machine.devices(c)
   if not ok then
     return c.skip("CPU and GPU", (tostring(why):gsub("^.-:%d+: ", "")))
   end
-  for _, given in ipairs(c.gradients) do
+  local gradients = {}
+  for _, g in ipairs(c.gradients) do -- slates are drawn on the CPU alone
+    if not native.gradient_common(g, "slates") then gradients[#gradients + 1] = g end
+  end
+  for _, given in ipairs(gradients) do
     local shared = given.products == "auto" and math.type(given.head)
     for _, g in ipairs(shared and both_products(given) or {given}) do
       local cpu, gpu = moved(c, g, "cpu"), moved(c, g, "cuda")

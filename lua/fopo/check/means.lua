@@ -111,6 +111,7 @@ return function(c)
   for _, g in ipairs(c.gradients) do
     local draws_tail = common(g, "biased") or c.pi.scored == "all"
     local mean = draws_tail and biased or common(g, "samples") and unbiased
+    if common(g, "slates") then mean = nil end -- fopo/check/slates.lua
     if mean and c.certain then
       c.skip("mean of " .. label(g), c.certain)
     elseif mean then

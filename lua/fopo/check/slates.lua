@@ -1,0 +1,66 @@
+-- The gradient of slates against central differences of their expected reward. Both sides of a
+-- difference draw by the same random numbers, so most slates are the same on both; two steps, h
+-- and h / 2, take off the error of order h^2.
+local native = require "fopo.native"
+local array = require "fopo.array"
+local tools = require "fopo.check.tools"
+
+local STEP = 0.5 -- h moves queries by this share of what moves slates
+
+-- The mean reward of the slates of draw `step`, at theta + h D.
+local function reward_at(c, g, theta, D, h, step)
+  c.pi:set_theta(theta:copy():add(D, h))
+  local _, stats = g:compute(c.pi, c.x, c.rows, c.reward, c.with{seed = c.seed, step = step})
+  return stats.reward
+end
+
+-- h for a direction: queries, h(x) / T, are perturbed by sigma / T; or scores change by 1.
+local function step_along(c, g, theta, D)
+  local before, items = c.pi:queries(c.picked), c.pi:items()
+  c.pi:set_theta(theta:copy():add(D, 1e-3))
+  local moved = c.pi:queries(c.picked):add(before, -1):norm() / 1e-3
+  local size = g.sigma and g.sigma / c.pi.temperature or math.sqrt(items.rows) / items:norm()
+  return STEP * size * math.sqrt(#c.rows) / moved
+end
+
+local function check_slates(c, g)
+  local theta, s, h = c.pi:theta(), tools.series(), {}
+  local _ <close> = tools.afterwards(function() c.pi:set_theta(theta) end)
+  local G = g:compute(c.pi, c.x, c.rows, c.reward, c.with{seed = c.seed, step = 0})
+  local D = {G:norm() > 0 and G or array.randn(theta.rows, theta.cols, c.seed + 1),
+             array.randn(theta.rows, theta.cols, c.seed)}
+  for k = 1, 2 do
+    D[k]:scale(1 / D[k]:norm())
+    h[k] = step_along(c, g, theta, D[k])
+  end
+  for step = 1, c.repetitions do
+    c.pi:set_theta(theta)
+    G = g:compute(c.pi, c.x, c.rows, c.reward, c.with{seed = c.seed, step = step})
+    local off = {}
+    for k = 1, 2 do
+      local slope = {}
+      for i = 1, 2 do
+        local by = h[k] / i
+        slope[i] = (reward_at(c, g, theta, D[k], by, step)
+                    - reward_at(c, g, theta, D[k], -by, step)) / (2 * by)
+      end
+      off[k] = native.check_project(G, native.check_stack(D[k]))[1] - (4 * slope[2] - slope[1]) / 3
+    end
+    tools.put(s, off)
+  end
+  local worst = 0
+  for k = 1, 2 do
+    local mean, se = tools.mean_and_error(s, k)
+    if mean ~= 0 then worst = math.max(worst, math.abs(mean) / se) end
+  end
+  c.add("mean of " .. tools.label(g),
+        ("off central differences by %.1f s.e. at most, %d times S = %d"):format(worst,
+        c.repetitions, g.samples), ("%d s.e."):format(tools.errors_bound),
+        worst < tools.errors_bound)
+end
+
+return function(c)
+  for _, g in ipairs(c.gradients) do
+    if native.gradient_common(g, "slates") then check_slates(c, g) end
+  end
+end

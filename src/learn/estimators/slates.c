@@ -1,0 +1,94 @@
+#include "learn/estimators/slates.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/threads.h"
+
+const char *const fopo_slate_measures[] = {"hit", "sum", "dcg", "ndcg", NULL};
+const char *const fopo_slate_baselines[] = {"leave-one-out", "none", NULL};
+
+size_t fopo_slate_draws(const fopo_batch *b) {
+  return b->options->samples * b->options->proposal.k;
+}
+
+int fopo_slate_check(const fopo_gradient_options *o, const fopo_estimator_use *use) {
+  const char *name = o->estimator->name;
+  const fopo_reward *r = use->reward;
+  if (use->policy->learns[FOPO_BLOCK_ITEMS]) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                     "gradient %s cannot move items; make the policy without train_items", name);
+  }
+  if (strcmp(use->device->ops->kind, "cpu") != 0) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "gradient %s works on the CPU; use device = \"cpu\"",
+                     name);
+  }
+  if (o->own[FOPO_SLATE_MEASURE].choice == FOPO_SLATE_NDCG && (r->Y == NULL || r->value != NULL)) {
+    return fopo_fail(
+        FOPO_ERR_ARGUMENT,
+        "ndcg is of hits that are worth 1 each; use fopo.reward.hits without value, or "
+        "measure = \"dcg\"");
+  }
+  return FOPO_OK;
+}
+
+/* d_j of place j, from 0 on. */
+static double discount(const fopo_gradient_options *o, size_t j) {
+  double g = o->own[FOPO_SLATE_DISCOUNT].number;
+  return g > 0.0 ? pow(g, (double)j) : 1.0 / log2((double)j + 2.0);
+}
+
+/* The R of a slate, ndcg apart, from the rewards of its places. */
+static double reward_of(const fopo_gradient_options *o, const float *r, const float *logq) {
+  size_t k = o->proposal.k;
+  int measure = o->own[FOPO_SLATE_MEASURE].choice;
+  double best = (double)-INFINITY, sum = 0.0;
+  for (size_t j = 0; j < k && logq[j] > -INFINITY; j++) {
+    double earned = (double)r[j];
+    best = fmax(best, earned);
+    if (earned == 0.0) continue;
+    sum += measure == FOPO_SLATE_SUM ? earned : discount(o, j) * earned;
+  }
+  return measure == FOPO_SLATE_HIT && best > (double)-INFINITY ? best : sum;
+}
+
+/* The dcg of a slate that begins with all items of Y that it may show; 1 for other measures. */
+static double ideal(const fopo_batch *b, const fopo_csr *Y, uint32_t row,
+                    const fopo_score_row *mask) {
+  const fopo_gradient_options *o = b->options;
+  if (o->own[FOPO_SLATE_MEASURE].choice != FOPO_SLATE_NDCG) return 1.0;
+  double best = 0.0;
+  for (size_t i = 0, j = 0; i < fopo_csr_count(Y, row) && j < o->proposal.k; i++) {
+    if (fopo_score_of(mask, fopo_csr_row(Y, row)[i]) > -INFINITY) best += discount(o, j++);
+  }
+  return best > 0.0 ? best : 1.0;
+}
+
+void fopo_slate_weigh(fopo_batch *b, int paired) {
+  const fopo_gradient_options *o = b->options;
+  const fopo_device_batch *x = &b->piece.device;
+  size_t S = o->samples, k = o->proposal.k;
+  int baseline = o->own[FOPO_SLATE_BASELINE].choice == 0;
+  fopo_sparse_scores scores = fopo_batch_scores(x);
+  fopo_csr Y = b->data->credited.Y;
+  const uint32_t *rows = x->rows;
+  fopo_batch_fetched(b, &Y, &rows);
+#pragma omp parallel for num_threads(fopo_threads()) schedule(static)
+  for (size_t i = 0; i < b->piece.n; i++) {
+    float *r = b->draws.samples.r + i * S * k, *stats = b->piece.stats + i * FOPO_STATS;
+    const float *logq = b->draws.samples.logq + i * S * k;
+    fopo_score_row mask = fopo_score_row_of(&scores, i);
+    double best = ideal(b, &Y, rows[i], &mask), sum = 0.0;
+    for (size_t s = 0; s < S; s++) { /* R_s takes the place of r that was read already */
+      double R = reward_of(o, r + s * k, logq + s * k) / best;
+      r[s] = (float)R;
+      sum += R;
+    }
+    double mean = sum / (double)S, taken = baseline ? mean : 0.0;
+    double share = 1.0 / (double)(baseline && !paired ? S - 1 : S);
+    for (size_t s = 0; s < S; s++) r[s] = (float)(((double)r[s] - taken) * share);
+    stats[FOPO_STAT_REWARD] = (float)mean;
+    stats[FOPO_STAT_ESS] = (float)S;
+    stats[FOPO_STAT_MAX_WEIGHT] = (float)(1.0 / (double)S);
+  }
+}

@@ -1,0 +1,152 @@
+-- Slates: what trains by them, is saved, resumed and refused. test_slates.py compares gradients.
+local fopo = require "fopo"
+local lu = require "luaunit"
+
+local function world(seed)
+  local d = fopo.data.synthetic{users = 300, items = 250, clusters = 8, seed = seed}
+  local s = d:sessions{min_items = 10, valid = 0.2, test = 0.1, seed = seed}
+  return s, fopo.embed.svd(s.train, {dim = 6})
+end
+
+local function trainer(s, items, g, o)
+  local pi = (o or {}).policy or fopo.policy.linear{items = items}
+  return fopo.trainer{policy = pi, data = s.train, gradient = g, valid = s.valid, batch = 16,
+                      seed = 5, optim = fopo.optim.adam{lr = 0.02}}
+end
+
+local function run(t, steps) t:run{steps = steps, every = 10, view = false, keep_best = false} end
+
+local function same(a, b) return a:copy():add(b, -1):norm() == 0 end
+
+TestSlates = {}
+
+function TestSlates:test_learns_and_resumes_to_the_same_bits()
+  local s, items = world(3)
+  local function g()
+    return fopo.gradient.slate{k = 4, samples = 20, sigma = 0.2, measure = "sum"}
+  end
+  local whole, first = trainer(s, items, g()), trainer(s, items, g())
+  run(whole, 60)
+  run(first, 20)
+  local path = os.tmpname() .. ".npz"
+  first:save(path)
+  local second = trainer(s, items, g())
+  second:resume(path)
+  os.remove(path)
+  run(second, 40)
+  lu.assertTrue(same(whole.policy:theta(), second.policy:theta()))
+  local job = trainer(s, items, g())
+  job:start{steps = 60, every = 10, keep_best = false}:wait()
+  lu.assertTrue(same(whole.policy:theta(), job.policy:theta()))
+  local h = whole.history.reward
+  lu.assertTrue(h[#h] > h[1] + 0.05)
+  lu.assertStrContains(tostring(whole), "slate")
+end
+
+-- A function sees the slates of a context one behind another: k items that differ, none of them
+-- masked. All of a slate's reward may stand in its first place.
+function TestSlates:test_a_function_rewards_slates()
+  local s, items = world(4)
+  local pi, k, S = fopo.policy.linear{items = items}, 3, 6
+  local function slate_of(ids, b, at)
+    local seen = {}
+    for j = 0, k - 1 do seen[ids:get(b, at + j)] = true end
+    return seen
+  end
+  local checked = 0
+  local function whole(ids, rows)
+    local values = fopo.array.zeros(ids.rows, ids.cols)
+    for b = 1, ids.rows do
+      local X, Y = s.train:x(rows:get(1, b)):totable()[1], s.train:y(rows:get(1, b)):totable()[1]
+      for at = 1, ids.cols, k do
+        local shown, n, hits = slate_of(ids, b, at), 0, 0
+        for _ in pairs(shown) do n = n + 1 end
+        assert(n == k)
+        for _, id in ipairs(X) do assert(not shown[id]) end
+        for _, id in ipairs(Y) do hits = hits + (shown[id] and 1 or 0) end
+        values:set(b, at, hits > 0 and 1 or 0)
+        checked = checked + 1
+      end
+    end
+    return values
+  end
+  local rows = {1, 2, 3, 50}
+  local function compute(measure, reward)
+    local g = fopo.gradient.slate{k = k, samples = S, sigma = 0.3, measure = measure}
+    return g:compute(pi, s.train, rows, reward, {seed = 2})
+  end
+  local G, stats = compute("hit", fopo.reward.hits(s.train))
+  local H, by_hand = compute("sum", fopo.reward.custom(whole))
+  lu.assertEquals(checked, #rows * S)
+  lu.assertTrue(same(G, H) and G:norm() > 0)
+  lu.assertEquals(stats.reward, by_hand.reward)
+end
+
+-- Users who have taken so many items that k are not left: their slates are all that is left, and
+-- the places behind earn nothing.
+function TestSlates:test_short_slates()
+  local s = fopo.data.synthetic{users = 60, items = 14, clusters = 2, mean_items = 10, seed = 1}
+            :sessions{min_items = 4, seed = 1}
+  local items = fopo.embed.svd(s.train, {dim = 3})
+  local k, short, total, counted = 9, 0, 0, {}
+  local function ones(ids, rows)
+    for b = 1, ids.rows do
+      local X, shown, n = s.train:x(rows:get(1, b)).cols, {}, 0
+      for j = 1, k do
+        n, shown[ids:get(b, j)] = n + (shown[ids:get(b, j)] and 0 or 1), true
+      end
+      lu.assertEquals(n, math.min(k, s.train.n_items - X))
+      counted[#counted + 1] = n
+    end
+    local values = fopo.array.zeros(ids.rows, ids.cols)
+    values:fill(1)
+    return values
+  end
+  local g = fopo.gradient.slate{k = k, samples = 4, measure = "sum"}
+  local pi = fopo.policy.linear{items = items, seen = "mask"}
+  local G, stats = g:compute(pi, s.train, nil, fopo.reward.custom(ones))
+  for _, n in ipairs(counted) do total, short = total + n, short + (n < k and 1 or 0) end
+  lu.assertTrue(short > 0 and short < #counted)
+  lu.assertEquals(stats.short_rows, short)
+  lu.assertAlmostEquals(stats.reward, total / #counted, 1e-5)
+  lu.assertEquals(G:norm(), 0) -- all slates of a context earn the same
+end
+
+function TestSlates:test_check_of_every_kind_of_policy()
+  local s, items = world(6)
+  for _, pi in ipairs{fopo.policy.linear{items = items},
+                      fopo.policy.linear{items = items, seen = "keep", temperature = 0.3},
+                      fopo.policy.mlp{items = items, hidden = {5}}} do
+    local r = fopo.check{policy = pi, data = s.train, print = false, repetitions = 100,
+                         gradient = {fopo.gradient.slate{k = 5, samples = 40, sigma = 0.2,
+                                                         measure = "dcg"}}}
+    lu.assertTrue(r.ok, r.first)
+    local found
+    for _, row in ipairs(r.rows) do found = found or row.name == "mean of slate" end
+    lu.assertTrue(found)
+  end
+end
+
+function TestSlates:test_refusals()
+  local s, items = world(8)
+  local function refused(sentence, o, policy, reward)
+    local g = fopo.gradient.slate(o)
+    lu.assertErrorMsgContains(sentence, function()
+      g:compute(policy or fopo.policy.linear{items = items}, s.train, {1, 2},
+                reward or fopo.reward.hits(s.train))
+    end)
+  end
+  refused("cannot move items", {}, fopo.policy.linear{items = items, train_items = true})
+  refused("in pairs", {samples = 5})
+  refused("less than a slate", {k = 9, head = 5})
+  refused("an index hnsw does not search", {head = 50, index = fopo.index.hnsw(items)})
+  local value = fopo.array.zeros(1, 250)
+  value:fill(2)
+  refused("worth 1 each", {measure = "ndcg"}, nil, fopo.reward.hits(s.train, {value = value}))
+  refused("251", {k = 251})
+  refused("expected reward alone", {objective = "likelihood"})
+  local ix = fopo.index.hnsw(items)
+  local _, stats = fopo.gradient.slate{k = 5, samples = 10, index = ix}
+    :compute(fopo.policy.linear{items = items}, s.train, nil, fopo.reward.hits(s.train))
+  lu.assertTrue(stats.reward > 0)
+end

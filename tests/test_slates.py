@@ -1,0 +1,92 @@
+"""Gradients of slates against NumPy: the same normal numbers from Philox, the best items by sorting
+all scores, every measure, with and without a mask. Skipped without numpy."""
+from checks import check, finish
+from oracle import np, philox, read_lists, run
+
+S, K, SIGMA, T, SEED, STEP, SLATE = 12, 5, 0.15, 0.5, 3, 4, 17
+
+DUMP = """
+local fopo = require "fopo"
+local s = fopo.data.synthetic{users = 90, items = 400, clusters = 12, seed = 7}
+          :sessions{min_items = 8, seed = 2}
+local items = fopo.embed.svd(s.train, {dim = 6})
+write_lists(s.train, "lists.txt")
+items:save("items.npy")
+local rw = fopo.reward.hits(s.train)
+local function save(name, pi, o)
+  o.k, o.samples, o.sigma = %d, %d, %g
+  local G, stats = fopo.gradient.slate(o):compute(pi, s.train, nil, rw, {seed = %d, step = %d})
+  G:save(name .. ".npy")
+  print(name, stats.reward, stats.head_mass)
+end
+for _, seen in ipairs{"mask", "keep"} do
+  local pi = fopo.policy.linear{items = items, seen = seen, temperature = %g}
+  for _, measure in ipairs{"hit", "sum", "dcg", "ndcg"} do
+    save(seen .. "_" .. measure, pi, {measure = measure})
+  end
+  save(seen .. "_look", pi, {measure = "dcg", discount = 0.6, draws = "iid"})
+  save(seen .. "_none", pi, {measure = "sum", baseline = "none", draws = "iid"})
+  save(seen .. "_head", pi, {measure = "sum", head = 60})
+end
+""" % (K, S, SIGMA, SEED, STEP, T)
+
+printed = {line.split()[0]: line.split()[1:] for line in run(DUMP).strip().split("\n")}
+X, Y = read_lists("lists.txt")
+beta = np.load("items.npy").astype(float)
+N, (P, L) = len(X), beta.shape
+x = np.array([beta[ids].mean(0) for ids in X])
+x /= np.linalg.norm(x, axis=1, keepdims=True)
+largest = np.argsort(-np.linalg.norm(beta, axis=1), kind="stable")
+
+
+def normal(paired):
+    """e [N, S, L] by Box and Muller, two pairs from the words of each block of four."""
+    blocks = -(-L // 4)
+    draw = np.arange(S)[None, :, None]
+    index = (draw // 2 * 2 if paired else draw) * blocks + np.arange(blocks)[None, None, :]
+    words = philox(SEED, SLATE, STEP, np.arange(N)[:, None, None], index)
+    u = (words.astype(float) + 0.5) / 2 ** 32
+    radius, angle = np.sqrt(-2 * np.log(u[..., 0::2])), 2 * np.pi * u[..., 1::2]
+    z = np.stack([radius * np.cos(angle), radius * np.sin(angle)], -1)
+    z = z.reshape(N, S, 4 * blocks)[:, :, :L]
+    return np.where((draw % 2 == 1) & paired, -z, z)
+
+
+def oracle(masked, name):
+    """The gradient by theta = 1, the mean reward, and the share of slates that the norms prove."""
+    paired = name not in ("look", "none")
+    d = 0.6 ** np.arange(K) if name == "look" else 1 / np.log2(2 + np.arange(K))
+    e, V, rewards, proven = normal(paired), np.zeros((N, L)), np.zeros((N, S)), 0
+    head = np.zeros(P, bool)
+    head[largest[:60] if name == "head" else slice(None)] = True
+    for n in range(N):
+        h = x[n] + SIGMA * e[n]
+        f = h @ beta.T
+        f[:, ~head] = -np.inf
+        if masked:
+            f[:, X[n]] = -np.inf
+        ids = np.argsort(-f, axis=1, kind="stable")[:, :K]
+        r = np.isin(ids, Y[n]).astype(float)
+        reward = {"hit": r.max(1), "dcg": r @ d, "look": r @ d, "ndcg": r @ d}.get(name, r.sum(1))
+        if name == "ndcg":
+            reward /= d[:min(K, len(Y[n]))].sum()
+        rewards[n] = reward
+        c = reward / S if name == "none" else (reward - reward.mean()) / (S if paired else S - 1)
+        V[n] = c @ e[n] / SIGMA
+        bound = np.linalg.norm(h, axis=1) * np.linalg.norm(beta, axis=1)[~head].max(initial=0)
+        proven += (np.take_along_axis(f, ids, 1)[:, -1] > bound).sum()
+    return x.T @ V / N, rewards.mean(), proven / (N * S)
+
+
+for masked in (True, False):
+    for name in ("hit", "sum", "dcg", "ndcg", "look", "none", "head"):
+        what = ("mask_" if masked else "keep_") + name
+        G, mean, proven = oracle(masked, name)
+        got, said = np.load(what + ".npy"), [float(v) for v in printed[what]]
+        check(what + ": gradient", np.allclose(got, G, 1e-4, 1e-4 * np.abs(G).max()),
+              np.abs(got - G).max(), np.abs(G).max())
+        check(what + ": reward", abs(said[0] - mean) < 1e-5, said, mean)
+        check(what + ": what the norms prove", abs(said[1] - proven) < 1e-6, said, proven)
+check("the norms prove some slates of a head, not all",
+      0.02 < float(printed["keep_head"][1]) < 0.98, printed["keep_head"])
+finish()
