@@ -42,8 +42,9 @@ end
 -- ---- what a start costs ----
 
 -- Seconds of learning once from sessions whose work is w = {users, items, pairs (of items that a
--- user took), mates (users of an item that somebody takes)}, on two cores: from sizes and counts
--- alone, so that the same starts are tried on every machine.
+-- user took), mates (users of an item that somebody takes), taken (items that are), distinct (of
+-- those of the same users one)}, on two cores: from sizes and counts alone, so that the same starts
+-- are tried on every machine.
 local once = {}
 function once.svd(w)
   local L = DENSE + 10
@@ -54,19 +55,26 @@ function once.cosine(w) return 4 * w.pairs / OTHERS end
 once.jaccard = once.cosine
 function once.slim(w)
   local m = math.min(200, w.items)
-  return (w.pairs + w.items * math.min(m * w.mates, w.entries) * 4) / OTHERS
-         + w.items * m ^ 3 / 3 / (PRODUCTS / 10) -- small systems
+  local unknowns = m * w.distinct / w.taken
+  return (w.pairs + w.distinct * math.min(m * w.mates, w.entries) * 4) / OTHERS
+         + w.distinct * unknowns ^ 3 / 3 / (PRODUCTS / 10) -- small systems
 end
 function once.ease(w)
   local D = math.min(w.users, w.items)
-  local searched = 3 * math.min(D, 4096) ^ 3 -- for l2
-  local kept = w.items * (w.items + w.entries / 8) -- weights of all items are made, and compared
-  return (2 * D ^ 3 + searched) / PRODUCTS + kept / OTHERS
+  local n, entries = w.items, w.entries
+  if w.users < w.items then n, entries = w.distinct, w.distinct_entries end
+  return 2 * D ^ 3 / PRODUCTS + n * (n + entries / 8) / OTHERS -- all weights are made, and compared
+end
+
+-- Of the search for l2.
+local function searching(kind, w)
+  return kind == "ease" and 3 * math.min(w.users, w.items, 4096) ^ 3 / PRODUCTS or 0
 end
 
 -- Of all of a start: learnt once and for each tenth that is held out, judged and trained.
 local function seconds_of(kind, o, work, judged)
   local learnt = once[kind](work) * lists.times(kind, work.items, judged.parts)
+                 + searching(kind, work)
   if dense[kind] then return learnt end
   local contexts = judged.contexts * judged.draws * 2 + EPOCHS * math.min(o.data.n, o.held)
   local scored = work.entries / work.users / 2 * lists.weights(kind, work.items)

@@ -5,6 +5,7 @@
 #include "bind/families.h"
 #include "core/memory.h"
 #include "core/rng.h"
+#include "core/twins.h"
 #include "data/histories.h"
 #include "data/resplit.h"
 #include "judge/baseline.h"
@@ -201,27 +202,50 @@ static int sessions_hold(lua_State *L) {
   return 2;
 }
 
-/* native.sessions_work(sessions): {users, items, entries, pairs, mates}: interactions, pairs of
- * items that a user took, and how many users the item of an interaction has, in the mean. */
+typedef struct {
+  double users, items, entries, pairs, mates, taken, distinct, distinct_entries;
+} work;
+
+static void count_work(work *w, const fopo_csr *M, const fopo_csr *users, const fopo_twins *t) {
+  *w = (work){
+      .users = (double)M->rows, .items = (double)M->cols, .entries = (double)fopo_csr_nnz(M)};
+  for (size_t n = 0; n < M->rows; n++) w->pairs += pow((double)fopo_csr_count(M, n), 2.0);
+  for (size_t a = 0; a < M->cols; a++) {
+    double n = (double)fopo_csr_count(users, a);
+    w->mates += n * n / fmax(w->entries, 1.0);
+    w->taken += n > 0.0;
+    if (t->first[a] < a || n == 0.0) continue;
+    w->distinct += 1.0;
+    w->distinct_entries += n;
+  }
+}
+
+/* native.sessions_work(sessions): {users, items, entries, pairs, mates, taken, distinct,
+ * distinct_entries}: interactions, pairs of items that a user took, how many users the item of an
+ * interaction has, in the mean, items that anyone took, and of those that the same users took one:
+ * how many, and their interactions. */
 static int sessions_work(lua_State *L) {
   const fopo_sessions *s = bind_get_sessions(L, 1);
-  size_t P = s->X.cols;
-  uint32_t *users = bind_scratch(L, P, sizeof *users);
-  double pairs = 0.0, mates = 0.0, entries = (double)(fopo_csr_nnz(&s->X) + fopo_csr_nnz(&s->Y));
-  memset(users, 0, P * sizeof *users);
-  for (size_t i = 0; i < fopo_csr_nnz(&s->X); i++) users[s->X.ids[i]]++;
-  for (size_t i = 0; i < fopo_csr_nnz(&s->Y); i++) users[s->Y.ids[i]]++;
-  for (size_t a = 0; a < P; a++) mates += (double)users[a] * (double)users[a];
-  for (size_t n = 0; n < s->X.rows; n++) {
-    double taken = (double)(fopo_csr_count(&s->X, n) + fopo_csr_count(&s->Y, n));
-    pairs += taken * taken;
-  }
-  lua_createtable(L, 0, 5);
-  bind_set_count(L, "users", s->X.rows);
-  bind_set_count(L, "items", P);
-  bind_set_number(L, "entries", entries);
-  bind_set_number(L, "pairs", pairs);
-  bind_set_number(L, "mates", mates / fmax(entries, 1.0));
+  fopo_csr M = {0}, users = {0};
+  fopo_twins twins = {0};
+  work w = {0};
+  int status = fopo_interactions(&M, s);
+  if (status == FOPO_OK) status = fopo_csr_transpose(&users, &M);
+  if (status == FOPO_OK) status = fopo_twins_find(&twins, &users);
+  if (status == FOPO_OK) count_work(&w, &M, &users, &twins);
+  fopo_twins_done(&twins);
+  fopo_csr_done(&users);
+  fopo_csr_done(&M);
+  bind_check(L, status);
+  const struct {
+    const char *name;
+    double value;
+  } fields[] = {{"users", w.users},       {"items", w.items},
+                {"entries", w.entries},   {"pairs", w.pairs},
+                {"mates", w.mates},       {"taken", w.taken},
+                {"distinct", w.distinct}, {"distinct_entries", w.distinct_entries}};
+  lua_createtable(L, 0, 8);
+  for (size_t i = 0; i < 8; i++) bind_set_number(L, fields[i].name, fields[i].value);
   return 1;
 }
 

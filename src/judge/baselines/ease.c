@@ -37,9 +37,9 @@
 #include "core/solve.h"
 #include "core/status.h"
 #include "core/threads.h"
+#include "core/twins.h"
 #include "judge/baselines/baselines.h"
 #include "judge/baselines/together.h"
-#include "judge/baselines/twins.h"
 #include "judge/baselines/weights.h"
 #include "mips/topk.h"
 

@@ -1,13 +1,13 @@
 /* Items are ordered by a hash of their users, and compared with the one before. Two lists of one
  * hash may separate some twins, which are then computed twice. */
-#include "judge/baselines/twins.h"
+#include "core/twins.h"
 
 #include <string.h>
 
 #include "core/hash.h"
 #include "core/memory.h"
+#include "core/sort.h"
 #include "core/status.h"
-#include "kernels/kernels.h"
 
 static uint64_t hash_of(const uint32_t *users, size_t n) {
   uint64_t h = n;
@@ -30,7 +30,7 @@ int fopo_twins_find(fopo_twins *t, const fopo_csr *users) {
     uint64_t h = hash_of(fopo_csr_row(users, a), fopo_csr_count(users, a));
     keys[a] = (h & ~(uint64_t)UINT32_MAX) | (uint32_t)~a;
   }
-  if (status == FOPO_OK) fopo_kernels_get()->sort(keys, P); /* by equal hashes ids ascend */
+  if (status == FOPO_OK) fopo_sort_keys(keys, P); /* by equal hashes ids ascend */
   for (size_t i = 0; status == FOPO_OK && i < P; i++) {
     uint32_t a = ~(uint32_t)keys[i], before = i > 0 ? ~(uint32_t)keys[i - 1] : a;
     int is_twin = before < a && are_same(users, before, a);

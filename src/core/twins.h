@@ -1,7 +1,8 @@
-/* Twins: items that the same users took. What a linear model says of one of them it says of all, so
- * that on sparse catalogues, where most items have one user or two, few are to be computed. */
-#ifndef FOPO_JUDGE_TWINS_H
-#define FOPO_JUDGE_TWINS_H
+/* Twins: rows of the same entries, as items that the same users took. What a linear model says of
+ * one of them it says of all, so that on sparse catalogues, where most items have one user or two,
+ * few are to be computed. */
+#ifndef FOPO_CORE_TWINS_H
+#define FOPO_CORE_TWINS_H
 
 #include "core/csr.h"
 
