@@ -54,7 +54,7 @@ end
 -- the tail. Candidates that follow from the mass of a batch are those of an exact index here.
 local function copy(g, o)
   local q = native.gradient_common(g, "proposal")
-  if not q or q.kind == "uniform" then return g:copy(q) end
+  if not q or q.kind == "uniform" or q.kind == "custom" then return g:copy(q) end
   local ix = q.index
   if not ix or ix.budget == "auto" then
     o.exact = o.exact or index.norm(o.policy:items())

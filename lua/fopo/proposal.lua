@@ -1,5 +1,7 @@
 -- fopo.proposal: the distributions that self-normalised importance sampling draws from.
 local native = require "fopo.native"
+local array = require "fopo.array"
+local called = require "fopo.base.called"
 local define = require "fopo.base.define"
 local proposal, methods = {}, native.types.proposal
 
@@ -88,6 +90,45 @@ assert(q.epsilon == 1 and q.floor == 0.0001)]],
   call = native.proposal_adaptive,
 }
 
+-- f, whose ids may also be a table of rows.
+local function with_arrays(f)
+  return function(...)
+    local ids, log_q = f(...)
+    if type(ids) == "table" then
+      local all = {}
+      for _, row in ipairs(ids) do table.move(row, 1, #row, #all + 1, all) end
+      ids = array.ids(all):reshape(#ids, #all // math.max(1, #ids))
+    end
+    return ids, log_q
+  end
+end
+
+proposal.custom = define.fn{
+  name = "fopo.proposal.custom", returns = "proposal",
+  options = {{"draws", "function", nil, "draws(Q, rows, S, seed, step) -> ids, log_q: S items for "
+              .. "each of B contexts and the log of the density that each was drawn with, arrays "
+              .. "[B, S] or tables of B rows. Q [B, L] are the queries, so that Q times an item is "
+              .. "its score; rows [1, B] the ids of the contexts", required = true}},
+  text = [[Your own proposal, for gradient.snis and gradient.custom: a Lua function makes the draws
+of a batch, C does all else. Any distribution serves that gives every item a density above 0 and
+says it rightly; fopo.check compares the mean of the estimate with the exact gradient. Make the
+draws a function of seed and step, as a:draw(S, seed, step) is, and a run that is resumed has the
+same bits. Called once a batch on the main thread, so not by jobs, on a GPU or over several
+processes. A checkpoint holds no function: to resume, give it again. q:sample draws by it too;
+fopo.ope does not. scripts/examples/methods/two_stage.lua is one.]],
+  example = [[items = fopo.array.randn(100, 4, 1)
+q = fopo.proposal.custom{draws = function(Q, rows, S, seed, step)
+  local p = (Q:matmul(items, false, true) / 2):softmax("rows")
+  local ids = p:draw(S, seed, step)
+  return ids, p:gather(ids):log()
+end}
+g = fopo.gradient.snis{proposal = q, samples = 50}]],
+  call = function(o)
+    return native.proposal_custom(called("draws of proposal.custom", with_arrays(o.draws),
+                                         {"Q", "rows", "S", "seed", "step"}))
+  end,
+}
+
 local sample = methods.sample
 methods.sample = define.fn{
   name = "proposal:sample", returns = "array, array",
@@ -111,6 +152,7 @@ end
 
 function methods.describe(q)
   if q.kind == "uniform" then return "proposal uniform" end
+  if q.kind == "custom" then return "proposal custom: draws by a Lua function" end
   if q.kind == "adaptive" then
     return ("proposal adaptive: K %d, epsilon %g (at least %g), index %s%s"):format(q.k, q.epsilon,
       q.floor, kind_of_index(q), refreshed(q))

@@ -90,7 +90,9 @@ static int objectives(lua_State *L) {
 static void with_proposal(lua_State *L, int at, fopo_gradient_options o) {
   bind_get(L, at, &bind_proposal_type);
   bind_proposal *own = bind_new(L, &bind_proposal_type, 0);
-  bind_gradient *g = bind_new(L, &bind_gradient_type, 1);
+  bind_gradient *g = bind_new(L, &bind_gradient_type, 2);
+  lua_getiuservalue(L, at, 1);
+  lua_setiuservalue(L, -2, 2);
   bind_proposal *given = bind_get(L, at, &bind_proposal_type);
   own->proposal = o.proposal = given->proposal;
   bind_keep(&own->object, 0, given->object.keeps[0]);
@@ -103,7 +105,7 @@ static void push_gradient(lua_State *L, int at, fopo_gradient_options o, fopo_fa
   if (fopo_options_proposal(&o) != NULL) {
     with_proposal(L, at, o);
   } else {
-    bind_gradient *g = bind_new(L, &bind_gradient_type, 1);
+    bind_gradient *g = bind_new(L, &bind_gradient_type, 2);
     bind_check(L, fopo_gradient_new(&g->gradient, &o));
   }
   bind_check(L, fopo_gradient_plant(get_gradient(L, -1)->gradient, fault));
@@ -315,6 +317,7 @@ static int compute(lua_State *L) {
   lua_getiuservalue(L, RW, 1);
   int functions = lua_gettop(L);
   lua_getiuservalue(L, G_ARG, 1);
+  lua_getiuservalue(L, G_ARG, 2);
   bind_push_again(L, G_ARG, &bind_gradient_type);
   luaL_checkstack(L, 16, NULL);
 
@@ -461,6 +464,10 @@ static int field_proposal(lua_State *L, bind_object *o) {
     ((bind_proposal *)o->keeps[PROPOSAL])->proposal = *q;
   }
   bind_push_kept(L, 1, &bind_gradient_type, PROPOSAL);
+  if (!lua_isnil(L, -1)) {
+    lua_getiuservalue(L, 1, 2);
+    lua_setiuservalue(L, -2, 1);
+  }
   return 1;
 }
 

@@ -162,7 +162,7 @@ void bind_push_kept(lua_State *L, int index, const bind_type *type, int slot) {
     lua_pushnil(L);
     return;
   }
-  handle *h = push_handle(L, o->keeps[slot]->type, 0);
+  handle *h = push_handle(L, o->keeps[slot]->type, 1);
   o = bind_get(L, index, type);
   h->object = o->keeps[slot];
   h->object->refs++;

@@ -26,6 +26,16 @@ static int proposal_uniform(lua_State *L) {
   return 1;
 }
 
+/* native.proposal_custom(f): f(Q, rows, S, seed, step) makes the draws. */
+static int proposal_custom(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  bind_proposal *q = bind_new(L, &bind_proposal_type, 1);
+  q->proposal = (fopo_proposal){.kind = FOPO_PROPOSAL_CUSTOM, .epsilon = 1.0};
+  lua_pushvalue(L, 1);
+  lua_setiuservalue(L, -2, 1);
+  return 1;
+}
+
 /* Pushes a proposal that takes its candidates from the index at `at`; nil: from the automatic one.
  */
 static int with_index(lua_State *L, int at, fopo_proposal p) {
@@ -83,6 +93,26 @@ static bind_array *push_queries(lua_State *L, int pi_at, int x_at) {
   return Q;
 }
 
+/* The draws of a custom proposal. */
+static void sample_custom(lua_State *L, const bind_array *Q, const uint32_t *rows, size_t S,
+                          fopo_draw_key key, const bind_array *ids, const bind_array *logq) {
+  int top = lua_gettop(L);
+  size_t P = fopo_policy_n_items(&((bind_policy *)bind_get(L, 2, &bind_policy_type))->policy);
+  fopo_drawn drawn = {.rows = rows,
+                      .B = Q->rows,
+                      .S = S,
+                      .draws = ids->data,
+                      .density = logq->data,
+                      .Q = bind_matrix(Q),
+                      .key = key};
+  lua_pushnil(L);
+  lua_pushnil(L);
+  lua_getiuservalue(L, 1, 1);
+  if (bind_fill(L, top + 1, &drawn) != LUA_OK) lua_error(L);
+  bind_check(L, fopo_proposal_check_draws(ids->data, logq->data, rows, Q->rows, S, P));
+  lua_settop(L, top);
+}
+
 /* q:sample(pi, x, S, {seed, step, rows, sessions}): ids [B, S] and the log of the proposal's
  * density at each. rows (1 .. B if left out) are the row coordinates of the random draws; they do
  * not select contexts. */
@@ -101,6 +131,10 @@ static int sample(lua_State *L) {
   int sessions_at = bind_has(L, 5, "sessions") ? bind_option(L, 5, "sessions") : 0;
   bind_array *ids = bind_array_new(L, 1, B, S);
   bind_array *logq = bind_array_new(L, 0, B, S);
+  if (get_proposal(L, 1)->proposal.kind == FOPO_PROPOSAL_CUSTOM) {
+    sample_custom(L, Q, rows, S, key, ids, logq);
+    return 2;
+  }
   bind_policy *pi = bind_get(L, 2, &bind_policy_type);
   fopo_contexts contexts = {.n = B};
   if (sessions_at > 0) contexts.X = bind_get_sessions(L, sessions_at)->X;
@@ -134,8 +168,9 @@ static int is_mixture(const bind_object *o) {
 }
 
 static int field_kind(lua_State *L, bind_object *o) {
-  const char *kind = is_mixture(o) ? "mixture" : "uniform";
-  return bind_return_string(L, proposal_of(o)->adaptive ? "adaptive" : kind);
+  static const char *const kinds[] = {"uniform", "mixture", "custom"};
+  const fopo_proposal *q = proposal_of(o);
+  return bind_return_string(L, q->adaptive ? "adaptive" : kinds[q->kind]);
 }
 
 static int field_refresh(lua_State *L, bind_object *o) {
@@ -167,6 +202,7 @@ static int field_smoothing(lua_State *L, bind_object *o) {
 }
 
 const luaL_Reg bind_proposal_functions[] = {{"proposal_uniform", proposal_uniform},
+                                            {"proposal_custom", proposal_custom},
                                             {"proposal_mixture", proposal_mixture},
                                             {"proposal_adaptive", proposal_adaptive},
                                             {NULL, NULL}};

@@ -409,6 +409,28 @@ static int call_coefficients(lua_State *L) {
   return 0;
 }
 
+/* f(Q, rows, S, seed, step) gives ids and log q. */
+static int call_draws(lua_State *L) {
+  const fopo_drawn *d = lua_touserdata(L, 2);
+  lua_pushvalue(L, 1);
+  push_copy(L, 0, d->Q.x, d->B, d->Q.cols);
+  push_copy(L, 1, d->rows, 1, d->B);
+  lua_pushinteger(L, (lua_Integer)d->S);
+  lua_pushinteger(L, (lua_Integer)d->key.seed);
+  lua_pushinteger(L, (lua_Integer)d->key.step);
+  lua_call(L, 5, 2);
+  bind_take_answer(L,
+                   &(bind_answer){"the log q of proposal.custom", "log q", d->density, d->B, d->S});
+  lua_pop(L, 1);
+  const bind_array *ids = bind_array_ids(L, -1, "the ids of proposal.custom");
+  if (ids->rows != d->B || ids->cols != d->S) {
+    return bind_refuse(L, "the ids of proposal.custom are [%zu, %zu]; [%zu, %zu] are needed",
+                       ids->rows, ids->cols, d->B, d->S);
+  }
+  memcpy(d->draws, ids->data, d->B * d->S * sizeof *d->draws);
+  return 0;
+}
+
 static int protect(lua_State *L, lua_CFunction call, int function, const fopo_drawn *drawn) {
   lua_pushcfunction(L, call);
   lua_pushvalue(L, function);
@@ -422,6 +444,7 @@ int bind_reward_call(lua_State *L, int function, const fopo_drawn *drawn) {
 
 int bind_fill(lua_State *L, int functions, const fopo_drawn *drawn) {
   int lua = LUA_OK;
+  if (drawn->draws != NULL) return protect(L, call_draws, functions + 2, drawn);
   if (!lua_isnil(L, functions)) lua = protect(L, call_reward, functions, drawn);
   if (lua != LUA_OK || drawn->c == NULL) return lua;
   return protect(L, call_coefficients, functions + 1, drawn);

@@ -70,8 +70,8 @@ fopo_trainer *bind_run_plan(lua_State *L, fopo_run_plan *plan, bind_object *o) {
 static int run(lua_State *L) {
   fopo_run_plan plan;
   lua_settop(L, 2);
-  bind_run *r = bind_new(L, &bind_run_type, 2);
-  for (int i = 1; i <= 2; i++) { /* the functions of what is custom */
+  bind_run *r = bind_new(L, &bind_run_type, 3);
+  for (int i = 1; i <= 3; i++) { /* the functions of what is custom */
     lua_getiuservalue(L, 1, i);
     lua_setiuservalue(L, 3, i);
   }
@@ -191,8 +191,7 @@ static int advance(lua_State *L) {
   luaL_checkstack(L, 24, NULL);
   get_run(L, 1);
   bind_push_again(L, 1, &bind_run_type); /* a function may close the other handle */
-  lua_getiuservalue(L, 1, 1);
-  lua_getiuservalue(L, 1, 2);
+  for (int i = 1; i <= 3; i++) lua_getiuservalue(L, 1, i);
   bind_run *r = get_run(L, RUN);
   bind_trainer *t = (bind_trainer *)r->object.keeps[BIND_RUN_TRAINER];
   bind_trainer_prepare(L, t);

@@ -109,11 +109,13 @@ static int trainer(lua_State *L) {
     bind_array_numbers(L, at[BIND_CONTEXTS], "contexts");
   }
   bind_device *device = bind_device_open(L, name);
-  bind_trainer *t = bind_new(L, &bind_trainer_type, 2);
+  bind_trainer *t = bind_new(L, &bind_trainer_type, 3);
   lua_getiuservalue(L, at[BIND_REWARD], 1);
   lua_setiuservalue(L, -2, 1);
-  lua_getiuservalue(L, at[BIND_GRADIENT], 1);
-  lua_setiuservalue(L, -2, 2);
+  for (int i = 1; i <= 2; i++) {
+    lua_getiuservalue(L, at[BIND_GRADIENT], i);
+    lua_setiuservalue(L, -2, 1 + i);
+  }
   for (int i = 0; i < BIND_DEVICE; i++) {
     bind_keep(&t->object, i, bind_get(L, at[i], type_of(L, at[i], i)));
   }
@@ -149,9 +151,8 @@ static int advance(lua_State *L) {
   lua_settop(L, 2);
   luaL_checkstack(L, 16, NULL);
   bind_trainer_check(L, get_trainer(L, 1));
-  bind_push_again(L, 1, &bind_trainer_type); /* 3: a function may close the first */
-  lua_getiuservalue(L, 1, 1);                /* 4, 5: the functions */
-  lua_getiuservalue(L, 1, 2);
+  bind_push_again(L, 1, &bind_trainer_type);               /* 3: a function may close the first */
+  for (int i = 1; i <= 3; i++) lua_getiuservalue(L, 1, i); /* from 4 on: the functions */
   bind_trainer *t = get_trainer(L, 3);
   bind_trainer_prepare(L, t);
 

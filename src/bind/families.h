@@ -126,7 +126,8 @@ typedef struct {
 const bind_array *bind_policy_initial(const bind_policy *pi);
 
 typedef struct {
-  bind_object object; /* keeps: the index */
+  bind_object
+      object; /* keeps: the index. User value 1 of the handle: the function of a custom one */
   fopo_proposal proposal;
 } bind_proposal;
 
@@ -139,8 +140,8 @@ typedef struct {
 } bind_reward;
 
 typedef struct {
-  bind_object object; /* keeps: its own proposal, and the objects that it is bound to. User value 1
-                       * of the handle: the function of a custom one */
+  bind_object object; /* keeps: its own proposal, and the objects that it is bound to. User values
+                       * of the handle: the function of a custom one, that of a custom proposal */
   fopo_gradient *gradient;
 } bind_gradient;
 
@@ -171,7 +172,7 @@ enum {
 
 typedef struct {
   bind_object object; /* keeps: the slots above. User values of the handle: the functions of a
-                       * custom reward and of a custom gradient */
+                       * custom reward, gradient and proposal */
   fopo_trainer *trainer;
   fopo_trainer_options options; /* that it was made of */
   int busy;                     /* 1: in advance */
@@ -262,8 +263,8 @@ void bind_optim_on(bind_optim *o, bind_object *device);
  * unless it is LUA_OK the error is on the top, and nothing was raised. Needs 4 stack slots. */
 int bind_reward_call(lua_State *L, int function, const fopo_drawn *drawn);
 
-/* The same of all that the draws need: the function of a custom reward is at `functions`, that of a
- * custom gradient behind it; nil where there is none. */
+/* The same of all that is asked for: the function of a custom reward is at `functions`, those of a
+ * custom gradient and a custom proposal behind it; nil where there is none. */
 int bind_fill(lua_State *L, int functions, const fopo_drawn *drawn);
 
 /* Numbers [B, S] that a function of the user gives: an array, a table of B rows, or of all numbers.

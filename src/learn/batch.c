@@ -48,9 +48,12 @@ static int is_handed_out(const fopo_batch *b) {
   return fopo_reward_from_caller(b->reward) || fopo_batch_asks(b);
 }
 
-/* Into how many pieces parts are cut. A caller who fills the rewards sees whole parts. */
+/* Whether he is asked for anything, and sees whole parts. */
+static int asks_caller(const fopo_batch *b) { return is_handed_out(b) || fopo_batch_proposes(b); }
+
+/* Into how many pieces parts are cut. */
 static size_t count_pieces(const fopo_batch *b, size_t part) {
-  int whole = is_handed_out(b) || !fopo_parts_is_alone(b->data->parts);
+  int whole = asks_caller(b) || !fopo_parts_is_alone(b->data->parts);
   return whole ? 1 : fopo_candidates_pieces(&b->candidates, b->rows, b->B, part);
 }
 
@@ -150,8 +153,32 @@ static fopo_span next_piece(const fopo_batch *b) {
   return span_at(b, b->part.first, at, end - at < b->piece_size ? end - at : b->piece_size);
 }
 
+/* Asks the caller for the piece's draws; what is left out is refused. Custom is on the CPU alone,
+ * whose memory is the host's (fopo_gradient_check_fit). */
+static int ask_draws(fopo_batch *b, fopo_drawn *drawn) {
+  const fopo_samples *s = &b->draws.samples;
+  if (drawn == NULL) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "what is custom is filled by its caller, draw by draw");
+  }
+  *drawn = (fopo_drawn){.rows = b->piece.rows,
+                        .B = b->piece.n,
+                        .S = b->S,
+                        .draws = s->ids,
+                        .density = s->logq,
+                        .Q = b->piece.Q,
+                        .key = b->key};
+  for (size_t i = 0; i < b->piece.n * b->S; i++) s->ids[i] = FOPO_NO_ITEM;
+  b->stage = FOPO_STAGE_PROPOSED;
+  return FOPO_DRAWN;
+}
+
+static int draw_piece(fopo_batch *b) {
+  int status = b->options->estimator->draw(b);
+  return status == FOPO_ERR_NUMERIC ? fail_queries(b) : status;
+}
+
 /* The next part if one is done, then its next piece, and that piece's draws. */
-static int draw(fopo_batch *b) {
+static int draw(fopo_batch *b, fopo_drawn *drawn) {
   int status = FOPO_OK;
   if (fopo_interrupted()) {
     return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while estimating a gradient");
@@ -163,8 +190,7 @@ static int draw(fopo_batch *b) {
   }
   if (status != FOPO_OK) return status;
   b->piece = next_piece(b);
-  status = b->options->estimator->draw(b);
-  return status == FOPO_ERR_NUMERIC ? fail_queries(b) : status;
+  return fopo_batch_proposes(b) ? ask_draws(b, drawn) : draw_piece(b);
 }
 
 /* Copies the draws to the host, with a place for their rewards. */
@@ -344,14 +370,22 @@ static int absorb(fopo_batch *b) {
 /* Absorbs pieces until the batch is done, fails, or waits for the caller. */
 static int go_on(fopo_batch *b, fopo_drawn *drawn) {
   int status = FOPO_OK;
-  if (b->stage == FOPO_STAGE_DRAWN) { /* the caller has filled what is his */
-    b->stage = FOPO_STAGE_READY;
+  fopo_stage stage = b->stage; /* PROPOSED, DRAWN: the caller has filled what is his */
+  b->stage = FOPO_STAGE_READY;
+  if (stage == FOPO_STAGE_PROPOSED) {
+    const fopo_samples *s = &b->draws.samples;
+    status =
+        fopo_proposal_check_draws(s->ids, s->logq, b->piece.rows, b->piece.n, b->S, b->data->P);
+    if (status == FOPO_OK) status = draw_piece(b);
+    if (status == FOPO_OK) status = reward(b, drawn);
+    if (status == FOPO_OK) status = absorb(b);
+  } else if (stage == FOPO_STAGE_DRAWN) {
     if (fopo_reward_from_caller(b->reward)) status = put_rewards(b);
     if (status == FOPO_OK && fopo_batch_asks(b)) status = take_coefficients(b);
     if (status == FOPO_OK) status = absorb(b);
   }
   while (status == FOPO_OK && b->done < b->B) {
-    status = draw(b);
+    status = draw(b, drawn);
     if (status == FOPO_OK) status = reward(b, drawn);
     if (status == FOPO_OK) status = absorb(b);
   }

@@ -72,7 +72,12 @@ typedef struct {
 
 enum { FOPO_BATCH_ARRAYS = 37 }; /* rows of the table in batch_memory.c */
 
-typedef enum { FOPO_STAGE_IDLE, FOPO_STAGE_READY, FOPO_STAGE_DRAWN } fopo_stage;
+typedef enum {
+  FOPO_STAGE_IDLE,
+  FOPO_STAGE_READY,
+  FOPO_STAGE_PROPOSED, /* the caller makes the piece's draws */
+  FOPO_STAGE_DRAWN     /* he fills their rewards and coefficients */
+} fopo_stage;
 
 struct fopo_batch {
   const fopo_gradient_options *options; /* not owned, as is the data */
@@ -114,6 +119,12 @@ static inline int fopo_batch_has_targets(const fopo_batch *b) {
 /* Whether the caller gives the coefficients of the draws. */
 static inline int fopo_batch_asks(const fopo_batch *b) {
   return (b->options->estimator->needs & FOPO_ASKS_CALLER) != 0;
+}
+
+/* Whether the caller makes the draws. */
+static inline int fopo_batch_proposes(const fopo_batch *b) {
+  const fopo_proposal *q = fopo_options_proposal(b->options);
+  return q != NULL && q->kind == FOPO_PROPOSAL_CUSTOM;
 }
 
 /* Whether all contexts share a tail, besides a head: its draws are made where they are used. */

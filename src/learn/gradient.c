@@ -352,16 +352,21 @@ static int check_lists(const fopo_gradient *g) {
                    x->n_contexts);
 }
 
-/* The caller of an estimator that asks for coefficients sees all draws, on the host. */
+int fopo_options_ask(const fopo_gradient_options *o) {
+  const fopo_proposal *q = fopo_options_proposal(o);
+  int proposes = q != NULL && q->kind == FOPO_PROPOSAL_CUSTOM;
+  return proposes || (o->estimator->needs & FOPO_ASKS_CALLER) != 0;
+}
+
+/* A caller who makes draws or gives coefficients sees all of them, on the host. */
 static int check_caller(const fopo_gradient *g) {
-  const fopo_estimator *e = g->options.estimator;
   const fopo_parts *parts = g->data.parts;
   int possible = g->data.device->ops->weigh != NULL && fopo_parts_is_alone(parts);
-  if (!(e->needs & FOPO_ASKS_CALLER) || (possible && parts->shared == NULL)) return FOPO_OK;
-  return fopo_fail(FOPO_ERR_UNAVAILABLE,
-                   "gradient %s calls a Lua function, on the CPU and in one process; use device = "
-                   "\"cpu\" and no other ranks, or an estimator in C, as snis",
-                   e->name);
+  if (!fopo_options_ask(&g->options) || (possible && parts->shared == NULL)) return FOPO_OK;
+  return fopo_fail(
+      FOPO_ERR_UNAVAILABLE,
+      "a custom gradient or proposal calls a Lua function, on the CPU and in one "
+      "process; use device = \"cpu\" and no other ranks, or an estimator in C, as snis");
 }
 
 int fopo_gradient_check_fit(fopo_gradient *g) {

@@ -29,6 +29,9 @@ void fopo_gradient_free(fopo_gradient *g); /* accepts NULL */
 int fopo_gradient_set(fopo_gradient *g, const fopo_gradient_options *options);
 const fopo_gradient_options *fopo_gradient_get(const fopo_gradient *g);
 
+/* Whether these options ask the caller for draws or coefficients (fopo_drawn). */
+int fopo_options_ask(const fopo_gradient_options *o);
+
 /* The proposal in the options; NULL if the estimator needs none. */
 const fopo_proposal *fopo_gradient_proposal(const fopo_gradient *g);
 

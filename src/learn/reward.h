@@ -117,7 +117,7 @@ int fopo_reward_fill(float *values, const fopo_reward *r, const uint32_t *ids, c
                      size_t B, size_t S);
 
 /* The draws whose rewards, and whose coefficients, a caller is to fill: ids [B, S] in the contexts
- * rows [B], on the host. */
+ * rows [B], on the host. Of a custom proposal the draws themselves are asked for before that. */
 typedef struct {
   const uint32_t *ids;
   const uint32_t *rows;
@@ -127,6 +127,12 @@ typedef struct {
   /* Of an estimator whose coefficients are the caller's (FOPO_ASKS_CALLER), else NULL. */
   const float *f, *logq; /* [B, S] the scores, -INFINITY of masked items; the draws' log density */
   float *c;              /* [B, S] to be filled, after the rewards; not read for masked items */
+
+  /* Draws of a custom proposal: these alone are to be filled; NULL: they are there. */
+  uint32_t *draws; /* [B, S] */
+  float *density;  /* [B, S] their log q */
+  fopo_matrix Q;   /* [B, L] the queries */
+  fopo_draw_key key;
 } fopo_drawn;
 
 enum { FOPO_DRAWN = 1 }; /* the status of work that waits for a fopo_drawn */

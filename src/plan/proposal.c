@@ -9,7 +9,7 @@
 #include "core/status.h"
 
 int fopo_proposal_check(const fopo_proposal *q, size_t P) {
-  if (q->kind == FOPO_PROPOSAL_UNIFORM) return FOPO_OK;
+  if (q->kind != FOPO_PROPOSAL_MIXTURE) return FOPO_OK;
   if (!(q->epsilon >= 0.0 && q->epsilon <= 1.0)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "epsilon is %g; it is the share of uniform draws, use 0 to 1", q->epsilon);
@@ -36,6 +36,19 @@ int fopo_proposal_check_for(const fopo_proposal *q, const fopo_policy *pi) {
   int status = fopo_proposal_check(q, fopo_policy_n_items(pi));
   if (status != FOPO_OK || q->index == NULL || !asked) return status;
   return fopo_policy_check_index(q->index, pi->items.rows, pi->items.cols);
+}
+
+int fopo_proposal_check_draws(const uint32_t *ids, const float *logq, const uint32_t *rows,
+                              size_t B, size_t S, size_t P) {
+  for (size_t i = 0; i < B * S; i++) {
+    if (ids[i] < P && isfinite(logq[i])) continue;
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "draw %zu of %zu for context %zu is item %lld with the log density %g; draws "
+                     "are of the items 1 to %zu, with the finite log q that each was drawn with",
+                     i % S + 1, S, (size_t)rows[i / S] + 1,
+                     ids[i] == FOPO_NO_ITEM ? 0LL : (long long)ids[i] + 1, (double)logq[i], P);
+  }
+  return FOPO_OK;
 }
 
 double fopo_proposal_share(const fopo_proposal *q, size_t S) {
@@ -94,6 +107,10 @@ int fopo_proposal_sample(uint32_t *ids, float *logq, const fopo_proposal *q, con
       .B = Q.rows, .S = S, .P = P, .L = Q.cols, .rows = rows, .Q = Q.x, .key = key};
   fopo_device *cpu = NULL;
   int status = fopo_proposal_check_for(q, pi);
+  if (status == FOPO_OK && q->kind == FOPO_PROPOSAL_CUSTOM) {
+    status = fopo_fail(FOPO_ERR_ARGUMENT, "a custom proposal draws for gradients alone; use "
+                                          "proposal.uniform or proposal.mixture");
+  }
   if (status == FOPO_OK) status = fopo_device_cpu_open(&cpu);
   if (status != FOPO_OK) return status;
 

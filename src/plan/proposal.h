@@ -1,12 +1,16 @@
 /* The proposal q that SNIS draws from: uniform, or the paper's mixture q_{K,eps} of uniform and the
- * softmax kappa over the top-K candidates of an index. */
+ * softmax kappa over the top-K candidates of an index; or custom, whose draws the caller makes. */
 #ifndef FOPO_PLAN_PROPOSAL_H
 #define FOPO_PLAN_PROPOSAL_H
 
 #include "device/device.h"
 #include "policy/policy.h"
 
-typedef enum { FOPO_PROPOSAL_UNIFORM, FOPO_PROPOSAL_MIXTURE } fopo_proposal_kind;
+typedef enum {
+  FOPO_PROPOSAL_UNIFORM,
+  FOPO_PROPOSAL_MIXTURE,
+  FOPO_PROPOSAL_CUSTOM
+} fopo_proposal_kind;
 
 typedef struct {
   fopo_proposal_kind kind;
@@ -30,6 +34,11 @@ int fopo_proposal_check(const fopo_proposal *q, size_t P);
 /* The same, and the index, against a policy's items. If they are dealt out, k counts the items of
  * all parts, and an index holds those of this one. */
 int fopo_proposal_check_for(const fopo_proposal *q, const fopo_policy *pi);
+
+/* Draws that a caller has made, ids and logq [B, S] in the contexts rows [B], are of P items, with
+ * densities that are numbers; or a refusal that names the first that is not. */
+int fopo_proposal_check_draws(const uint32_t *ids, const float *logq, const uint32_t *rows,
+                              size_t B, size_t S, size_t P);
 
 /* Whether a draw needs candidates. */
 static inline int fopo_proposal_uses_index(const fopo_proposal *q) {

@@ -46,4 +46,10 @@ static inline void fopo_checkpoint_learn(char text[FOPO_POLICY_NAMES], const fop
  * statistics are others knows it: "reward ess .. seconds search .. update". */
 void fopo_checkpoint_record_names(char names[FOPO_RECORD_NAMES]);
 
+/* Whether the draws are those of a custom proposal, which a file names. */
+static inline int fopo_checkpoint_own_draws(const fopo_trainer *t) {
+  const fopo_proposal *q = fopo_gradient_proposal(t->o.gradient);
+  return q != NULL && q->kind == FOPO_PROPOSAL_CUSTOM;
+}
+
 #endif

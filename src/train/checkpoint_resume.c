@@ -230,6 +230,17 @@ static const char *remedy_of_gradient(const fopo_archive *archive) {
   return "use the same estimator";
 }
 
+/* Draws were the user's own, and are again, or not. */
+static int check_proposal(const fopo_archive *archive, const char *path, const fopo_trainer *t) {
+  int own = fopo_archive_find(archive, "proposal") != NULL;
+  if (own == fopo_checkpoint_own_draws(t)) return FOPO_OK;
+  return fopo_fail(FOPO_ERR_ARGUMENT, "%s: its draws are %s, here they are %s; %s", path,
+                   own ? "those of a custom proposal" : "fopo's own",
+                   own ? "not" : "those of a custom proposal",
+                   own ? "no file holds its function: give it again, as fopo.proposal.custom"
+                       : "use the same proposal");
+}
+
 static int understand(state *s, fopo_archive *archive, const char *path, fopo_trainer *t) {
   fopo_fixed f = fopo_checkpoint_fixed(t);
   int status = fopo_archive_check(archive, path, "checkpoint");
@@ -244,6 +255,7 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
     status = need_text(archive, path, "gradient", fopo_gradient_get(t->o.gradient)->estimator->name,
                        remedy_of_gradient(archive));
   }
+  if (status == FOPO_OK) status = check_proposal(archive, path, t);
   if (status == FOPO_OK) status = check_policy(archive, path, t->o.policy);
   if (status == FOPO_OK) status = check_learn(archive, path, t->o.policy);
   if (status == FOPO_OK) {

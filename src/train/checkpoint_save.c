@@ -11,7 +11,7 @@
 #include "train/checkpoint.h"
 
 /* The most arrays of the trainer itself. */
-enum { OWN = 20 + FOPO_FIXED + FOPO_UNFINISHED_ARRAYS + FOPO_CANDIDATE_CACHE_ARRAYS };
+enum { OWN = 21 + FOPO_FIXED + FOPO_UNFINISHED_ARRAYS + FOPO_CANDIDATE_CACHE_ARRAYS };
 
 /* Copies for the file; owned. */
 typedef struct {
@@ -96,6 +96,7 @@ static size_t describe(fopo_array *a, fopo_trainer *t, const fopo_fixed *f,
   a[n++] = fopo_array_of("temperature", FOPO_F32, &pi->temperature, 0, 1, 1);
   a[n++] = fopo_array_of("step", FOPO_U64, &t->step, 0, 1, 1);
   a[n++] = fopo_array_text("gradient", fopo_gradient_get(t->o.gradient)->estimator->name);
+  if (fopo_checkpoint_own_draws(t)) a[n++] = fopo_array_text("proposal", "custom");
   a[n++] = fopo_array_text("optim", o->options.kind->name);
   a[n++] = fopo_array_of("optim_t", FOPO_U64, &o->t, 0, 1, 1);
   for (int i = 0; i < FOPO_BLOCKS; i++) n += describe_block(a + n, t, (fopo_block)i, &x->of[i]);

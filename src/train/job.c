@@ -187,11 +187,11 @@ static void *work(void *payload) {
 /* ---- starting ---- */
 
 static int check(const fopo_trainer *t, const fopo_run_plan *plan) {
-  int asks = fopo_gradient_get(t->o.gradient)->estimator->needs & FOPO_ASKS_CALLER;
+  int asks = fopo_options_ask(fopo_gradient_get(t->o.gradient));
   if (asks || fopo_reward_from_caller(t->o.reward)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "a job cannot call the Lua function of a custom %s; use t:run for it",
-                     asks ? "gradient" : "reward");
+                     asks ? "gradient or proposal" : "reward");
   }
   if (t->o.policy->learns[FOPO_BLOCK_ITEMS]) {
     return fopo_fail(FOPO_ERR_ARGUMENT,

@@ -127,6 +127,7 @@ function TestGradient:test_comparison_of_the_examples()
   end
   lu.assertAlmostEquals(expected.snisLua, expected.snisC, 0.002)
   lu.assertTrue(expected.top_kLua > 0 and expected.clipped_snisLua > 0)
+  lu.assertTrue(expected.two_stageLua > 0)
 end
 
 -- Any coefficients: the gradient is that of the sum over the draws of c F, by differences.
@@ -271,8 +272,8 @@ function TestGradient:test_refused_before_the_first_step()
   fails("needs the option coefficients", fopo.gradient.custom, {})
   fails("coefficients", fopo.gradient.custom, {coefficients = 3})
   local t = trainer(s, items, custom{})
-  fails("a job cannot call the Lua function of a custom gradient; use t:run", t.start, t,
-        {steps = 1})
+  fails("a job cannot call the Lua function of a custom gradient or proposal; use t:run", t.start,
+        t, {steps = 1})
   fails("gradient custom draws by dense scores, which policy neighbours has not",
         fopo.trainer, {policy = fopo.policy.neighbours{data = s.train, start = "cosine"},
                        data = s.train, gradient = custom{}})
@@ -295,6 +296,101 @@ function TestGradient:test_resume()
   local other = trainer(s, items, fopo.gradient.snis{samples = 60})
   fails("its gradient is \"custom\", here it is \"snis\"; the method is the user's own, which no "
         .. "file holds: give its function again", other.resume, other, path)
+  os.remove(path)
+end
+
+TestProposal = {}
+
+-- Draws that C made, made again by a function: the gradient has the same bits.
+function TestProposal:test_same_draws_same_bits()
+  local s, items = world()
+  local pi, drawn = fopo.policy.linear{items = items}, nil
+  local rw = fopo.reward.custom(function(ids)
+    drawn = ids:copy()
+    return fopo.array.zeros(ids.rows, ids.cols) + fopo.array.from(drawn:totable()) / 100
+  end)
+  local rows = {9, 2, 31}
+  local at = {seed = 8, step = 3}
+  local of_c = fopo.gradient.snis{samples = 40}:compute(pi, s.train, rows, rw, at)
+  local first = drawn
+  local q = fopo.proposal.custom{draws = function(Q, contexts, S, seed, step)
+    lu.assertEquals({Q.rows, Q.cols, S, seed, step}, {3, 6, 40, 8, 3})
+    lu.assertEquals(contexts:totable(), {rows})
+    lu.assertTrue(Q:near(pi:queries(s.train:contexts(pi):rows_of(rows)), 1e-5))
+    return first:totable(), fopo.array.zeros(3, 40) - math.log(items.rows)
+  end}
+  for _, g in ipairs{fopo.gradient.snis{proposal = q, samples = 40}, custom{draw = q, samples = 40},
+                     fopo.gradient.snis{proposal = q, samples = 40}:copy(q)} do
+    local G = g:compute(pi, s.train, rows, rw, at)
+    lu.assertEquals(drawn:totable(), first:totable())
+    lu.assertTrue(differ(of_c, G) < (g.kind == "snis" and 1e-9 or 1e-4))
+  end
+end
+
+-- The example is a density: it says rightly how often it draws.
+function TestProposal:test_two_stages()
+  local s, items = world()
+  local q, pi = example("two_stage")(items), fopo.policy.linear{items = items}
+  local S, counts, chance = 40000, {}, {}
+  local ids, log_q = q:sample(pi, s.train:contexts(pi):rows_of{1}, S, {seed = 3})
+  for i = 1, S do
+    local a = ids:get(1, i)
+    counts[a], chance[a] = (counts[a] or 0) + 1, math.exp(log_q:get(1, i))
+  end
+  local sum, chi2, n = 0, 0, 0
+  for a, count in pairs(counts) do
+    sum, n = sum + chance[a], n + 1
+    chi2 = chi2 + (count - S * chance[a]) ^ 2 / (S * chance[a])
+  end
+  lu.assertAlmostEquals(sum, 1, 0.02) -- of the items that were drawn, nearly all
+  lu.assertTrue((chi2 - n) / math.sqrt(2 * n) < 5)
+  lu.assertTrue(fopo.check{data = s.train, policy = pi, print = false, contexts = 2, samples = 100,
+                           gradient = fopo.gradient.snis{proposal = q}, repetitions = 30}.ok)
+end
+
+function TestProposal:test_refusals_and_resume()
+  local s, items = world()
+  local function of(f)
+    return fopo.gradient.snis{proposal = fopo.proposal.custom{draws = f}, samples = 20}
+  end
+  local function good(Q, _, S, seed, step)
+    local ids = (fopo.array.zeros(Q.rows, items.rows) + 1):draw(S, seed, step)
+    return ids, fopo.array.zeros(Q.rows, S) - math.log(items.rows)
+  end
+  local function run(f) return trainer(s, items, of(f)):run{steps = 1, view = false} end
+  fails("in draws of proposal.custom, given Q [32, 6], rows [1, 32], S 20, seed 1, step 0", run,
+        function(Q) return Q.x.y end)
+  fails("the ids of proposal.custom are [2, 1]; [32, 20] are needed", run, function(Q)
+    return {{1}, {2}}, fopo.array.zeros(Q.rows, 20)
+  end)
+  fails("the log q of proposal.custom gave nil", run, function() return {{1}} end)
+  fails("is item 251 with the log density 0; draws are of the items 1 to 250", run, function(Q)
+    local row = {}
+    for i = 1, 20 do row[i] = 251 end
+    local ids = {}
+    for b = 1, Q.rows do ids[b] = row end
+    return ids, fopo.array.zeros(Q.rows, 20)
+  end)
+  fails("nan; draws are of the items 1 to 250", run, function(...)
+    local ids, log_q = good(...)
+    return ids, log_q * (0 / 0)
+  end)
+  local t = trainer(s, items, of(good))
+  fails("a job cannot call the Lua function of a custom gradient or proposal", t.start, t,
+        {steps = 1})
+  local lg = fopo.data.synthetic_logs{n = 30, actions = 20, dim = 4}
+  fails("a custom proposal draws for gradients alone", fopo.ope,
+        fopo.policy.linear{items = lg:items()}, lg, {samples = 5, proposal = t.gradient.proposal})
+  local path = os.tmpname() .. ".npz"
+  t:run{steps = 2, view = false}
+  t:save(path)
+  t:run{steps = 2, view = false}
+  local again = trainer(s, items, of(good)):resume(path)
+  again:run{steps = 2, view = false}
+  lu.assertEquals(differ(t.policy:theta(), again.policy:theta()), 0)
+  local other = trainer(s, items, fopo.gradient.snis{samples = 20})
+  fails("no file holds its function: give it again, as fopo.proposal.custom", other.resume, other,
+        path)
   os.remove(path)
 end
 

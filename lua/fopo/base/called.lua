@@ -6,7 +6,8 @@ local term = require "fopo.term"
 local function shape(v)
   local kind = define.kind(v)
   return kind == "array" and ("[%d, %d]"):format(v.rows, v.cols)
-         or kind == "sessions" and ("of %d sessions"):format(v.n) or kind
+         or kind == "sessions" and ("of %d sessions"):format(v.n)
+         or kind == "integer" and ("%d"):format(v) or kind
 end
 
 -- f with such errors; name: "coefficients of gradient.custom"; parts: the names of its arguments.

@@ -16,7 +16,7 @@ function tools.label(g)
   end
   if kind ~= "snis" and kind ~= "custom" then return kind .. fault end
   local q = g.proposal
-  if q.kind == "uniform" then return kind .. ", uniform" .. fault end
+  if not q.k then return ("%s, %s%s"):format(kind, q.kind, fault) end
   return ("%s, %s, K %d, eps %g%s"):format(kind, q.draws or q.kind, q.k, q.epsilon, fault)
 end
 

@@ -1,5 +1,5 @@
 -- Methods in Lua beside those of C: one table. Every method trains a policy from the same start, on
--- the same contexts and uniform draws, and is judged on the test part.
+-- the same contexts and uniform draws, or two_stage's, and is judged on the test part.
 --
 --   ./fopo scripts/examples/methods/compare.lua [option=value ...]
 --
@@ -25,6 +25,10 @@ local methods = {{"exact", "C", fopo.gradient.exact{}},
 for _, name in ipairs{"snis", "clipped_snis", "top_k"} do
   methods[#methods + 1] = {name, "Lua", dofile(folder .. name .. ".lua")(q, o.samples)}
 end
+
+local two_stage = dofile(folder .. "two_stage.lua")(items)
+methods[#methods + 1] = {"two_stage", "Lua",
+                         fopo.gradient.snis{proposal = two_stage, samples = o.samples}}
 
 local form = "%-13s %-4s %9s %9s %9s %9s  %s"
 print(form:format("method", "in", "expected", "recall@5", "ndcg@20", "distinct", "CPU ms a step"))

@@ -9,6 +9,7 @@
 static int draw_proposal(fopo_batch *b) {
   const fopo_candidates *c = &b->candidates;
   fopo_device *d = b->data->device;
+  if (fopo_batch_proposes(b)) return FOPO_OK; /* the caller has made them */
   if (fopo_candidates_of(c, &b->piece) == 0) {
     return d->ops->draw_uniform(d, &b->draws.samples, &b->piece.device);
   }
