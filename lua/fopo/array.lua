@@ -59,7 +59,9 @@ assert(u:min() > 0 and u:max() < 1 and not u:near(fopo.array.uniform(50, 4, 7, 2
 array.eye = fn{
   name = "fopo.array.eye", returns = "array",
   args = {{"n", "integer", nil, "number of rows and columns", min = 0}},
-  text = "The identity matrix [n, n].",
+  text = [[The identity matrix [n, n]. As the items of a policy whose actions have no features it
+gives each action a vector of theta [D, n] of its own: with n = lg.n_actions,
+policy.linear{items = array.eye(n), theta = array.zeros(lg.dim, n), context_dim = lg.dim}.]],
   example = "a = fopo.array.randn(3, 3, 1)\nassert(a:matmul(fopo.array.eye(3)):near(a))",
   call = function(n)
     local a = native.array_zeros(n, n)

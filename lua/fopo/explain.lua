@@ -1,4 +1,5 @@
 -- fopo.explain: how a run stands, in sentences made of its history and its notes.
+local array = require "fopo.array"
 local define = require "fopo.base.define"
 local native = require "fopo.native"
 local norms = require "fopo.run.norms"
@@ -117,6 +118,25 @@ local function head(t)
     text.count(size.value), 100 * share.value)
 end
 
+-- What of a policy that learns from a log lies where the log has nothing to say.
+local SOME = 256 -- events that it is measured in
+
+local function unshown(t)
+  local lg, ids = t.data, {}
+  if define.kind(lg) ~= "logs" then return nil end
+  for i = 1, math.min(SOME, lg.n) do ids[i] = (i - 1) * lg.n // math.min(SOME, lg.n) + 1 end
+  local _, share = native.ope_groups(t.policy, lg:take(array.ids(ids)), {shown = lg})
+  local said = "WARNING: %.3g %% of the policy is on actions that no event of the log shows, "
+               .. "and it has learnt of them from its model or features alone; fopo.ope says more."
+  return said:format(100 * (1 - share)), share
+end
+
+local function explored(t)
+  local said, share = unshown(t)
+  if not said or share < 0.9 then return said end
+  return ("%.3g %% of the policy is on actions that the log shows."):format(100 * share)
+end
+
 local function speed(t)
   local _, rate = ends_of(t.history, "steps_per_second")
   if not rate then return nil end
@@ -151,7 +171,7 @@ local function sentences(t)
             or "The run has made no step yet: t:run{epochs = 20} begins it."}
   end
   local list = {}
-  for _, say in ipairs{progress, validated, expected, samples, head, speed, advice} do
+  for _, say in ipairs{progress, validated, expected, samples, head, explored, speed, advice} do
     list[#list + 1] = say(t)
   end
   return list
@@ -162,7 +182,8 @@ return define.fn{
   args = {{"t", "trainer|job", nil, "a run"}},
   text = [[Says in sentences how a run stands: the reward on validation now and before its first
 step, with 95 % intervals, the effective sample size, the head chosen by mass, the speed, and what
-to try next. All of it comes from t.history and t.notes.]],
+to try next, from t.history and t.notes; of a run that learns from a log also what share of the
+policy is on actions that the log never shows, from 256 of its events.]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})

@@ -188,7 +188,7 @@ local function native_options(pi, logs, estimators, o)
     if not o.groups then
       define.fail("%s: logging is for mips and offcem, which need groups", name)
     end
-    n.logging = native.ope_groups(o.logging, logs, {groups = o.groups})
+    n.logging = (native.ope_groups(o.logging, logs, {groups = o.groups}))
   end
   if o.policy == "argmax" then
     n.index = o.index or cache.exact_of(pi)

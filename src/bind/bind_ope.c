@@ -5,11 +5,11 @@
 #include "bind/families.h"
 #include "judge/ope.h"
 
-enum { PI, LOGS, INDEX, PROPOSAL, MODEL, GROUPS }; /* slots */
+enum { PI, LOGS, INDEX, PROPOSAL, MODEL, GROUPS, SHOWN }; /* slots */
 
 typedef struct {
-  bind_object
-      object; /* keeps: the policy, the log, the index, the proposal, the model, the groups */
+  bind_object object; /* keeps: the policy, the log, the index, the proposal, the model, the groups,
+                         the log that shows */
   fopo_ope *pass;
 } bind_ope;
 
@@ -39,7 +39,7 @@ static void *check_length(lua_State *L, int index, int ids, size_t n, const char
 /* Pushes the pass for the arguments of native.ope. */
 static bind_ope *open(lua_State *L, size_t samples, uint64_t seed) {
   int index_at = bind_option(L, 3, "index"), proposal_at = bind_option(L, 3, "proposal");
-  int groups_at = bind_option(L, 3, "groups");
+  int groups_at = bind_option(L, 3, "groups"), shown_at = bind_option(L, 3, "shown");
   bind_ope *o = bind_new(L, &bind_ope_type, 0);
   bind_policy *pi = keep(L, o, PI, 1, &bind_policy_type);
   bind_logs *logs = keep(L, o, LOGS, 2, &bind_logs_type);
@@ -47,6 +47,7 @@ static bind_ope *open(lua_State *L, size_t samples, uint64_t seed) {
   bind_proposal *q = keep(L, o, PROPOSAL, proposal_at, &bind_proposal_type);
   bind_reward *model = keep(L, o, MODEL, 4, &bind_reward_type);
   bind_array *groups = keep(L, o, GROUPS, groups_at, &bind_array_type);
+  bind_logs *shown = keep(L, o, SHOWN, shown_at, &bind_logs_type);
   if (groups != NULL) check_length(L, groups_at, 1, logs->logs->n_actions, "groups", "action");
   fopo_ope_options options = {.pi = &pi->policy,
                               .logs = logs->logs,
@@ -54,6 +55,7 @@ static bind_ope *open(lua_State *L, size_t samples, uint64_t seed) {
                               .model = model ? &model->reward : NULL,
                               .samples = samples,
                               .seed = seed,
+                              .shown = shown ? shown->logs : NULL,
                               .groups = groups ? (const uint32_t *)groups->data : NULL};
   if (q != NULL) options.proposal = q->proposal;
   bind_check(L, fopo_ope_new(&o->pass, &options));
@@ -194,7 +196,8 @@ static int ope(lua_State *L) {
   return 1;
 }
 
-/* native.ope_groups(pi, logs, {groups}): [1, n], pi(c(a_i) | x_i) of the softmax. */
+/* native.ope_groups(pi, logs, {groups}): [1, n], pi(c(a_i) | x_i) of the softmax. Then the mean
+ * share of pi(. | x_i) on the actions that the log in {shown}, or this one, shows in some event. */
 static int ope_groups(lua_State *L) {
   lua_settop(L, 3);
   bind_table(L, 3, "the options");
@@ -205,8 +208,13 @@ static int ope_groups(lua_State *L) {
   run(L, o, 4);
   fopo_ope_terms terms = fopo_ope_result(o->pass);
   float *out = bind_array_new(L, 0, 1, terms.n)->data;
-  for (size_t i = 0; i < terms.n; i++) out[i] = (float)terms.group[i];
-  return 1;
+  double shown = 0.0;
+  for (size_t i = 0; i < terms.n; i++) {
+    out[i] = terms.group != NULL ? (float)terms.group[i] : 0.0f;
+    shown += terms.shown[i] / (double)terms.n;
+  }
+  lua_pushnumber(L, shown);
+  return 2;
 }
 
 /* native.ope_check(logs, model): raises what fopo_ope_check_log refuses. */

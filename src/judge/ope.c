@@ -134,6 +134,10 @@ static int check(const fopo_ope_options *o) {
                      "the log must be row j of the items",
                      o->logs->n_actions, P);
   }
+  if (o->shown != NULL && o->shown->n_actions != P) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "the log that shows has %zu actions, the other one %zu",
+                     o->shown->n_actions, P);
+  }
   fopo_contexts contexts = fopo_contexts_of(o->logs->contexts);
   int status = fopo_policy_check_contexts(o->pi, contexts.x);
   if (status == FOPO_OK && o->sparse == NULL) {
@@ -564,8 +568,8 @@ static int reserve(fopo_ope *o) {
 
 /* What is known of actions, of those of the log and of those here. */
 static void know_actions(fopo_ope *o) {
-  const fopo_logs *logs = o->o.logs;
-  for (size_t i = 0; i < logs->n; i++) o->shown[logs->actions[i]] = 1.0f;
+  const fopo_logs *shown = o->o.shown != NULL ? o->o.shown : o->o.logs;
+  for (size_t i = 0; i < shown->n; i++) o->shown[shown->actions[i]] = 1.0f;
   for (size_t row = 0; row < o->P; row++) {
     size_t a = o->shard == NULL ? row : o->shard->id[row];
     o->shown_here[row] = o->shown[a];

@@ -52,6 +52,7 @@ typedef struct {
   fopo_proposal proposal; /* .. this one */
   uint64_t seed;          /* of those draws */
   const uint32_t *groups; /* [P] c(a) of the whole catalogue; NULL: none */
+  const fopo_logs *shown; /* whose actions count as shown; NULL: logs */
 } fopo_ope_options;
 
 /* What each event contributes. Arrays [n]; NULL if not wanted. */

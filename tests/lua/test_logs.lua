@@ -216,6 +216,27 @@ function TestTraining:test_pessimistic_gradients()
   lu.assertTrue(r.ok, tostring(r))
 end
 
+-- What of the policy lies where the log shows nothing is said, of a log that shows few actions.
+function TestTraining:test_explain_names_what_is_never_shown()
+  local page = require "fopo.view.page"
+  local few, said, out = lg:part(1, 40), "", page.out
+  local function explained(log)
+    local t = fopo.trainer{policy = fopo.policy.linear{items = log:items()}, data = log}
+    t:run{steps = 3, view = false}
+    page.out = function(text) said = text:gsub("%s+", " ") end
+    fopo.explain(t)
+    page.out = out
+    return t.policy
+  end
+  local pi = explained(few)
+  local share = fopo.ope(pi, few, {bootstrap = 0}).unshown
+  lu.assertTrue(share > 0.1)
+  lu.assertStrContains(said, ("WARNING: %.3g %% of the policy is on actions that no"):format(
+    100 * share))
+  explained(lg) -- 256 of its 6,000 events stand for all
+  lu.assertStrContains(said, "100 % of the policy is on actions that the log shows.")
+end
+
 function TestTraining:test_true_value_rises()
   local start = world:value(fopo.policy.linear{items = lg:items()}, {contexts = fresh})
   local best, logging = world:best(fresh), world:logging(fresh)
