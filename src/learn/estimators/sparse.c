@@ -74,7 +74,6 @@ static void estimate(float *V, float *stats, float *c, const fopo_list_row *row,
                      const fopo_list_sums *s, const earnings *e, fopo_objective_kind objective) {
   double v[FOPO_LIST_SCALARS] = {0.0}, all[FOPO_LIST_SCALARS] = {0.0}, R = 0.0, target = 0.0;
   double worth = 0.0; /* of the target items that are not masked */
-  size_t most = 0;
   memset(stats, 0, FOPO_STATS * sizeof *stats);
   if (c != NULL) memset(c, 0, row->n * sizeof *c);
   if (s->w == 0.0) return; /* all items are masked */
@@ -88,7 +87,6 @@ static void estimate(float *V, float *stats, float *c, const fopo_list_row *row,
   for (size_t i = 0; i < row->n; i++) {
     const float *slope = row->slopes + i * FOPO_LIST_SCALARS;
     for (size_t j = 0; j < FOPO_LIST_SCALARS; j++) all[j] += (double)(row->w[i] * slope[j]);
-    if (row->w[i] > row->w[most]) most = i;
   }
   double all_c = (rule.alpha - rule.gamma * R) / s->w;
   for (size_t j = 0; j < FOPO_LIST_SCALARS; j++) v[j] = all_c * all[j];
@@ -109,10 +107,9 @@ static void estimate(float *V, float *stats, float *c, const fopo_list_row *row,
   for (size_t j = 0; j < FOPO_LIST_SCALARS; j++) V[j] = (float)v[j];
   double value =
       targets ? (worth > 0.0 ? target / worth : s->top + log(s->w)) - rule.value : rule.value;
-  double largest = row->n > 0 ? fmax((double)row->w[most], s->rest) : s->rest;
   stats[FOPO_STAT_REWARD] = (float)value;
   stats[FOPO_STAT_ESS] = (float)(s->w * s->w / s->ww);
-  stats[FOPO_STAT_MAX_WEIGHT] = (float)(largest / s->w);
+  stats[FOPO_STAT_MAX_WEIGHT] = (float)(1.0 / s->w); /* weights are relative to the largest */
   stats[FOPO_STAT_HEAD_MASS] = (float)(s->candidates / s->w);
 }
 
