@@ -481,7 +481,7 @@ TEST(where_and_columns) {
   fopo_dataset_free(d), d = READ_AS(write_text(text), .user = "2", .item = "1");
   assert_true(shaped(d, "pairs", 3, 3, 4) && at(d, "7", "6") == 9);
   fopo_dataset_free(d);
-  d = READ_AS(write_text("1,2,3\n4,5,6\n"), .header = 1, .user = "1", .item = "2", .value = "3");
+  d = READ_AS(write_text("1,2,3\n4,5, 6 \n"), .header = 1, .user = "1", .item = "2", .value = "3");
   assert_true(shaped(d, "pairs", 1, 1, 1) && at(d, "4", "5") == 6);
   fopo_dataset_free(d), d = READ_AS(write_text("user,item\nann,bob\n"), .header = -1);
   assert_true(shaped(d, "pairs", 2, 2, 2) && at(d, "user", "item") == 1);

@@ -107,6 +107,19 @@ TEST_WITH(the_last_again, no_leak) {
   assert_true(again > 5 && again < split.test.X.rows);
 }
 
+/* The seed, the stream and the user alone decide what is seen: in every version it is the same. */
+static void seen_by_user(const fopo_sessions *s, const fopo_dataset *d) {
+  uint32_t order[ITEMS];
+  for (size_t i = 0; i < s->X.rows; i++) {
+    uint32_t u = s->users[i];
+    fopo_shuffle(order, (uint32_t)fopo_csr_count(&d->matrix, u), SPLIT_SEED, FOPO_STREAM_SPLIT,
+                 u + 1);
+    for (size_t k = 0; k < count_in(&s->X, i); k++) {
+      assert_true(fopo_csr_contains(&s->X, i, fopo_csr_row(&d->matrix, u)[order[k]]));
+    }
+  }
+}
+
 /* A half is the authors' split to the bit; an order is not. */
 TEST_WITH(users_by_order, no_leak) {
   DONE(dataset_done) fopo_dataset d;
@@ -114,6 +127,7 @@ TEST_WITH(users_by_order, no_leak) {
   fopo_split_options o = {10, 0, 0.1, 0.1, SPLIT_SEED};
   make_dataset(&d, 1);
   ok(fopo_split_by(&old, &d, &o, &(fopo_split_plan){0}));
+  seen_by_user(&old.train, &d);
   for (int timed = 0; timed < 2; timed++) {
     DONE(fopo_split_done) fopo_split split;
     ok(fopo_split_by(&split, &d, &o, &(fopo_split_plan){.observed = 0.5, .by_time = timed}));

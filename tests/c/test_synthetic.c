@@ -63,7 +63,7 @@ TEST(users_are_as_told) {
   assert_string_equal(d->format, "synthetic");
   assert_int_equal(d->users.n, small.users);
   assert_int_equal(d->items.n, small.items);
-  double rate = 0, met = 0, liked = 0;
+  double rate = 0, logs = 0, squares = 0, met = 0, liked = 0;
   for (uint32_t u = 0; u < w->users; u++) {
     double sum = 0;
     for (size_t k = 0; k < w->tastes; k++) {
@@ -73,6 +73,8 @@ TEST(users_are_as_told) {
     }
     assert_true(fabs(sum - 1) < 1e-5);
     rate += (double)w->rate[u];
+    logs += log((double)w->rate[u]);
+    squares += pow(log((double)w->rate[u]), 2);
     assert_true(fopo_csr_count(m, u) >= 2);
     for (uint64_t k = m->indptr[u]; k < m->indptr[u + 1]; k++) {
       met += (double)m->values[k];
@@ -82,11 +84,35 @@ TEST(users_are_as_told) {
   double n = (double)w->users;
   /* Mean 40, deviation 32 over users: standard error 0.5. */
   assert_true(fabs(rate / n - 40) < 2);
+  /* The default: log rates deviate by 0.7, with standard error 0.008. */
+  assert_true(fabs(sqrt(squares / n - logs / n * (logs / n)) - 0.7) < 0.03);
   assert_true(fabs(met / n - rate / n) < 0.5);
   assert_int_equal((size_t)met, d->rows_read);
   assert_int_equal(d->rows_read - fopo_csr_nnz(m), d->repeats);
   /* Noise falls into liked clusters in 3 of 20 cases. */
   assert_true(fabs(liked / met - (1 - w->noise * 17 / 20)) < 0.01);
+}
+
+/* A liked cluster is the c-th with probability in proportion to c^-appeal. */
+TEST(clusters_appeal) {
+  FREED(fopo_world_free) fopo_world *w = NULL;
+  FREED(fopo_dataset_free) fopo_dataset *d = NULL;
+  fopo_world_options o = {.users = 4000,
+                          .items = 40,
+                          .clusters = 5,
+                          .tastes = 1,
+                          .mean_items = 5,
+                          .appeal = 1.5,
+                          .seed = 12};
+  double sum = 0;
+  make(&w, &d, &o);
+  for (size_t c = 0; c < o.clusters; c++) sum += pow((double)(c + 1), -o.appeal);
+  for (size_t c = 0; c < o.clusters; c++) {
+    double wanted = pow((double)(c + 1), -o.appeal) / sum, liked = 0;
+    for (size_t u = 0; u < o.users; u++) liked += w->liked[u] == c;
+    double error = sqrt(wanted * (1 - wanted) / (double)o.users);
+    assert_true(fabs(liked / (double)o.users - wanted) < 5 * error);
+  }
 }
 
 /* How often items are in sessions, against 1 - exp(-lambda p), by chi-square over the items.
