@@ -193,14 +193,13 @@ class Copy:
         self.make("test-programs", "ONLY=" + " ".join(tests), *settings, limit=3600,
                   *["all"][:any("." in t for t in tests)])
 
-    def run_tests(self, tests, limit):
-        """Which of the tests, which are built, fail; one that runs longer than `limit` does."""
-        _, said = self.call(["bash", "tests/run.sh", self.out, *tests], len(tests) * limit + 60,
-                            TESTS_AT_ONCE="2", FOPO_TEST_LIMIT=str(int(limit)))
-        failed = re.findall(r"^  FAIL  (\S+)", said, re.M)
-        if not failed and not re.search(r"^\d+ passed, 0 failed", said, re.M):
-            raise Wrong("tests/run.sh %s: %s" % (" ".join(tests), said[-2000:]))
-        return failed
+    def fails(self, test, limit):
+        """Whether a test, which is built, fails or runs longer than `limit` seconds."""
+        _, said = self.call(["bash", "tests/run.sh", self.out, test], limit + 60,
+                            FOPO_TEST_LIMIT=str(int(limit)))
+        if not re.search(r"^  (ok|skip|FAIL)  ", said, re.M):
+            raise Wrong("tests/run.sh %s: %s" % (test, said[-2000:]))
+        return "  FAIL  " in said
 
     def objects(self, file, out):
         """What is compiled of the file, by what the compiler says of each object."""
@@ -353,16 +352,16 @@ def judge(copy, reached, fault, limit, noticed):
     tests, asked = reached.reaching(fault, noticed), 0
     with Applied(copy, fault):
         while asked < len(tests) and time.monotonic() - begun < limit:
-            group = tests[asked:asked + (2 if asked < 8 else 6)]
-            asked += len(group)
-            hangs = HANGS + 5 * max(reached.seconds.get(t, 60) for t in group)
+            test = tests[asked]
             try:
-                copy.build(group)
+                if asked % 6 == 0:
+                    copy.build(tests[asked:asked + 6])
             except Wrong:
                 raise DoesNotBuild() from None
-            failed = copy.run_tests(group, hangs)
-            if failed and copy.run_tests(failed[:1], hangs):  # not by a busy machine
-                return failed[0], asked, len(tests)
+            asked += 1
+            hangs = HANGS + 5 * reached.seconds.get(test, 60)
+            if copy.fails(test, hangs) and copy.fails(test, hangs):  # not by a busy machine
+                return test, asked, len(tests)
     return "", asked, len(tests)
 
 
@@ -427,7 +426,7 @@ class Results:
         if (test, self.state) in self.passing:
             return
         copy.build([test])
-        if copy.run_tests([test], 600):
+        if copy.fails(test, 600):
             raise Wrong("%s fails without a fault: see %s" % (test, copy.log))
         self.passes(test)
 

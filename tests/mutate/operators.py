@@ -7,7 +7,7 @@ import re
 # of it is reserved, the size of blocks, how many threads there are, and how often one asks for an
 # interruption.
 SPARED = re.compile(r"fail\(|printf|assert\(|prefetch|__attribute__|alloc|sizeof|RENEW|reserve|"
-                    r"BLOCK|fopo_threads|progress|interrupted|clock|\benum\b|"
+                    r"BLOCK|\bchar \w+\[|fopo_threads|progress|interrupted|clock|\benum\b|"
                     r"^\s*(typedef|extern)|NULL")
 
 TWINS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "+": "-", "-": "+",
