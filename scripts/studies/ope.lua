@@ -1,0 +1,166 @@
+-- Estimators of fopo.ope against the truth, and learning from a log that hardly explores, in made
+-- worlds of decisions.
+--
+--   ./fopo scripts/studies/ope.lua [quick] [name=value ...]
+--
+-- Cost: some minutes.
+--
+-- judge: `logs` worlds of `actions` actions, each with a log of n events, of which a share eps is
+-- uniform and the rest shows the k best by the logging policy's own taste. The policy is sharper
+-- and knows the world. A cell is the root mean square error, and the bias behind it, over the
+-- worlds; "bound" rows say how often the lower bound holds and how far below the truth it lies in
+-- the mean. mips and offcem have `groups` clusters of the items, and what the log's policy gives
+-- each; clipped_ips and clipped_dr have tau = `clip`.
+--
+-- learn: a policy with a vector for each action (identity items) is learnt from half of a log by
+-- IPS, by clipped IPS, by self-normalised IPS, and by logarithmic smoothing, whose lambda is that
+-- of `lambdas` with the largest lower bound on the other half, at a level that allows for choosing.
+-- What each earns more than the logging policy is the truth, on new contexts, in the mean over
+-- `seeds` worlds, with 95 % intervals.
+--
+-- Options (defaults):
+--   parts=judge,learn threads=2
+--   logs=50 actions=500 groups=20 sizes=1000,10000 shares=1,0.1,0.01 clip=0.005
+--   seeds=20 events=2000 epochs=60 lambdas=0.03,0.1,0.3,1,3 small=50 (actions of learn)
+local fopo = require "fopo"
+package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
+local study = require "common"
+
+local o = study.options(
+  {parts = {"judge", "learn"}, threads = 2, logs = 50, actions = 500, groups = 20,
+   sizes = {1000, 10000}, shares = {1, 0.1, 0.01}, clip = 0.005, seeds = 20, events = 2000,
+   epochs = 60, lambdas = {0.03, 0.1, 0.3, 1, 3}, small = 50},
+  {logs = 4, actions = 60, sizes = {300}, shares = {0.1}, seeds = 4, events = 600, epochs = 20})
+fopo.threads(o.threads)
+
+local function mean_and_rmse(list)
+  local sum, squares = 0, 0
+  for _, v in ipairs(list) do sum, squares = sum + v, squares + v * v end
+  return sum / #list, math.sqrt(squares / #list)
+end
+
+-- ---- judge
+
+-- Errors by estimator of one cell; "ls bound" holds what the bound lies below the truth.
+local function errors_of(n, share)
+  local names, errors = {}, {}
+  local function add(name, error)
+    if not errors[name] then names[#names + 1], errors[name] = name, {} end
+    table.insert(errors[name], error)
+  end
+  for seed = 1, o.logs do
+    local lg, world = fopo.data.synthetic_logs{n = n, actions = o.actions, dim = 8, k = 20,
+                                               epsilon = share, seed = seed}
+    local pi = fopo.policy.linear{items = lg:items(), theta = "identity", temperature = 0.5}
+    local groups = fopo.index.clusters(lg:items(), {clusters = o.groups}):groups()
+    local truth = world:value(pi)
+    local e = fopo.ope(pi, lg, {clip = o.clip, model = "ridge", groups = groups, bootstrap = 0,
+                                logging = world:groups(groups, lg)})
+    for _, one in ipairs(e.estimators) do add(one, e[one].value - truth) end
+    add("SLOPE's choice", e[e.chosen].value - truth)
+    for _, one in ipairs{"ix", "ls"} do add(one .. " bound", truth - e[one].bound) end
+  end
+  return names, errors
+end
+
+local function judge()
+  local shown, line = {{"estimator"}}, {}
+  for _, n in ipairs(o.sizes) do
+    for _, share in ipairs(o.shares) do
+      table.insert(shown[1], ("n=%d, eps=%g"):format(n, share))
+      local names, errors = errors_of(n, share)
+      for _, name in ipairs(names) do
+        if not line[name] then
+          line[name] = {name}
+          shown[#shown + 1] = line[name]
+        end
+        local bias, rmse = mean_and_rmse(errors[name])
+        if name:find(" bound") then
+          local holds = 0
+          for _, gap in ipairs(errors[name]) do holds = holds + (gap >= 0 and 1 or 0) end
+          table.insert(line[name], ("%d of %d, %.3f"):format(holds, o.logs, bias))
+        else
+          table.insert(line[name], ("%.4f (%+.4f)"):format(rmse, bias))
+        end
+      end
+    end
+  end
+  study.print(("error and (bias) of the value of a policy, %d worlds of %d actions"):format(
+    o.logs, o.actions), shown)
+end
+
+-- ---- learn
+
+-- A policy learnt from `train` by IPS with these options of the reward; of snips, from its own
+-- value on.
+local function learnt(train, how, reward)
+  reward.logs = train
+  local pi = fopo.policy.linear{items = fopo.array.eye(o.small),
+                                theta = fopo.array.zeros(train.dim, o.small),
+                                context_dim = train.dim}
+  local rw = fopo.reward.ips(reward)
+  local t = fopo.trainer{policy = pi, data = train, reward = rw, batch = math.min(250, train.n),
+    optim = fopo.optim.adam{lr = 0.05},
+    gradient = fopo.gradient.exact{objective = how == "ls" and "smoothed" or "reward"}}
+  local passes = how == "snips" and 10 or 1
+  for _ = 1, passes do
+    if how == "snips" then
+      rw.translate = fopo.ope(pi, train, {estimators = {"snips"}, bootstrap = 0}).snips.value
+    end
+    t:run{epochs = o.epochs // passes, view = false}
+  end
+  return pi
+end
+
+-- The policies of one world by name.
+local function policies_of(train, held)
+  local list, best, bound = {}, nil, -math.huge
+  list.ips = learnt(train, "ips", {})
+  list["clipped ips"] = learnt(train, "ips", {clip = 1 / o.small})
+  list.snips = learnt(train, "snips", {})
+  for _, lambda in ipairs(o.lambdas) do
+    local pi = learnt(train, "ls", {smoothing = lambda})
+    local e = fopo.ope(pi, held, {estimators = {"ls"}, bootstrap = 0,
+                                  level = 1 - 0.05 / #o.lambdas})
+    if e.ls.bound > bound then best, bound = pi, e.ls.bound end
+  end
+  list.smoothing = best
+  return list, bound
+end
+
+local function learn()
+  local gain, held_bound = {}, {}
+  for seed = 1, o.seeds do
+    local lg, world = fopo.data.synthetic_logs{n = o.events, actions = o.small, dim = 8, k = 20,
+      epsilon = 0.05, skill = 0.8, sharpness = 3, bias = -2, slope = 2, seed = seed}
+    local train, held = lg:split{train = 0.5, seed = seed}
+    local contexts = world:contexts(2000, 7)
+    local logging, list, bound = world:logging(contexts), policies_of(train, held)
+    for name, pi in pairs(list) do
+      gain[name] = gain[name] or {}
+      local value = world:value(pi, {contexts = contexts})
+      table.insert(gain[name], value - logging)
+      if name == "smoothing" then table.insert(held_bound, value - bound) end
+    end
+  end
+  local t = o.seeds == 20 and 2.093 or 1.96 -- Student's, 19 degrees of freedom
+  local shown = {{"learnt by", "more than the logging policy", "95 %", "worlds where more"}}
+  for _, name in ipairs{"ips", "clipped ips", "snips", "smoothing"} do
+    local mean, error = study.mean(gain[name])
+    local more = 0
+    for _, g in ipairs(gain[name]) do more = more + (g > 0 and 1 or 0) end
+    table.insert(shown, {name, ("%+.3f"):format(mean),
+      ("%+.3f .. %+.3f"):format(mean - t * error, mean + t * error),
+      ("%d of %d"):format(more, o.seeds)})
+  end
+  study.print(("learnt from %d events, %d actions, 5 %% of them uniform"):format(
+    o.events // 2, o.small), shown)
+  local holds = 0
+  for _, gap in ipairs(held_bound) do holds = holds + (gap >= 0 and 1 or 0) end
+  print(("what smoothing learnt earns at least its bound, of the other half of the log, in %d of "
+    .. "%d"):format(holds, o.seeds))
+end
+
+for _, part in ipairs(o.parts) do
+  if part == "judge" then judge() elseif part == "learn" then learn() end
+end
