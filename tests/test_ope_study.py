@@ -1,6 +1,6 @@
-"""The study of estimators and of learning from logs (scripts/studies/ope.lua), small: every estimator
-is in its table, bounds hold, and where little is explored IPS learns what is worse than the logging
-policy and logarithmic smoothing what is better."""
+"""The study of estimators and of learning from logs (scripts/studies/ope.lua), small: every
+estimator is in its table, bounds hold, and where little is explored IPS learns what is worse than
+the logging policy and logarithmic smoothing what is better."""
 import os
 import re
 import subprocess
