@@ -2,6 +2,7 @@
 import os
 import re
 import signal
+import subprocess
 import time
 
 from checks import check, finish, folder as home, FOPO
@@ -59,6 +60,15 @@ def plain(text):
     """Without escape sequences, carriage returns and the echo (the first line)."""
     text = re.sub(r"\x1b\[[?0-9;]*[a-zA-Z]|\x1b[=>]", "", text).replace("\r", "")
     return text.split("\n", 1)[1].removesuffix(PROMPT) if "\n" in text else text
+
+
+def commands_of(program):
+    """The command lines of the processes that it has started."""
+    found = b""
+    for child in open("/proc/%d/task/%d/children" % ((program.process.pid,) * 2)).read().split():
+        with open("/proc/%s/cmdline" % child, "rb") as f:
+            found += f.read()
+    return found
 
 
 def body(text):
@@ -131,6 +141,34 @@ with open(os.path.join(home, "some-data.csv"), "w") as f:
     f.write("x")
 p.send('io.open("%s/some-d\t):close()\r' % home)
 check("a file in a string", "true" in plain(p.wait(PROMPT)))
+
+p.send("g = gradient.snis{fault = 'no_\t")
+check("what an option may be", "no_q'" in p.wait("no_q'"))
+p.send("\x15help('index.hns\t")
+check("what help knows", "index.hnsw'" in p.wait("index.hnsw'"))
+p.send("\x15")
+
+# earlier values, the shell, a session that is kept
+check("_1 and _2", p.enter("11") + p.enter("12") + p.enter("_1 * 100 + _") == "11\n12\n1112\n")
+check("_2", body(p.enter("_2")) == "11")
+check("the shell", body(p.enter("!echo $((6 * 7)); exit 3")) == "42\n(status 3)")
+p.send("!exec sleep 100\r")
+while b"sleep\x00100" not in commands_of(p): # before that, sh may lose the signal
+    time.sleep(0.02)
+p.send("\x03")
+check("Ctrl-C ends a command", "signal 2" in p.wait(PROMPT))
+check("no command", "behind \"!\"" in p.enter("!"))
+check("not a command", "\":fetch\" is no command" in p.enter(":fetch x"))
+kept = os.path.join(home, "session.lua")
+q = Prompt()
+q.wait(PROMPT)
+for line in ("n = 6; n", "n * 7", "no_such()", "?ess", "!true", "local m = n; m", "_1 + 1", "n;"):
+    q.enter(line)
+check("it needs a name", "needs a name" in q.enter(":save"))
+check("it is written", "5 entries" in q.enter(":save " + kept))
+q.end()
+again = subprocess.run([FOPO, kept], capture_output=True, text=True, env={**os.environ})
+check("a session that is kept runs again", again.stdout == "6\n42\n6\n43\n", again)
 
 # pasted blocks are one entry, or lines where they make no whole; copied prompts go
 p.send("\x1b[200~b = 1\nprint(b,\n'pasted')\x1b[201~\r")

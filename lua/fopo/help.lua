@@ -145,7 +145,33 @@ local function short_names()
   return names
 end
 
+-- help"keys"; docs/tasks.md has the same.
+local keys = {
+  {"Tab", "names, methods, options inside {, what an option may be or files inside \""},
+  {"Up, Down", "earlier entries that begin with what is typed; Ctrl-R searches them"},
+  {"Return", "runs an entry that is complete; an open do, { or \" goes on"},
+  {"t;", "a ; at the end keeps the value silent"},
+  {"_, _1, _2", "the values of the entries before"},
+  {"Ctrl-C", "stops what runs, in Lua or C; all variables are whole"},
+  {"Ctrl-D", "leaves; asks once while a job trains"},
+  {"Ctrl-Z", "to the shell; fg comes back"},
+  {"?name", "help; name? and help\"name\" are the same"},
+  {"!command", "of the shell"},
+  {":save session.lua", "writes the entries that worked as a script"},
+  {"time(f, ...)", "how long a call takes, by the clock and in CPU time"},
+  {"jobs()", "what trains behind the prompt; view(job), job:stop()"},
+}
+
+local function columns(pairs_of, width)
+  local lines = {}
+  for i, one in ipairs(pairs_of) do
+    lines[i] = ("  " .. text.pad(one[1], width) .. "  " .. one[2]):gsub("%s+$", "")
+  end
+  return table.concat(lines, "\n")
+end
+
 local function of_string(name)
+  if name == "keys" then return columns(keys, 17) end
   local entry = help.entry(name)
   if entry then return full(entry) end
   local lines = list("fopo." .. name .. ".")
@@ -179,16 +205,8 @@ local ways = {
   {[[examples"data.read"]], "how it is used"},
   {"?ess", "what a word means; fopo.glossary() lists the words"},
   {"who()", "your variables; explain(t) says how a run stands"},
-  {[[help"all"]], "every function, on a line each"},
+  {[[help"all"]], "every function, on a line each; ?keys: those of the prompt"},
 }
-
-local function columns(pairs_of, width)
-  local lines = {}
-  for i, one in ipairs(pairs_of) do
-    lines[i] = ("  " .. text.pad(one[1], width) .. "  " .. one[2]):gsub("%s+$", "")
-  end
-  return table.concat(lines, "\n")
-end
 
 local function modules()
   local names, seen = {}, {}

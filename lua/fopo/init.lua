@@ -52,7 +52,7 @@ local fopo = {
   strict = strict.set,
 }
 
--- fopo.memory, fopo.threads, fopo.isa, fopo.device, fopo.ranks, fopo.network
+-- fopo.time, fopo.memory, fopo.threads, fopo.isa, fopo.device, fopo.ranks, fopo.network
 for name, f in pairs(require "fopo.machine") do fopo[name] = f end
 
 -- describe() is what print shows of an object; it reads its fields without a check.

@@ -1,10 +1,28 @@
--- The machine: fopo.memory, fopo.threads, fopo.isa, fopo.device, fopo.ranks, fopo.network.
+-- The machine: fopo.time, memory, threads, isa, device, ranks, network.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
+local text = require "fopo.base.text"
 local machine = {}
 
 define.doc{name = "fopo.clock", signature = "fopo.clock()", returns = "number",
   text = "Seconds of a monotonic clock.", example = "assert(fopo.clock() <= fopo.clock())"}
+
+machine.time = define.fn{
+  name = "fopo.time", returns = "...",
+  signature = "fopo.time(f, ...)",
+  args = {{"f", "function", nil, "what is called, with the arguments after it"}},
+  variadic = true,
+  text = "Calls f, prints how long that took by the clock and in CPU time, of all threads, "
+         .. "and returns what f returned. On a machine with other work, compare CPU times.",
+  example = "assert(fopo.time(math.max, 3, 7) == 7)",
+  call = function(f, ...)
+    local wall, cpu = native.clock(), os.clock()
+    local values = table.pack(f(...))
+    print(("%s, %s of CPU"):format(text.seconds(native.clock() - wall),
+                                   text.seconds(os.clock() - cpu)))
+    return table.unpack(values, 1, values.n)
+  end,
+}
 
 machine.memory = define.fn{
   name = "fopo.memory", returns = "table",
@@ -40,9 +58,9 @@ auto, the kind that device = "auto" takes. FOPO_CUDA=none switches CUDA off.]],
   example = [[d = fopo.device()
 assert(d.auto == "cpu" and d.why or #d.cards > 0)]],
   call = function()
-    local text, why = native.device_cards()
+    local found, why = native.device_cards()
     local cards = {}
-    for line in (text or ""):gmatch("[^\n]+") do cards[#cards + 1] = line end
+    for line in (found or ""):gmatch("[^\n]+") do cards[#cards + 1] = line end
     return {cpu = native.device("cpu").name, cards = cards, why = why,
             auto = native.device("auto").kind}
   end,

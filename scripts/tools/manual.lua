@@ -114,8 +114,8 @@ local sections = {
   {"Help and lessons", "",
    {"fopo.help", "fopo.glossary", "fopo.who", "fopo.explain", "fopo.examples", "fopo.demo",
     "fopo.show", "fopo.strict"}},
-  {"The machine", "", {"fopo.clock", "fopo.memory", "fopo.threads", "fopo.isa", "fopo.device",
-                          "fopo.ranks", "fopo.network"}},
+  {"The machine", "", {"fopo.clock", "fopo.time", "fopo.memory", "fopo.threads", "fopo.isa",
+                       "fopo.device", "fopo.ranks", "fopo.network"}},
 }
 
 local function belongs(name, prefix)

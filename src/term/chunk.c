@@ -93,6 +93,13 @@ void fopo_chunk_remember(lua_State *L, const char *name, const char *text) {
   if (lua_pcall(L, 3, 0, 0) != LUA_OK) lua_pop(L, 1);
 }
 
+void fopo_chunk_worked(lua_State *L, const char *name) {
+  lua_pushcfunction(L, call_explain);
+  lua_pushliteral(L, "worked");
+  lua_pushstring(L, name);
+  if (lua_pcall(L, 2, 0, 0) != LUA_OK) lua_pop(L, 1);
+}
+
 void fopo_chunk_explain(lua_State *L) {
   const char *message = lua_tostring(L, -1);
   int hopeless = message == NULL || strstr(message, "stack overflow") != NULL;

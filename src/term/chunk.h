@@ -15,6 +15,10 @@ int fopo_chunk_call(lua_State *L, int arguments, int results);
 /* Keeps the source of a chunk that is no file, for messages about it ("prompt#3"). */
 void fopo_chunk_remember(lua_State *L, const char *name, const char *text);
 
+/* Notes that a chunk that is remembered ran to its end: it belongs to the session that ":save"
+ * writes. */
+void fopo_chunk_worked(lua_State *L, const char *name);
+
 /* Adds the source line to the message on the top if the message names one: for code that does not
  * compile. */
 void fopo_chunk_explain(lua_State *L);

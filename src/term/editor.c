@@ -55,13 +55,14 @@ static char *next_word(const char *text, int state) {
   return copy;
 }
 
-/* Completes file names inside a string, elsewhere names of Lua. */
+/* Completes names of Lua; inside a string what an option may be or what help knows, elsewhere in
+ * strings file names. */
 static char **complete(const char *text, int start, int end) {
   char **words = NULL;
   (void)end;
-  if (rl_completion_quote_character != 0) return NULL;
-  rl_attempted_completion_over = 1;
-  rl_completion_suppress_append = 1;
+  int quoted = rl_completion_quote_character != 0;
+  rl_attempted_completion_over = !quoted;
+  rl_completion_suppress_append = !quoted;
   if (!lua_checkstack(completer, 8)) return NULL;
   lua_pushcfunction(completer, find_words);
   lua_pushstring(completer, text);

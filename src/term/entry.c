@@ -55,20 +55,36 @@ int fopo_entry_is_session(const char *text) {
 
 /* ---- what is not Lua ---- */
 
-/* Calls the function of fopo.help whose name is upvalue 1 with upvalue 2. */
-static int call_help(lua_State *L) {
-  fopo_chunk_require(L, "fopo.help");
-  lua_getfield(L, -1, lua_tostring(L, lua_upvalueindex(1)));
-  lua_pushvalue(L, lua_upvalueindex(2));
+/* Calls the function of a module with a text: upvalues 1 (module), 2 (function) and 3. */
+static int call(lua_State *L) {
+  fopo_chunk_require(L, lua_tostring(L, lua_upvalueindex(1)));
+  lua_getfield(L, -1, lua_tostring(L, lua_upvalueindex(2)));
+  lua_pushvalue(L, lua_upvalueindex(3));
   lua_call(L, 1, 0);
   return 0;
 }
 
-static int push_help(lua_State *L, const char *function, const char *text, size_t n) {
+static int push_call(lua_State *L, const char *module, const char *function, const char *text,
+                     size_t n) {
+  lua_pushstring(L, module);
   lua_pushstring(L, function);
   lua_pushlstring(L, text, n);
-  lua_pushcclosure(L, call_help, 2);
+  lua_pushcclosure(L, call, 3);
   return 1;
+}
+
+static int push_help(lua_State *L, const char *function, const char *text, size_t n) {
+  return push_call(L, "fopo.help", function, text, n);
+}
+
+/* If the text is "!command" or ":word ...", as ":save session.lua", pushes the function that does
+ * it and returns 1. */
+static int command(lua_State *L, const char *text) {
+  text += strspn(text, blanks);
+  const char *rest = text + 1;
+  if (*text == '!') return push_call(L, "fopo.prompt.session", "shell", rest, strlen(rest));
+  if (*text != ':' || text[1] == ':' || text[1] == '\0') return 0; /* "::" begins a label */
+  return push_call(L, "fopo.prompt.session", "command", rest, strlen(rest));
 }
 
 /* If the text is "?name", "? name" or "name?", pushes the function that prints the help and returns
@@ -183,7 +199,7 @@ fopo_entry fopo_entry_parse(lua_State *L, int number) {
   size_t n;
   const char *text = lua_tolstring(L, 1, &n);
   if (leaves(L, text)) return FOPO_ENTRY_LEAVE;
-  if (question(L, text) || uncalled_method(L, text)) return FOPO_ENTRY_READY;
+  if (question(L, text) || uncalled_method(L, text) || command(L, text)) return FOPO_ENTRY_READY;
   snprintf(name, sizeof name, "=" FOPO_PROMPT_CHUNK "%d", number);
   const char *whole = lua_pushfstring(L, "return %s", text);
   if (load_text(L, whole, strlen(whole), name) == LUA_OK) return FOPO_ENTRY_READY;

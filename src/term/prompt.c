@@ -201,8 +201,26 @@ static void warn_of_local(const char *text) {
 
 /* ---- running ---- */
 
-/* Runs the function on the top and prints its values; the text of the entry is at index 1. */
-static void run_entry(lua_State *L) {
+/* _ is the value at the index, _1 and _2 those of the entries before. */
+static void keep_value(lua_State *L, int index) {
+  static const char *const names[] = {"_2", "_1", "_"};
+  lua_pushglobaltable(L);
+  for (int i = 0; i < 3; i++) {
+    lua_pushstring(L, names[i]);
+    if (i < 2) {
+      lua_pushstring(L, names[i + 1]);
+      lua_rawget(L, -3);
+    } else {
+      lua_pushvalue(L, index);
+    }
+    lua_rawset(L, -3);
+  }
+  lua_pop(L, 1);
+}
+
+/* Runs the function on the top, the entry of that name, and prints its values; its text is at index
+ * 1. */
+static void run_entry(lua_State *L, const char *name) {
   int first = lua_gettop(L);
   double begun = fopo_clock();
   running = 1;
@@ -213,10 +231,12 @@ static void run_entry(lua_State *L) {
   if (status != LUA_OK) {
     pasted.at = 0; /* the rest of a pasted block depends on this entry */
     fopo_chunk_report(L, fopo_interrupted());
-  } else if (lua_gettop(L) >= first) {
-    lua_pushvalue(L, first);
-    lua_setglobal(L, "_");
-    if (!ends_with_semicolon(lua_tostring(L, 1))) print_values(L, first);
+  } else {
+    fopo_chunk_worked(L, name);
+    if (lua_gettop(L) >= first) {
+      keep_value(L, first);
+      if (!ends_with_semicolon(lua_tostring(L, 1))) print_values(L, first);
+    }
   }
   if (terminal && seconds > 0.1) printf("(%.*f s)\n", seconds < 10 ? 2 : 1, seconds);
   warn_of_local(lua_tostring(L, 1));
@@ -233,7 +253,7 @@ static int step(lua_State *L) {
     snprintf(name, sizeof name, FOPO_PROMPT_CHUNK "%d", ++entries);
     fopo_chunk_remember(L, name, lua_tostring(L, 1));
     if (state == FOPO_ENTRY_READY) {
-      run_entry(L);
+      run_entry(L, name);
     } else {
       pasted.at = 0;
       fopo_chunk_explain(L);

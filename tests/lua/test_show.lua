@@ -88,6 +88,15 @@ end
 
 function TestComplete:tearDown() _G.thing, _G.arr, _G.fopo = nil, nil, nil end
 
+function TestComplete:test_options_and_what_they_may_be()
+  lu.assertEquals(complete("sam", "g = fopo.gradient.snis{"), {"samples = "})
+  lu.assertEquals(complete("sam", "fopo.gradient.snis({proposal = q, "), {"samples = "})
+  lu.assertEquals(complete("n", "g = fopo.gradient.snis{fault = '"), {"no_q", "none"})
+  lu.assertEquals(complete("n", "g = fopo.gradient.snis{proposal = '"), {})
+  lu.assertEquals(complete("index.hns", "help('"), {"index.hnsw"})
+  lu.assertEquals(complete("index.hns", "data.read('"), {})
+end
+
 function TestComplete:test_names()
   lu.assertEquals(complete("thin", ""), {"thing"})
   lu.assertEquals(complete("thing.al", ""), {"thing.alpha", "thing.alps"})

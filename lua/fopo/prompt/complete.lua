@@ -1,6 +1,6 @@
 -- Completion of the word before the cursor at the prompt: globals, fields of tables, methods of
--- objects, and inside name{ or name(x, { the names of the options. No function of the user's and no
--- metamethod is called.
+-- objects, inside name{ or name(x, { the names of the options, and inside a string the values of
+-- one. No function of the user's and no metamethod is called.
 local define = require "fopo.base.define"
 local native = require "fopo.native"
 local sealed = require "fopo.base.sealed"
@@ -64,17 +64,39 @@ local function collect(found, prefix, part, names, keep)
   end
 end
 
--- Adds the options of the function whose table of options is being typed.
-local function options(found, part, before)
-  local chain = before:match("([%a_][%w_.:]*)%s*%(?[^(){}]*{[^{}]*$")
+-- The function whose table of options is being typed, or nil.
+local function called(before)
+  local chain = before:match("([%a_][%w_.:]*)%s*{[^{}]*$")
+                or before:match("([%a_][%w_.:]*)%s*%([^(){}]*{[^{}]*$")
   local f = chain and resolve(chain)
   local entry = f ~= nil and (define.of[f] or define.entries["fopo." .. chain])
   if not entry and chain then -- a method: t:run{
     local object = resolve(chain:match("^(.*):") or "")
     entry = object and define.entries[define.kind(object) .. ":" .. chain:match("[%w_]*$")]
   end
+  return entry or nil
+end
+
+local function add(found, part, name, after)
+  if name:sub(1, #part) == part then found[name .. after] = true end
+end
+
+local function options(found, part, before)
+  local entry = called(before)
+  for _, spec in ipairs(entry and entry.options or {}) do add(found, part, spec[1], " = ") end
+end
+
+-- Inside a string: what may stand there, as the value of an option or the name that help takes.
+local function texts(found, part, before)
+  local option = before:match("([%a_][%w_]*)%s*=%s*[\"']$")
+  local entry = option and called(before)
   for _, spec in ipairs(entry and entry.options or {}) do
-    if spec[1]:sub(1, #part) == part then found[spec[1] .. " = "] = true end
+    for _, value in ipairs(spec[1] == option and spec.one_of or {}) do
+      add(found, part, value, "")
+    end
+  end
+  if before:find("%f[%a]help%s*%(?%s*[\"']$") or before:find("%f[%a]examples%s*%(?%s*[\"']$") then
+    for name in pairs(define.entries) do add(found, part, name:gsub("^fopo%.", ""), "") end
   end
 end
 
@@ -87,7 +109,9 @@ function complete.words(word, before)
   local found, passed = {}, word:match("^.*[/~]") or ""
   word = word:sub(#passed + 1)
   local chain, mark, part = word:match("^(.-)([.:]?)([%w_]*)$")
-  if mark == "" then
+  if before:find("[\"']$") then
+    texts(found, word, before)
+  elseif mark == "" then
     options(found, part, before)
     if next(found) == nil then
       collect(found, "", part, _G, function() return true end)

@@ -3,6 +3,7 @@
 -- is called.
 local complete = require "fopo.prompt.complete"
 local define = require "fopo.base.define"
+local session = require "fopo.prompt.session"
 
 local explain = {}
 local keep = 200              -- texts; functions entered before them lose their source line
@@ -16,6 +17,9 @@ function explain.remember(name, text)
   texts[name] = text
   if #names > keep then texts[table.remove(names, 1)] = nil end
 end
+
+-- Notes that the chunk of that name ran to its end.
+function explain.worked(name) session.worked(texts[name]) end
 
 -- ---- the source ----
 
