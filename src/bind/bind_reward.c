@@ -403,7 +403,12 @@ static int call_coefficients(lua_State *L) {
   push_copy(L, 0, d->f, d->B, d->S);
   push_copy(L, 0, d->logq, d->B, d->S);
   push_copy(L, 0, d->reward, d->B, d->S);
-  lua_call(L, 4, 1);
+  lua_call(L, 4, 2);
+  if (d->value != NULL) {
+    bind_take_answer(L, &(bind_answer){"coefficients of gradient.custom, second, the value",
+                                       "the value", d->value, d->B, 1});
+  }
+  lua_pop(L, 1);
   bind_take_answer(
       L, &(bind_answer){"coefficients of gradient.custom", "the coefficient", d->c, d->B, d->S});
   return 0;

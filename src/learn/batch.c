@@ -224,13 +224,14 @@ static int hand_out(fopo_batch *b, fopo_drawn *drawn) {
     drawn->f = w->f;
     drawn->logq = w->samples.logq;
     drawn->c = w->c;
+    drawn->value = b->options->own_value ? w->value : NULL;
     for (size_t i = 0; i < n; i++) w->c[i] = NAN;
   }
   b->stage = FOPO_STAGE_DRAWN;
   return FOPO_DRAWN;
 }
 
-/* The coefficients that the caller has given must be numbers; a masked item has none. */
+/* The coefficients and values that the caller has given must be numbers; a masked item has none. */
 static int take_coefficients(fopo_batch *b) {
   const fopo_draws *w = &b->draws;
   for (size_t i = 0; i < b->piece.n * b->S; i++) {
@@ -242,6 +243,11 @@ static int take_coefficients(fopo_batch *b) {
                      (unsigned long long)w->samples.ids[i] + 1,
                      (unsigned long long)b->piece.rows[i / b->S] + 1, i % b->S + 1, b->S,
                      (double)w->c[i]);
+  }
+  for (size_t i = 0; b->options->own_value && i < b->piece.n; i++) {
+    if (isfinite(w->value[i])) continue;
+    return fopo_fail(FOPO_ERR_NUMERIC, "the value of context %llu is %g; values must be finite",
+                     (unsigned long long)b->piece.rows[i] + 1, (double)w->value[i]);
   }
   return FOPO_OK;
 }

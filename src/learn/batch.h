@@ -29,6 +29,7 @@ typedef struct {
   float *c;             /* [part, S] the coefficient of each draw; NULL if items are fixed and the
                          * caller gives none */
   float *f;             /* [part, S] their scores, for a caller who gives coefficients; else NULL */
+  float *value;         /* [part] what he raises in each context, if he says it; else NULL */
   float *weight;        /* [part] scratch of add_items; NULL if items are fixed */
   uint32_t *host_ids;   /* [part, S] on the host, if rewards are not looked up on the device */
   float *host_r;
@@ -70,7 +71,7 @@ typedef struct {
   uint32_t *ids; /* device, those of the rows; owned */
 } fopo_item_rows;
 
-enum { FOPO_BATCH_ARRAYS = 37 }; /* rows of the table in batch_memory.c */
+enum { FOPO_BATCH_ARRAYS = 38 }; /* rows of the table in batch_memory.c */
 
 typedef enum {
   FOPO_STAGE_IDLE,

@@ -38,6 +38,7 @@ static void list(fopo_buffer to[FOPO_BATCH_ARRAYS], fopo_batch *b) {
       FOPO_BUFFER(w->log_z, part),
       FOPO_BUFFER(w->c, learns || asked ? draws : 0),
       FOPO_BUFFER(w->f, asked),
+      FOPO_BUFFER(w->value, asked && b->options->own_value ? part : 0),
       FOPO_BUFFER(w->weight, learns * part),
       FOPO_HOST_BUFFER(w->host_ids, fetched),
       FOPO_HOST_BUFFER(w->host_r, fetched),

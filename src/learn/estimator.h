@@ -22,6 +22,7 @@ typedef struct {
   fopo_objective_kind objective; /* what the gradient is of (device/objective.h) */
   size_t samples;                /* S draws a context; head_tail: U draws outside the candidates */
   int baseline;                  /* reinforce: 0 none, 1 mean */
+  int own_value;                 /* custom: 1: the caller gives the value of each context, too */
   fopo_proposal proposal; /* of estimators that need one; head_tail: its index and k, epsilon 0 */
   size_t head;            /* head_tail: H, items of a head that all contexts share; 0: candidates */
   int products;           /* head_tail: fopo_products of a head that all contexts share */

@@ -127,6 +127,7 @@ typedef struct {
   /* Of an estimator whose coefficients are the caller's (FOPO_ASKS_CALLER), else NULL. */
   const float *f, *logq; /* [B, S] the scores, -INFINITY of masked items; the draws' log density */
   float *c;              /* [B, S] to be filled, after the rewards; not read for masked items */
+  float *value;          /* [B] to be filled with them: what is raised; NULL: not asked for */
 
   /* Draws of a custom proposal: these alone are to be filled; NULL: they are there. */
   uint32_t *draws; /* [B, S] */

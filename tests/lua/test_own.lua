@@ -25,6 +25,11 @@ end
 -- A method of scripts/examples/methods.
 local function example(name) return dofile("scripts/examples/methods/" .. name .. ".lua") end
 
+local function trainer(s, items, g)
+  return fopo.trainer{policy = fopo.policy.linear{items = items, seed = 2}, data = s.train,
+                      gradient = g, valid = false}
+end
+
 local function custom(o)
   o.coefficients = o.coefficients or snis
   o.samples = o.samples or 60
@@ -203,9 +208,31 @@ function TestGradient:test_check_finds_what_is_wrong()
   lu.assertStrContains(r.first, "mean of custom, iid, K 20")
 end
 
-local function trainer(s, items, g)
-  return fopo.trainer{policy = fopo.policy.linear{items = items, seed = 2}, data = s.train,
-                      gradient = g, valid = false}
+-- Another objective: the gradient is compared with differences of the value that it says.
+function TestGradient:test_check_of_a_value_of_its_own()
+  local s, items = world()
+  local pi = fopo.policy.linear{items = items}
+  local theta = pi:theta()
+  local q = fopo.proposal.mixture{k = 20, epsilon = 0.5}
+  local function report(g)
+    return fopo.check{data = s.train, policy = pi, gradient = g, contexts = 2, samples = 100,
+                      repetitions = 30, print = false}
+  end
+  local function log_reward(baseline)
+    return custom{draw = q, value = "own", coefficients = function(_, F, log_q, rewards)
+      local w = (F - log_q):softmax("rows")
+      local mean = (w * rewards):sum("rows") + 0.01
+      return w * (rewards + 0.01 - mean * baseline) / mean, mean:log()
+    end}
+  end
+  lu.assertTrue(report(log_reward(1)).ok)
+  lu.assertEquals(report(log_reward(0)).first, "value of custom")
+  lu.assertTrue(report(example("top_k")(q, 100)).ok)
+  lu.assertEquals(differ(theta, pi:theta()), 0) -- it was moved, and put back
+  local _, stats = log_reward(1):compute(pi, s.train, {1}, fopo.reward.hits(s.train))
+  lu.assertTrue(stats.reward < 0)
+  local t = trainer(s, items, custom{value = "own"})
+  fails("second, the value gave nil; an array [32, 1]", t.run, t, {steps = 1, view = false})
 end
 
 function TestGradient:test_trains_races_and_is_described()

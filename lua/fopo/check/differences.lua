@@ -3,7 +3,8 @@ local native = require "fopo.native"
 local array = require "fopo.array"
 local reward = require "fopo.reward"
 local laws = require "fopo.check.laws"
-local list_of_rows = require("fopo.check.tools").list_of_rows
+local tools = require "fopo.check.tools"
+local list_of_rows = tools.list_of_rows
 
 local bound = 1e-3 -- of float32 sums over a catalogue; most differences are below 1e-4
 
@@ -102,6 +103,35 @@ function slopes_of.likelihood(c, i, r, h)
   return sum, value / worth, log_z
 end
 
+-- A custom gradient of a value of its own, over all items in the place of draws: its truth. It is
+-- compared with central differences of that value, for moves of the scores of up to 0.1, as the
+-- value is a sum of float32.
+local function own_truth(c, g)
+  local P, theta = c.pi.n_items, c.pi:theta()
+  local over = g:copy(native.proposal_custom(function(Q)
+    local ids = {}
+    for i = 1, Q.rows * P do ids[i] = (i - 1) % P + 1 end
+    return array.ids(ids):reshape(Q.rows, P), array.zeros(Q.rows, P) - math.log(P)
+  end))
+  over:set{samples = P}
+  local function measure() return over:compute(c.pi, c.x, c.rows, c.reward, c.with{}) end
+  local G, stats = measure()
+  local exact, worst, h = native.check_project(G, c.directions), 0, 0.1 / slope_of_scores(c)
+  local _ <close> = tools.afterwards(function() c.pi:set_theta(theta) end)
+  for k, along in ipairs(exact) do
+    local way, value = c.directions:rows_of{k}:reshape(theta.rows, theta.cols), {}
+    for side = -1, 1, 2 do
+      c.pi:set_theta(theta + way * (side * h))
+      value[side] = select(2, measure()).reward
+    end
+    local slope = (value[1] - value[-1]) / (2 * h)
+    worst = math.max(worst, math.abs(slope - along) / (math.abs(slope) + G:norm() + 1e-30))
+  end
+  c.add("value of custom", ("%.6g, the gradient off its central differences by %.1e")
+        :format(stats.reward, worst), "1e-02", worst < 1e-2)
+  return {exact = exact, value = stats.reward}
+end
+
 -- Adds the reference values to c: c.exact (the gradient along c.directions), c.value (the expected
 -- reward), for each context c.log_z and c.concentration, sum_a pi_a^2, and c.rounding: a gradient
 -- is a sum of terms as large as rewards times slopes, and where the policy is nearly certain they
@@ -135,7 +165,9 @@ local function reference(c)
   c.rounding = 1e-6 * c.largest_reward * slope_of_scores(c)
   c.read = truth_of_rows(c)
   c.truth = {}
-  for _, g in ipairs(c.gradients) do c.truth[g] = truth_for(c, g) end
+  for _, g in ipairs(c.gradients) do
+    c.truth[g] = g.value == "own" and own_truth(c, g) or truth_for(c, g)
+  end
 end
 
 -- The gradient of items that are learnt, along a random direction. Items are float32, so the step

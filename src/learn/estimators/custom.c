@@ -19,9 +19,15 @@ static int combine(fopo_batch *b) {
   fopo_device *d = b->data->device;
   fopo_estimate estimate = fopo_batch_estimate(b);
   float floor = fopo_proposal_floor(&b->plan->q, b->data->P, b->S);
-  return d->ops->weigh(d, &estimate, &b->draws.samples, b->draws.f, &b->data->beta, floor,
-                       &b->piece.device);
+  int status = d->ops->weigh(d, &estimate, &b->draws.samples, b->draws.f, &b->data->beta, floor,
+                             &b->piece.device);
+  for (size_t i = 0; b->options->own_value && i < b->piece.n; i++) {
+    b->piece.stats[i * FOPO_STATS + FOPO_STAT_REWARD] = b->draws.value[i];
+  }
+  return status;
 }
+
+static const char *const values[] = {"reward", "own", NULL};
 
 static const fopo_option options[] = {
     {.name = "coefficients",
@@ -35,6 +41,14 @@ static const fopo_option options[] = {
      .symbol = "draw",
      .text = "the proposal to draw from; uniform if left out"},
     FOPO_OPTION_SAMPLES("S, draws a context"),
+    {.name = "value",
+     .type = FOPO_OPTION_CHOICE,
+     .member = offsetof(fopo_gradient_options, own_value),
+     .choices = values,
+     .symbol = "value",
+     .text = "what is raised, and shown as reward. reward: the expected reward, by snis; own: a "
+             "second array [B, 1] that the function returns, the value of each context, whose "
+             "gradient with respect to the F of its draws c is"},
     {0}};
 
 const fopo_estimator fopo_estimator_custom = {
@@ -52,8 +66,9 @@ const fopo_estimator fopo_estimator_custom = {
           "and the same for items that are learnt, so any policy of dense scores serves. An item that the\n"
           "policy masks has F = -inf, which weighs 0; its coefficient is not read. The reward and ess that are\n"
           "shown are those of snis by the same draws. fopo.check says how far the mean of the estimate is from\n"
-          "the exact gradient of the expected reward, removing a bias of order 1 / S; a method that raises\n"
-          "something else, or clips, fails there rightly. The function is called once a batch, on the main\n"
+          "the exact gradient of the expected reward, removing a bias of order 1 / S; a method that clips\n"
+          "fails there rightly. One that raises something else says its value (value = own), and is compared with\n"
+          "central differences of that over all items, and its mean with this gradient. The function is called once a batch, on the main\n"
           "thread: by t:run, g:compute, races and fopo.check, not by jobs, on a GPU or over several processes.\n"
           "An error in it says the shapes that it was given, and the state is that of the last whole step. A\n"
           "checkpoint holds no function: to resume, give it again. Cost: S + K rows a context, and yours.",
