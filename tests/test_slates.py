@@ -1,5 +1,7 @@
 """Gradients of slates against NumPy: the same normal numbers from Philox, the best items by sorting
 all scores, every measure, with and without a mask. Skipped without numpy."""
+import itertools
+
 from checks import check, finish
 from oracle import np, philox, read_lists, run
 
@@ -89,4 +91,50 @@ for masked in (True, False):
         check(what + ": what the norms prove", abs(said[1] - proven) < 1e-6, said, proven)
 check("the norms prove some slates of a head, not all",
       0.02 < float(printed["keep_head"][1]) < 0.98, printed["keep_head"])
+
+# Plackett and Luce: the mean over many draws against all slates of a small catalogue.
+REPEATS, PLACES = 40, 3
+lines = run("""
+local fopo = require "fopo"
+local items, x = fopo.array.randn(7, 4, 1), fopo.array.randn(2, 4, 2)
+items:save("few.npy")
+x:save("x.npy")
+local pi = fopo.policy.linear{items = items, seen = "keep", temperature = 0.8}
+pi:queries(x):save("q.npy")
+local rw = fopo.reward.custom(function(ids)
+  local values = fopo.array.zeros(ids.rows, ids.cols)
+  for b = 1, ids.rows do
+    for s = 1, ids.cols do values:set(b, s, ids:get(b, s) ^ 2 %% 5 / 4) end
+  end
+  return values
+end)
+for _, baseline in ipairs{"leave-one-out", "none"} do
+  local g = fopo.gradient.plackett_luce{k = %d, samples = 400, measure = "dcg", baseline = baseline}
+  for step = 1, %d do
+    local G, stats = g:compute(pi, x, nil, rw, {step = step})
+    local line = {stats.reward}
+    for _, row in ipairs(G:totable()) do table.move(row, 1, #row, #line + 1, line) end
+    print(table.concat(line, " "))
+  end
+end
+""" % (PLACES, REPEATS)).strip().split("\n")
+few, Q, x = (np.load(name + ".npy").astype(float) for name in ("few", "q", "x"))
+got = np.array([line.split() for line in lines], float).reshape(2, REPEATS, -1)
+earned, V, value = (np.arange(1, 8) ** 2 % 5) / 4, np.zeros((2, 4)), 0
+for n in range(2):
+    w = np.exp(few @ Q[n])
+    for slate in itertools.permutations(range(7), PLACES):
+        p, score, left = 1, 0, np.ones(7, bool)
+        for a in slate:
+            law = w * left / (w * left).sum()
+            p, score, left[a] = p * law[a], score + few[a] - law @ few, False
+        R = (earned[list(slate)] / np.log2(2 + np.arange(PLACES))).sum()
+        V[n], value = V[n] + p * R * score, value + p * R / 2
+want = np.concatenate([[value], (x.T @ V / (2 * 0.8)).ravel()])
+for name, rows in zip(("leave-one-out", "none"), got):
+    z = (rows.mean(0) - want) / (rows.std(0, ddof=1) / REPEATS ** 0.5)
+    check("Plackett and Luce, %s: off all slates by 4 standard errors at most" % name,
+          np.abs(z).max() < 4, z)
+spread = got[:, :, 1:].std(1).mean(1)
+check("the baseline lowers the variance", spread[0] < 0.8 * spread[1], spread)
 finish()

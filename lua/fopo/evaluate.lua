@@ -2,6 +2,7 @@
 -- was not trained on.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
+local gradient = require "fopo.gradient"
 local cache = require "fopo.base.cache"
 local lists = require "fopo.base.lists"
 local paired = require "fopo.base.paired"
@@ -75,6 +76,10 @@ local function describe(e)
     ("%s %s: %s, the items taken next"):format(name, interval(e.reward, e.low, e.high),
       e.valued and "what the best item is worth where it is in Y" or "the best item is in Y")}
   if e.expected then lines[#lines + 1] = text.fill(expected_line(e), 100, "  ") end
+  if e.slate then
+    lines[#lines + 1] = ("slates of %d by %s: %.4f, as drawn %.4f"):format(e.slate.k,
+      e.slate.measure, e.slate.reward, e.slate.expected)
+  end
   if e.index then
     lines[#lines + 1] = title(e) .. " via the index "
                         .. interval(e.index.reward, e.index.low, e.index.high)
@@ -87,7 +92,7 @@ local meta = sealed.kind({__name = "fopo.evaluation", __tostring = describe, des
   remedy = "it was measured; fopo.evaluate(pi, sessions, {...}) measures anew",
   known = {"expected", "expected_se", "expected_contexts", "expected_low",
            "expected_high", "effective", "likelihood", "likelihood_se", "index", "reward_index",
-           "value"},
+           "value", "slate"},
 })
 
 -- ---- measuring
@@ -175,6 +180,23 @@ local function add_expected(e, who, sessions, o)
   e.likelihood, e.likelihood_se = found.likelihood, found.likelihood_se
 end
 
+-- The reward of slates as the gradient g draws them, and of the k best items, which one serves: a
+-- slate that is perturbed by nothing.
+local function slates_of(who, sessions, g)
+  if not native.gradient_common(g, "slates") then
+    define.fail("fopo.evaluate: slate is a gradient %s; give fopo.gradient.slate or plackett_luce",
+                native.gradient_common(g, "kind"))
+  end
+  local reward = native.reward_hits(sessions)
+  local best = gradient.slate{k = g.k, samples = 2, sigma = 1e-30, measure = g.measure,
+                              discount = g.discount > 0 and g.discount or "auto"}
+  local function mean(of)
+    local _, stats = of:compute(who, sessions, nil, reward)
+    return stats.reward
+  end
+  return {k = g.k, measure = g.measure, reward = mean(best), expected = mean(g)}
+end
+
 return define.fn{
   name = "fopo.evaluate", returns = "table",
   args = {{"pi", "policy|baseline", nil, "the policy, or a baseline"},
@@ -190,6 +212,8 @@ return define.fn{
     {"contexts", "array", nil, "[N, D], one row a session; those of training if left out"},
     {"expected", "boolean", true, "whether the expected reward is computed too: it costs a product "
      .. "of a context with every item"},
+    {"slate", "gradient", nil, "of slates, fopo.gradient.slate or plackett_luce: also their "
+     .. "reward, of hits that are worth 1"},
     {"expected_contexts", "integer", nil, "over at most so many contexts, evenly spread; if left "
      .. "out, all, or as many as take a second or so", min = 1},
   },
@@ -220,6 +244,8 @@ The result prints as a table and is one:
                                 e.distinct is e.items[1]
   e.gini[k]                     of how often each item is recommended: 0 all equally, 1 one item
   e.interval.recall[k]          {low, high}: 95 %, Wilson's for hit, the normal one for means
+  e.slate                       with slate = g: {k, measure, reward, expected}, the reward of the
+                                slates of the k best items, and the mean of those that g draws
   e.seconds, e.unanswered       of search and measures; contexts without a recommendation
 
 With reward = a reward of hits that has values (e.valued), both rewards are values: "value" is the
@@ -249,6 +275,7 @@ print(e)]],
                            {exclude = o.exclude, contexts = o.contexts, reward = o.reward})
     local e = sealed.behind(exact)
     if o.expected then add_expected(e, who, sessions, o) end
+    if o.slate then e.slate = slates_of(who, sessions, o.slate) end
     if o.index then
       e.index = measured(who, sessions, shown, ks, o)
       e.reward_index = e.index.reward

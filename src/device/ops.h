@@ -156,10 +156,11 @@ static inline size_t fopo_part_places(const fopo_part *part, size_t places) {
 
 /* ---- the policy and the rewards ---- */
 
-/* Further results of draw_policy, each if not NULL. */
+/* Further results of draw_policy, each if not NULL; and k, if draws are slates of k items. */
 typedef struct {
-  float *mean;  /* device [B, L] E_pi beta */
-  float *log_z; /* device [B] the log of the softmax's denominator */
+  float *mean;     /* device [B, L] E_pi beta */
+  float *log_z;    /* device [B] the log of the softmax's denominator */
+  size_t distinct; /* k: the items of a slate differ; 0: draws are independent */
 } fopo_policy_sums;
 
 /* One way through a network and back. */

@@ -98,9 +98,7 @@ function TestSlates:test_short_slates()
       lu.assertEquals(n, math.min(k, s.train.n_items - X))
       counted[#counted + 1] = n
     end
-    local values = fopo.array.zeros(ids.rows, ids.cols)
-    values:fill(1)
-    return values
+    return fopo.array.zeros(ids.rows, ids.cols) + 1
   end
   local g = fopo.gradient.slate{k = k, samples = 4, measure = "sum"}
   local pi = fopo.policy.linear{items = items, seen = "mask"}
@@ -117,14 +115,43 @@ function TestSlates:test_check_of_every_kind_of_policy()
   for _, pi in ipairs{fopo.policy.linear{items = items},
                       fopo.policy.linear{items = items, seen = "keep", temperature = 0.3},
                       fopo.policy.mlp{items = items, hidden = {5}}} do
-    local r = fopo.check{policy = pi, data = s.train, print = false, repetitions = 100,
+    local r = fopo.check{policy = pi, data = s.train, print = false, repetitions = 50,
                          gradient = {fopo.gradient.slate{k = 5, samples = 40, sigma = 0.2,
-                                                         measure = "dcg"}}}
+                                                         measure = "dcg"},
+                                     fopo.gradient.plackett_luce{k = 5, samples = 20}}}
     lu.assertTrue(r.ok, r.first)
-    local found
-    for _, row in ipairs(r.rows) do found = found or row.name == "mean of slate" end
-    lu.assertTrue(found)
+    local found = {}
+    for _, row in ipairs(r.rows) do found[row.name] = true end
+    lu.assertTrue(found["mean of slate"] and found["mean of plackett_luce"])
   end
+end
+
+-- The k best items as evaluate's lists have them; what is drawn, as a mean of many draws has it.
+function TestSlates:test_evaluation_and_validation()
+  local s, items = world(7)
+  local pi, rw = fopo.policy.linear{items = items}, fopo.reward.hits(s.test)
+  for _, measure in ipairs{"hit", "ndcg"} do
+    for _, g in ipairs{fopo.gradient.slate{k = 5, samples = 50, sigma = 0.3, measure = measure},
+                       fopo.gradient.plackett_luce{k = 5, samples = 50, measure = measure}} do
+      local e = fopo.evaluate(pi, s.test, {k = 5, slate = g})
+      lu.assertAlmostEquals(e.slate.reward, e[measure][5], 1e-6)
+      local sum = 0
+      for step = 1, 20 do
+        local _, stats = g:compute(pi, s.test, nil, rw, {seed = 2, step = step})
+        sum = sum + stats.reward / 20
+      end
+      lu.assertAlmostEquals(e.slate.expected, sum, 0.03)
+      lu.assertTrue(e.slate.expected < e.slate.reward)
+      lu.assertStrContains(tostring(e), "slates of 5 by " .. measure)
+    end
+  end
+  local t = trainer(s, items, fopo.gradient.slate{k = 4, samples = 20, measure = "sum"})
+  t:run{steps = 20, every = 10, view = false, keep_best = false}
+  local e = fopo.evaluate(t.policy, s.valid, {k = 4})
+  lu.assertAlmostEquals(t.history.valid_measure[2], 4 * e.precision[4], 1e-6)
+  lu.assertErrorMsgContains("a gradient exact", function()
+    fopo.evaluate(pi, s.test, {slate = fopo.gradient.exact{}})
+  end)
 end
 
 function TestSlates:test_refusals()
@@ -140,8 +167,7 @@ function TestSlates:test_refusals()
   refused("in pairs", {samples = 5})
   refused("less than a slate", {k = 9, head = 5})
   refused("an index hnsw does not search", {head = 50, index = fopo.index.hnsw(items)})
-  local value = fopo.array.zeros(1, 250)
-  value:fill(2)
+  local value = fopo.array.zeros(1, 250) + 2
   refused("worth 1 each", {measure = "ndcg"}, nil, fopo.reward.hits(s.train, {value = value}))
   refused("251", {k = 251})
   refused("expected reward alone", {objective = "likelihood"})
@@ -150,3 +176,5 @@ function TestSlates:test_refusals()
     :compute(fopo.policy.linear{items = items}, s.train, nil, fopo.reward.hits(s.train))
   lu.assertTrue(stats.reward > 0)
 end
+
+os.exit(lu.LuaUnit.run("-o", "text"), true)

@@ -76,9 +76,20 @@ function validation.contexts(t)
   return math.min(t.valid.n, contexts_for(BUDGET, FEWEST, t.policy))
 end
 
--- By what the best parameters are known if nobody says. The scalars of a policy that scores lists
--- raise the expected reward by tau, too, which changes no list: what is served decides.
+-- The measure of lists that is nearest to what a gradient of slates raises; nil of others.
+local nearest = {hit = "hit", sum = "value", dcg = "ndcg", ndcg = "ndcg"}
+
+function validation.of_slates(g)
+  if not native.gradient_common(g, "slates") then return nil end
+  return ("%s@%d"):format(nearest[g.measure], g.k)
+end
+
+-- By what the best parameters are known if nobody says: of slates, as they are rewarded. The
+-- scalars of a policy that scores lists raise the expected reward by tau, too, which changes no
+-- list: what is served decides.
 function validation.standard(t)
+  local slate = define.kind(t.valid) == "sessions" and validation.of_slates(t.gradient)
+  if slate then return slate end
   local lists = define.kind(t.valid) == "sessions" and t.policy.scores_lists
   if not lists then return "greedy" end
   return t.reward.valued and "expected" or ("ndcg@%d"):format(math.min(20, t.policy.n_items))

@@ -22,11 +22,13 @@ enum {
   GROUP = 64,  /* items summed together; TILE is a multiple */
   CHUNKS = 64  /* shared by the threads; fixed, so that sums have one order */
 };
+#define NOTHING      1e-12 /* of the mass: what rounding leaves where no item is left */
 #define WEIGHT_BYTES ((size_t)256 << 20) /* of one block; a single context may take more */
 
 /* One block of contexts. Pointers into the device's shared scratch. */
 typedef struct {
   size_t B, S, P, L;
+  size_t distinct;   /* items of a slate; 0: draws are independent */
   fopo_matrix items; /* [P, L] */
   const fopo_sparse_scores *sparse;
   const uint32_t *rows; /* [B] the contexts' ids */
@@ -168,10 +170,79 @@ static void mean_row(float *mean, const block *k, size_t b, float top, double to
   }
 }
 
-static void draw_row(uint32_t *ids, float *mean, float *log_z, const block *k, size_t b,
-                     uint32_t row, fopo_draw_key key) {
-  float top = top_of(k, b);
-  double total = accumulate(k, b, top);
+/* ---- slates: without the items that were drawn before ---- */
+
+/* Where an item lies in the running sums of weights. */
+typedef struct {
+  double start, weight;
+  uint32_t id;
+} interval;
+
+static interval interval_of(const block *k, size_t b, float top, uint32_t id) {
+  size_t t = id / TILE, i = id % TILE, g = i / GROUP;
+  const double *cumulative = k->cumulative + b * k->tiles * (TILE / GROUP);
+  const float *w = k->weights + (t * k->B + b) * TILE;
+  double scale = tile_scale(k, t, b, top), before = 0.0;
+  size_t group = t * (TILE / GROUP) + g;
+  for (size_t j = g * GROUP; j < i; j++) before += (double)w[j];
+  return (interval){(group > 0 ? cumulative[group - 1] : 0.0) + scale * before,
+                    scale * (double)w[i], id};
+}
+
+/* Puts an item among the n that are out, by rising id; 0 if it is there already, by rounding. */
+static int take_out(interval *out, size_t n, interval x) {
+  size_t i = n;
+  while (i > 0 && out[i - 1].id > x.id) i--;
+  if (i > 0 && out[i - 1].id == x.id) return 0;
+  memmove(out + i + 1, out + i, (n - i) * sizeof *out);
+  out[i] = x;
+  return 1;
+}
+
+/* Place `at` of a slate: a target in what is left of the sums, passed over the n items that are
+ * out. Returns 0 if nothing is left. */
+static int draw_next(uint32_t *id, interval *out, size_t n, const block *k, size_t b, float top,
+                     double total, double unit) {
+  double left = total;
+  for (size_t i = 0; i < n; i++) left -= out[i].weight;
+  if (!(left > NOTHING * total)) return 0;
+  double target = unit * left;
+  for (size_t i = 0; i < n && target >= out[i].start; i++) target += out[i].weight;
+  *id = invert(k, b, top, target);
+  return take_out(out, n, interval_of(k, b, top, *id));
+}
+
+static void draw_slate(uint32_t *ids, float *logq, size_t size, interval *out, const block *k,
+                       size_t b, float top, double total, const double *unit) {
+  size_t n = 0;
+  while (n < size && draw_next(&ids[n], out, n, k, b, top, total, unit[n])) logq[n++] = 0.0f;
+  for (size_t j = n; j < size; j++) {
+    ids[j] = n > 0 ? ids[0] : 0;
+    logq[j] = -INFINITY;
+  }
+}
+
+/* scratch: size intervals and numbers of the thread. */
+static void draw_slates(uint32_t *ids, float *logq, size_t size, void *scratch, const block *k,
+                        size_t b, float top, double total, uint32_t row, fopo_draw_key key) {
+  interval *out = scratch;
+  double *unit = (double *)(void *)(out + size);
+  for (size_t s = 0; s < k->S; s += size) {
+    for (size_t j = 0; j < size; j++) {
+      uint32_t at = (uint32_t)(s + j);
+      fopo_words words = fopo_random(key.seed, FOPO_STREAM_POLICY, key.step, row, at >> 2);
+      unit[j] = fopo_unit(words.v[at & 3]);
+    }
+    draw_slate(ids + s, logq + s, size, out, k, b, top, total, unit);
+  }
+}
+
+static size_t slate_bytes(size_t size) { return size * (sizeof(interval) + sizeof(double)); }
+
+/* ---- a block ---- */
+
+static void draw_alone(uint32_t *ids, const block *k, size_t b, float top, double total,
+                       uint32_t row, fopo_draw_key key) {
   fopo_words words = {{0, 0, 0, 0}};
   for (size_t s = 0; s < k->S; s++) { /* total 0: all items are masked */
     if ((s & 3) == 0) {
@@ -179,12 +250,23 @@ static void draw_row(uint32_t *ids, float *mean, float *log_z, const block *k, s
     }
     ids[s] = total == 0.0 ? 0 : invert(k, b, top, fopo_unit(words.v[s & 3]) * total);
   }
+}
+
+static void draw_row(const fopo_device *d, uint32_t *ids, float *logq, float *mean, float *log_z,
+                     const block *k, size_t b, uint32_t row, fopo_draw_key key) {
+  float top = top_of(k, b);
+  double total = accumulate(k, b, top);
+  if (k->distinct > 0) {
+    draw_slates(ids, logq, k->distinct, fopo_cpu_scratch(d), k, b, top, total, row, key);
+  } else {
+    draw_alone(ids, k, b, top, total, row, key);
+  }
   if (mean != NULL) mean_row(mean, k, b, top, total);
   if (log_z != NULL) *log_z = (float)((double)top + log(total)); /* all masked: -inf */
 }
 
-static int draw_block(uint32_t *ids, float *mean, float *log_z, const block *k, fopo_matrix Q,
-                      fopo_draw_key key) {
+static int draw_block(const fopo_device *d, uint32_t *ids, float *logq, float *mean, float *log_z,
+                      const block *k, fopo_matrix Q, fopo_draw_key key) {
   int stopped = 0;
   size_t chunks = ceil_div(k->tiles, k->per_chunk);
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic) reduction(| : stopped)
@@ -194,7 +276,7 @@ static int draw_block(uint32_t *ids, float *mean, float *log_z, const block *k, 
   if (stopped) return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while drawing from the policy");
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t b = 0; b < k->B; b++) {
-    draw_row(ids + b * k->S, mean == NULL ? NULL : mean + b * k->L,
+    draw_row(d, ids + b * k->S, logq + b * k->S, mean == NULL ? NULL : mean + b * k->L,
              log_z == NULL ? NULL : log_z + b, k, b, k->rows[b], key);
   }
   return FOPO_OK;
@@ -206,7 +288,10 @@ int fopo_cpu_draw_policy(fopo_device *d, const fopo_samples *samples, const fopo
   size_t most = block_contexts(B, P), tiles = ceil_div(P, TILE);
   block k = {.B = most, .S = S, .P = P, .L = L, .items = items, .tiles = tiles};
   k.per_chunk = ceil_div(tiles, CHUNKS);
-  int status = fopo_cpu_reserve_shared(d, block_bytes(&k), "drawing from the policy");
+  k.distinct = sums->distinct;
+  int status = fopo_cpu_reserve(d, slate_bytes(k.distinct));
+  if (status != FOPO_OK) return status;
+  status = fopo_cpu_reserve_shared(d, block_bytes(&k), "drawing from the policy");
   for (size_t b = 0; b < B && status == FOPO_OK; b += most) {
     fopo_sparse_scores sparse = fopo_batch_scores(batch);
     sparse.rows += b;
@@ -214,7 +299,8 @@ int fopo_cpu_draw_policy(fopo_device *d, const fopo_samples *samples, const fopo
     k.rows = batch->rows + b;
     k.B = least(most, B - b);
     place(&k, ((fopo_cpu *)d->state)->shared);
-    status = draw_block(samples->ids + b * S, sums->mean == NULL ? NULL : sums->mean + b * L,
+    status = draw_block(d, samples->ids + b * S, samples->logq + b * S,
+                        sums->mean == NULL ? NULL : sums->mean + b * L,
                         sums->log_z == NULL ? NULL : sums->log_z + b, &k,
                         fopo_matrix_const_view(batch->Q + b * L, k.B, L), batch->key);
   }

@@ -23,6 +23,10 @@ int fopo_slate_check(const fopo_gradient_options *o, const fopo_estimator_use *u
     return fopo_fail(FOPO_ERR_UNAVAILABLE, "gradient %s works on the CPU; use device = \"cpu\"",
                      name);
   }
+  if (o->proposal.k > use->P) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "a slate of %zu items is asked for but there are %zu",
+                     o->proposal.k, use->P);
+  }
   if (o->own[FOPO_SLATE_MEASURE].choice == FOPO_SLATE_NDCG && (r->Y == NULL || r->value != NULL)) {
     return fopo_fail(
         FOPO_ERR_ARGUMENT,
