@@ -246,6 +246,15 @@ function TestGradient:test_trains_races_and_is_described()
   own.trainer.samples = 30
   own.trainer:run{steps = 1, view = false}
   lu.assertEquals(own.trainer.step, 7)
+  local found = fopo.tune{data = s.train, valid = s.valid, items = items, trials = 2, steps = 8,
+                          view = false, gradient = function() return custom{} end}
+  lu.assertNil(found.trials[1].failed)
+  local folder = os.tmpname()
+  os.remove(folder)
+  trainer(s, items, custom{}):run{steps = 2, view = false, log = folder}
+  local f <close> = assert(io.open(folder .. "/config.json"))
+  lu.assertStrContains(f:read("a"), "gradient custom")
+  os.execute("rm -r " .. folder)
 end
 
 -- Both functions of one batch are called, the reward's first.
