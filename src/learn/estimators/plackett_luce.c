@@ -9,7 +9,6 @@
 
 #include "core/clock.h"
 #include "core/threads.h"
-#include "kernels/kernels.h"
 #include "learn/estimators/slates.h"
 
 #define LEAST 1e-7 /* of the mass that is left: what float32 scores tell of it */
@@ -52,17 +51,19 @@ static double coefficients(float *logq, size_t k, double c) {
 
 static int combine(fopo_batch *b) {
   size_t S = b->options->samples, k = b->options->proposal.k, L = b->data->L;
-  fopo_matrix items = b->data->device_items;
   fopo_slate_weigh(b, 0);
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t i = 0; i < b->piece.n; i++) {
     const float *c = b->draws.samples.r + i * b->S, *mean = b->draws.mean + i * L;
+    const uint32_t *ids = b->draws.samples.ids + i * b->S;
     float *own = b->draws.samples.logq + i * b->S, *v = fopo_matrix_row(b->piece.V, i);
     double of_mean = 0.0;
     for (size_t s = 0; s < S; s++) of_mean += coefficients(own + s * k, k, (double)c[s]);
     for (size_t l = 0; l < L; l++) v[l] = (float)(-of_mean * (double)mean[l]);
-    fopo_kernels_get()->gather_axpy(v, items.x, items.ld, b->draws.samples.ids + i * b->S, own,
-                                    b->S, 0, L);
+    for (size_t s = 0; s < b->S; s++) {
+      const float *beta = fopo_matrix_row(b->data->device_items, ids[s]);
+      for (size_t l = 0; own[s] != 0.0f && l < L; l++) v[l] += own[s] * beta[l];
+    }
     b->piece.stats[i * FOPO_STATS + FOPO_STAT_HEAD_MASS] = 0.0f;
   }
   return FOPO_OK;
