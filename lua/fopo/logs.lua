@@ -30,6 +30,9 @@ local read = fn{
      min = 1, max = 20},
     {"skip_errors", "boolean", false, "count malformed rows instead of stopping at the first"},
     {"max_errors", "integer", 1000, "stop after so many of them nevertheless", min = 0},
+    {"standardise", "string", "auto", "csv, obd: columns of the context with values beyond -10 .. "
+     .. "10: auto, they get the mean 0 and the deviation 1, and a note names them; none, they stay",
+     one_of = {"auto", "none"}},
     {"like", "logs", nil, "a log read before: its columns, actions and items are used, by name"},
   },
   text = [[Reads a bandit log: contexts, the action shown in each, its probability under the policy
@@ -49,8 +52,8 @@ ADF and dsjson know an action by its features; all events must offer the same on
 here chooses from one fixed catalogue. Their features are hashed (with a sign, so that inner
 products hold in the mean), and the last column of the contexts is 1.
 A file by itself has one column for each text that occurs in it: with like = train, the log to
-evaluate on gets the columns of the one to learn from. A text or an action that train lacks is an
-error.]],
+evaluate on gets the columns of the one to learn from, standardised by the same numbers. A text or
+an action that train lacks is an error.]],
   example = [[path = os.tmpname()
 f = io.open(path, "w")
 f:write("age,country,action,reward,propensity\n31,fr,7,1,0.5\n25,be,9,0,0.25\n")
@@ -181,6 +184,11 @@ doc{name = "logs:contexts", signature = "lg:contexts()", returns = "array",
     text = "[n, D]: the features of each event; the same array every time."}
 doc{name = "logs:items", signature = "lg:items()", returns = "array",
     text = "[P, L]: the features of the actions, or nil where the log has none."}
+doc{name = "logs:scales", signature = "lg:scales()", returns = "array",
+    text = [[
+[2, D]: what was taken from each column of the contexts when they were standardised, and by what it
+was then divided, 0 and 1 for those that stayed; nil if none was. A policy that was learnt from this
+log takes other contexts x as (x - s:rows_of{1}) / s:rows_of{2}.]]}
 doc{name = "logs:actions", signature = "lg:actions()", returns = "array",
     text = "The actions shown, as ids [1, n]."}
 doc{name = "logs:rewards", signature = "lg:rewards()", returns = "array",

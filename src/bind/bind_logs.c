@@ -71,7 +71,7 @@ void bind_logs_made(lua_State *L, bind_logs *box) {
 }
 
 /* native.logs_read(path, {format, action, reward, propensity, features, categories, items,
- * position, hash_bits, n_actions, skip_errors, max_errors, like}): a log. */
+ * position, hash_bits, n_actions, skip_errors, max_errors, standardise, like}): a log. */
 static int logs_read(lua_State *L) {
   luaL_checkstack(L, 20, NULL);
   const char *path = bind_path(L, 1);
@@ -87,7 +87,9 @@ static int logs_read(lua_State *L) {
                          .n_actions = bind_option_count_or(L, 2, "n_actions", 0, SIZE_MAX, 0),
                          .max_errors = bind_option_count_or(L, 2, "max_errors", 0, SIZE_MAX, 0)};
   o.skip_errors = bind_option_boolean(L, 2, "skip_errors");
+  const char *standardise = bind_option_string(L, 2, "standardise");
   int like = bind_option(L, 2, "like");
+  o.standardise = lua_isnil(L, like) && standardise != NULL && strcmp(standardise, "auto") == 0;
   bind_logs *box;
   if (lua_isnil(L, like)) {
     box = bind_logs_new(L, 0);
@@ -121,6 +123,17 @@ static int logs_formats(lua_State *L) {
 
 /* lg:contexts(): [n, D], the features of each event; the same array every time. */
 static int contexts(lua_State *L) { return push_array(L, 1, CONTEXTS); }
+
+/* lg:scales(): [2, D], what was taken from each column and what it was divided by, or nil. */
+static int scales(lua_State *L) {
+  const fopo_logs *logs = get_logs(L, 1);
+  size_t D = logs->contexts.cols;
+  if (logs->scales == NULL) return 0;
+  bind_push_again(L, 1, &bind_logs_type);
+  bind_array *a = bind_array_new(L, 0, 2, D);
+  memcpy(a->data, get_logs(L, 1)->scales, 2 * D * sizeof(float));
+  return 1;
+}
 
 /* lg:items(): [P, L], the features of the actions, or nil; the same array every time. */
 static int items(lua_State *L) {
@@ -242,6 +255,7 @@ const luaL_Reg bind_logs_functions[] = {{"logs_read", logs_read},
 
 static const luaL_Reg methods[] = {{"contexts", contexts},
                                    {"items", items},
+                                   {"scales", scales},
                                    {"actions", actions},
                                    {"rewards", rewards},
                                    {"propensities", propensities},

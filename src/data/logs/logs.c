@@ -1,10 +1,12 @@
 /* The life of a log, and parts of one. */
 #include "data/logs/logs.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/memory.h"
+#include "core/notice.h"
 #include "core/progress.h"
 #include "core/rng.h"
 #include "core/status.h"
@@ -17,9 +19,84 @@ void fopo_logs_free(fopo_logs *logs) {
   fopo_free(logs->actions);
   fopo_free(logs->rewards);
   fopo_free(logs->propensities);
+  fopo_free(logs->scales);
   fopo_names_done(&logs->names);
   fopo_names_done(&logs->features);
   fopo_free(logs);
+}
+
+/* ---- scales ---- */
+
+static int copy_scales(fopo_logs *to, const fopo_logs *from) {
+  if (from->scales == NULL) return FOPO_OK;
+  to->scales = fopo_alloc(2 * from->contexts.cols, sizeof *to->scales);
+  if (to->scales == NULL) return FOPO_ERR_MEMORY;
+  memcpy(to->scales, from->scales, 2 * from->contexts.cols * sizeof *to->scales);
+  return FOPO_OK;
+}
+
+/* x = (x - mean) / deviation. */
+static void apply_scales(fopo_logs *logs) {
+  size_t D = logs->contexts.cols;
+  for (size_t n = 0; n < logs->n && logs->scales != NULL; n++) {
+    float *x = fopo_matrix_row(logs->contexts, n);
+    for (size_t i = 0; i < D; i++) x[i] = (x[i] - logs->scales[i]) / logs->scales[D + i];
+  }
+}
+
+/* Those of a file that was saved standardised. */
+static void undo_scales(fopo_logs *logs) {
+  size_t D = logs->contexts.cols;
+  for (size_t n = 0; n < logs->n && logs->scales != NULL; n++) {
+    float *x = fopo_matrix_row(logs->contexts, n);
+    for (size_t i = 0; i < D; i++) x[i] = x[i] * logs->scales[D + i] + logs->scales[i];
+  }
+  fopo_free(logs->scales);
+  logs->scales = NULL;
+}
+
+/* Mean and standard deviation of column i, or 0 and 1 if it stays as it is. Returns whether. */
+static int measure_column(float *mean, float *deviation, const fopo_logs *logs, size_t i) {
+  double n = (double)logs->n, sum = 0.0, squares = 0.0, largest = 0.0;
+  for (size_t row = 0; row < logs->n; row++) {
+    double x = (double)fopo_matrix_row(logs->contexts, row)[i];
+    sum += x;
+    largest = fmax(largest, fabs(x));
+  }
+  for (size_t row = 0; row < logs->n; row++) {
+    double d = (double)fopo_matrix_row(logs->contexts, row)[i] - sum / n;
+    squares += d * d;
+  }
+  int large = largest > 10.0 && sqrt(squares / n) > 1e-6 * largest;
+  *mean = large ? (float)(sum / n) : 0.0f;
+  *deviation = large ? (float)sqrt(squares / n) : 1.0f;
+  return large;
+}
+
+int fopo_logs_standardise(fopo_logs *logs, const char *path) {
+  size_t D = logs->contexts.cols, changed = 0, length = 0;
+  char list[200] = "", name[64];
+  logs->scales = fopo_alloc(2 * D, sizeof *logs->scales);
+  if (logs->scales == NULL) return FOPO_ERR_MEMORY;
+  for (size_t i = 0; i < D; i++) {
+    if (!measure_column(&logs->scales[i], &logs->scales[D + i], logs, i)) continue;
+    const char *said = fopo_names_get(&logs->features, i, name, sizeof name);
+    if (length + strlen(said) + 3 < sizeof list) {
+      length += (size_t)snprintf(list + length, sizeof list - length, "%s%.60s",
+                                 changed > 0 ? ", " : "", said);
+    }
+    changed++;
+  }
+  if (changed == 0) {
+    fopo_free(logs->scales);
+    logs->scales = NULL;
+    return FOPO_OK;
+  }
+  apply_scales(logs);
+  fopo_notice("%s: %zu column%s of large values %s standardised, mean 0 and deviation 1: %s "
+              "(standardise = \"none\" keeps them; lg:scales() has the numbers)",
+              path, changed, changed == 1 ? "" : "s", changed == 1 ? "is" : "are", list);
+  return FOPO_OK;
 }
 
 /* ---- parts ---- */
@@ -64,6 +141,7 @@ int fopo_logs_take(fopo_logs **part, const fopo_logs *logs, const uint32_t *rows
   if (!p->actions || !p->rewards || !p->propensities) status = FOPO_ERR_MEMORY;
   if (status == FOPO_OK) status = fopo_names_copy(&p->names, &logs->names);
   if (status == FOPO_OK) status = fopo_names_copy(&p->features, &logs->features);
+  if (status == FOPO_OK) status = copy_scales(p, logs);
   if (status == FOPO_OK) status = copy_events(p, logs, rows);
   if (status != FOPO_OK) {
     fopo_logs_free(p);
@@ -258,7 +336,10 @@ static int match_actions(fopo_logs *logs, const fopo_logs *like, const char *pat
 }
 
 int fopo_logs_match(fopo_logs *logs, const fopo_logs *like, const char *path) {
+  undo_scales(logs);
   int status = match_columns(logs, like, path);
+  if (status == FOPO_OK) status = copy_scales(logs, like);
+  if (status == FOPO_OK) apply_scales(logs);
   if (status == FOPO_OK) status = match_actions(logs, like, path);
   if (status != FOPO_OK) return status;
   if (!logs->items_borrowed) fopo_free(logs->items.x);

@@ -14,6 +14,8 @@ typedef struct {
   fopo_matrix items;    /* [P, L] features of the actions, or {0} */
   fopo_names names;     /* of the actions; n == 0: they are called 1 .. n_actions */
   fopo_names features;  /* of the columns of contexts; n == 0: hashed, without names */
+  float *scales;        /* [2, D] what was taken from each column of contexts, and by what it was
+                         * then divided; NULL: they are as they were read. Owned */
   char format[32];      /* name of the reader, or "synthetic" */
   size_t skipped;       /* malformed rows that were counted, and events without an action */
   int contexts_borrowed; /* 1: contexts.x is not owned; its owner outlives the log */
@@ -23,10 +25,16 @@ typedef struct {
 void fopo_logs_free(fopo_logs *logs); /* accepts NULL */
 
 /* Gives a log the columns and actions of `like`, matched by name, and its items, which are
- * borrowed: like must outlive the log. A text of a category that does not occur here is a column of
+ * borrowed: like must outlive the log. Columns that like has standardised are standardised by the
+ * same numbers. A text of a category that does not occur here is a column of
  * zeros. Actions and columns that like lacks are refused with `path`, and so are its columns that
  * the log lacks; after a failure the log can only be freed. */
 int fopo_logs_match(fopo_logs *logs, const fopo_logs *like, const char *path);
+
+/* Makes columns with a value beyond -10 .. 10, of which some differ, have the mean 0 and the
+ * standard deviation 1, and says which in a notice; `path` is named in it. A policy's scores are
+ * linear in the contexts, so a column of ages would decide the softmax alone. */
+int fopo_logs_standardise(fopo_logs *logs, const char *path);
 
 /* The events rows [count] as a new log. It borrows the items: the original must outlive it. */
 int fopo_logs_take(fopo_logs **part, const fopo_logs *logs, const uint32_t *rows, size_t count);

@@ -8,7 +8,7 @@
 
 int fopo_logs_save(const fopo_logs *logs, const char *path) {
   uint64_t counts[2] = {logs->n_actions, logs->skipped};
-  fopo_array a[11];
+  fopo_array a[12];
   a[0] = fopo_array_text("logs", logs->format);
   a[1] = fopo_array_of("contexts", FOPO_F32, logs->contexts.x, 2, logs->n, logs->contexts.cols);
   a[2] = fopo_array_of("actions", FOPO_U32, logs->actions, 1, logs->n, 1);
@@ -18,6 +18,9 @@ int fopo_logs_save(const fopo_logs *logs, const char *path) {
   size_t n = 6;
   if (logs->items.x != NULL) {
     a[n++] = fopo_array_of("items", FOPO_F32, logs->items.x, 2, logs->items.rows, logs->items.cols);
+  }
+  if (logs->scales != NULL) {
+    a[n++] = fopo_array_of("scales", FOPO_F32, logs->scales, 2, 2, logs->contexts.cols);
   }
   if (logs->names.n > 0) n += fopo_names_members(a + n, &logs->names, "names");
   if (logs->features.n > 0) n += fopo_names_members(a + n, &logs->features, "features");
@@ -52,6 +55,15 @@ static int check_events(const fopo_logs *logs, const char *path) {
     }
   }
   int status = fopo_matrix_finite(logs->contexts, "contexts");
+  if (status == FOPO_OK && logs->scales != NULL) {
+    size_t D = logs->contexts.cols;
+    status = fopo_matrix_finite(fopo_matrix_view(logs->scales, 2, D), "scales");
+    for (size_t i = D; i < 2 * D && status == FOPO_OK; i++) {
+      if (logs->scales[i] > 0.0f) continue;
+      status = fopo_fail(FOPO_ERR_FORMAT, "%s: column %zu was divided by %g", path, i - D + 1,
+                         (double)logs->scales[i]);
+    }
+  }
   if (status == FOPO_OK && logs->items.x != NULL) status = fopo_matrix_finite(logs->items, "items");
   return status;
 }
@@ -86,6 +98,15 @@ static int load_members(fopo_logs *logs, fopo_archive *file, const char *path) {
   if (logs->n == 0 || logs->n_actions == 0 || logs->n_actions >= UINT32_MAX) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s holds %zu events over %zu actions", path, logs->n,
                      logs->n_actions);
+  }
+  if (fopo_archive_find(file, "scales") != NULL) {
+    fopo_array *scales = fopo_archive_need(file, path, "scales", FOPO_F32, 2);
+    if (scales == NULL) return FOPO_ERR_FORMAT;
+    if (scales->shape[0] != 2 || scales->shape[1] != logs->contexts.cols) {
+      return fopo_fail(FOPO_ERR_FORMAT, "%s: scales is %zu x %zu for contexts of %zu columns", path,
+                       scales->shape[0], scales->shape[1], logs->contexts.cols);
+    }
+    logs->scales = fopo_array_release(scales);
   }
   if (fopo_archive_find(file, "items") == NULL) return FOPO_OK;
   fopo_array *items = fopo_archive_need(file, path, "items", FOPO_F32, 2);

@@ -79,6 +79,8 @@ static int read_log(fopo_logs *logs, const fopo_log_reader *reader, const char *
   if (status == FOPO_OK && logs->n == 0) {
     status = fopo_fail(FOPO_ERR_FORMAT, "%s holds no event (%zu left out)", path, logs->skipped);
   }
+  int standardise = o->standardise && !is_binary && logs->features.n > 0;
+  if (status == FOPO_OK && standardise) status = fopo_logs_standardise(logs, path);
   return status;
 }
 

@@ -28,6 +28,7 @@ typedef struct {
   size_t n_actions;       /* csv, vw: actions are 1 .. n_actions; 0: those that occur */
   int skip_errors;
   size_t max_errors;
+  int standardise; /* columns with names, of text files: fopo_logs_standardise */
 } fopo_logs_options;
 
 typedef struct {
