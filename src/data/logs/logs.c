@@ -121,12 +121,6 @@ static int copy_events(fopo_logs *to, const fopo_logs *from, const uint32_t *row
 int fopo_logs_take(fopo_logs **part, const fopo_logs *logs, const uint32_t *rows, size_t count) {
   *part = NULL;
   if (count == 0) return fopo_fail(FOPO_ERR_ARGUMENT, "a part of a log needs 1 event or more");
-  for (size_t i = 0; i < count; i++) {
-    if (rows[i] >= logs->n) {
-      return fopo_fail(FOPO_ERR_ARGUMENT, "event %llu is asked for but the log has %zu",
-                       (unsigned long long)rows[i] + 1, logs->n);
-    }
-  }
   fopo_logs *p = fopo_alloc(1, sizeof *p);
   if (p == NULL) return FOPO_ERR_MEMORY;
   p->n = count;
