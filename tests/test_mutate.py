@@ -29,6 +29,7 @@ int f(const int *x, int n) {
   if (n == 0) return fopo_fail(FOPO_ERR_ARGUMENT, "%d < 1", n + 1);
   for (int i = 1; i < n; i++) sum += x[i] * 2;
   g(sum);
+  n = n < sum ? n : sum;
   return a && b ? sum - n : n;
 }
 """
@@ -38,7 +39,8 @@ check("the places", sorted(places) == sorted([
     ("statement dropped", "int sum = 0;", "")][1:] + [
     ("constant", "0", "1"), ("constant", "1", "2"), ("comparison", "<", "<="),
     ("sign", "+=", "-="), ("sign", "*", "/"), ("constant", "2", "3"),
-    ("statement dropped", "g(sum);", ""), ("logic", "&&", "||"), ("sign", "-", "+")]), places)
+    ("statement dropped", "g(sum);", ""), ("statement dropped", "n = n < sum ? n : sum;", ""),
+    ("logic", "&&", "||"), ("sign", "-", "+")]), places)
 check("terms are dropped", [p for p in operators.found("x = a + b.c[i] - d(e);\n")
                             if p[0] == "term dropped"] == [("term dropped", 14, 7, "")])
 check("constants", [operators.larger(n) for n in ("0", "7", "0.5", "0.0", "1e-4")] ==

@@ -21,6 +21,17 @@ HIDDEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\])+\
                     r"(?m:^[ ]*#(?:[^\n]*\\\n)*[^\n]*)", re.S)
 
 
+CHOICE = re.compile(r"(.+?) \? (.+?) : (.+?)[;,)]")
+
+
+def is_extreme(code, start, end):
+    """Whether a comparison chooses the smaller or the larger of what it compares: where these are
+    equal it does not matter which."""
+    m = CHOICE.match(code, end + 1)
+    return m and any(code.endswith(a, 0, start - 1) and m[1] == b
+                     for a, b in ((m[2], m[3]), (m[3], m[2])))
+
+
 def blank(text):
     """The text with spaces in the place of what is not mutated."""
     return HIDDEN.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
@@ -39,7 +50,8 @@ def found(text):
     places = []
     for m in BINARY.finditer(code):
         kind = "comparison" if m[1][0] in "<>=!" else "logic" if m[1][0] in "&|" else "sign"
-        places.append((kind, m.start(1), len(m[1]), TWINS[m[1]]))
+        if not is_extreme(code, m.start(1), m.end(1)):
+            places.append((kind, m.start(1), len(m[1]), TWINS[m[1]]))
     for m in NUMBER.finditer(code):
         places.append(("constant", m.start(1), len(m[1]), larger(m[1])))
     for m in TERM.finditer(code):
