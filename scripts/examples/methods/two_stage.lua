@@ -1,34 +1,37 @@
 -- A proposal in two stages: a cluster by its mass if all its items were its centre, then one of its
--- items with equal chances. q(a) = p(cluster of a) / its size, for B x clusters scores a batch. A
--- share of uniform draws keeps every density above 0.
+-- items, nearly evenly. Of a cluster the row of `members` names its items in turn, so q(a) =
+-- p(cluster of a) times its share of that row: B x clusters scores a batch. A share of draws that
+-- is even over the items keeps every density above 0.
 local fopo = require "fopo"
-local SHARE = 0.2 -- of uniform draws
+local SHARE = 0.2
 
 return function(items)
-  local group_of = fopo.index.clusters(items):groups():reshape(1, items.rows)
-  local members, of = {}, group_of:totable()[1]
-  for a, g in ipairs(of) do
-    members[g] = members[g] or {}
-    table.insert(members[g], a)
+  local P, lists, of = items.rows, {}, fopo.index.clusters(items):groups():reshape(1, items.rows)
+  for a, g in ipairs(of:totable()[1]) do
+    lists[g] = lists[g] or {}
+    table.insert(lists[g], a)
   end
-  local n, P = #members, items.rows
-  local sizes = fopo.array.zeros(n, 1):scatter_add(group_of, fopo.array.zeros(P, 1) + 1)
-  local centres = fopo.array.zeros(n, items.cols):scatter_add(group_of, items) / sizes
-  local one = sizes:transpose() -- [1, n]
+  local n, width, all = #lists, 0, {}
+  for _, list in ipairs(lists) do width = math.max(width, #list) end
+  for g = 1, n do
+    for j = 0, width - 1 do all[#all + 1] = lists[g][j % #lists[g] + 1] end
+  end
+  local members, ones = fopo.array.ids(all):reshape(n, width), fopo.array.zeros(P, 1) + 1
+  local share = fopo.array.zeros(P, 1) -- [1, P] of an item in its cluster's row
+  share:scatter_add(fopo.array.ids(all), fopo.array.zeros(n * width, 1) + 1 / width)
+  share = share:transpose()
+  local sizes = fopo.array.zeros(n, 1):scatter_add(of, ones)
+  local centres = fopo.array.zeros(n, items.cols):scatter_add(of, items) / sizes
+  sizes = sizes:transpose()
 
   return fopo.proposal.custom{draws = function(Q, _, S, seed, step)
-    local p = (Q:matmul(centres, false, true) + one:log()):softmax("rows")
-    p = p * (1 - SHARE) + one * (SHARE / P) -- of a cluster
-    local groups, density = p:draw(S, seed, step), (p / one):log()
-    local place = fopo.array.randn(Q.rows, S, seed + step) -- any numbers will do for the second
-    local ids = {}
-    for b, row in ipairs(groups:totable()) do
-      ids[b] = {}
-      for s, g in ipairs(row) do
-        local among = members[g]
-        ids[b][s] = among[math.floor(math.abs(place:get(b, s)) * 1e4) % #among + 1]
-      end
-    end
-    return ids, density:gather(groups)
+    local p = (Q:matmul(centres, false, true) + sizes:log()):softmax("rows")
+    p = p * (1 - SHARE) + sizes * (SHARE / P)
+    local clusters = p:draw(S, seed, step)
+    local places = (fopo.array.zeros(Q.rows, width) + 1):draw(S, seed ~ 1 << 32, step)
+    local ids = members:rows_of(clusters:reshape(1, Q.rows * S))
+                       :gather(places:reshape(Q.rows * S, 1)):reshape(Q.rows, S)
+    return ids, (p:gather(clusters) * share:gather(ids:reshape(1, Q.rows * S))
+                                          :reshape(Q.rows, S)):log()
   end}
 end
