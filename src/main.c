@@ -470,6 +470,7 @@ int main(int argc, char **argv) {
   job j = {.init = 1, .argc = argc, .argv = argv};
   int status;
   set_libraries(argv);
+  fopo_memory_start();
   keep_name();
   if (begin(&j, &status)) {
     fopo_free(j.codes);

@@ -20,18 +20,18 @@ enum {
 
 /* ---- making ---- */
 
-static int take(bind_array *a) {
+static int take(bind_array *a, int zeroed) {
   size_t n;
   if (__builtin_mul_overflow(a->rows, a->cols, &n)) n = SIZE_MAX;
   if (n < SIZE_MAX / ELEMENT && n * ELEMENT >= ESTIMATE) {
     int status = fopo_memory_suffices(n * ELEMENT, "the array", "take fewer rows or columns");
     if (status != FOPO_OK) return status;
   }
-  a->data = fopo_alloc(n, ELEMENT);
+  a->data = zeroed ? fopo_alloc(n, ELEMENT) : fopo_alloc_unset(n, ELEMENT);
   return a->data ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
-bind_array *bind_array_new(lua_State *L, int ids, size_t rows, size_t cols) {
+static bind_array *push_array(lua_State *L, int ids, size_t rows, size_t cols, int zeroed) {
   size_t n;
   if (!__builtin_mul_overflow(rows, cols, &n)) {
     bind_pressure(L, n < SIZE_MAX / ELEMENT ? n * ELEMENT : 0);
@@ -40,13 +40,21 @@ bind_array *bind_array_new(lua_State *L, int ids, size_t rows, size_t cols) {
   a->ids = ids;
   a->rows = rows;
   a->cols = cols;
-  int status = take(a);
+  int status = take(a, zeroed);
   if (status == FOPO_ERR_MEMORY) {
     bind_collect(L);
-    status = take(a);
+    status = take(a, zeroed);
   }
   bind_check(L, status);
   return a;
+}
+
+bind_array *bind_array_new(lua_State *L, int ids, size_t rows, size_t cols) {
+  return push_array(L, ids, rows, cols, 1);
+}
+
+bind_array *bind_array_unset(lua_State *L, int ids, size_t rows, size_t cols) {
+  return push_array(L, ids, rows, cols, 0);
 }
 
 void bind_push_ids(lua_State *L, const fopo_csr *m, size_t i) {
@@ -315,7 +323,7 @@ static int element(lua_State *L) {
   size_t i = bind_id(L, 2, a->row ? "element" : "row", n);
   if (a->row && a->ids) return bind_push_id(L, ((uint32_t *)a->data)[i]), 1;
   if (a->row) return bind_return_number(L, (double)((float *)a->data)[i]);
-  bind_array *row = bind_array_new(L, a->ids, 1, a->cols);
+  bind_array *row = bind_array_unset(L, a->ids, 1, a->cols);
   a = bind_array_whole(L, 1);
   row->row = 1;
   memcpy(row->data, (char *)a->data + i * a->cols * 4, a->cols * 4);
@@ -329,7 +337,7 @@ static int rows_of(lua_State *L) {
   if (lua_isnoneornil(L, 2)) bind_array_ids(L, 2, "the list of rows");
   uint32_t *rows = bind_rows(L, 2, a->rows, 0, &n);
   a = bind_array_whole(L, 1);
-  bind_array *out = bind_array_new(L, a->ids, n, a->cols);
+  bind_array *out = bind_array_unset(L, a->ids, n, a->cols);
   a = bind_array_whole(L, 1);
   size_t bytes = a->cols * ELEMENT;
   for (size_t i = 0; i < n; i++) {
@@ -341,7 +349,7 @@ static int rows_of(lua_State *L) {
 /* a:copy(). */
 static int copy(lua_State *L) {
   bind_array *a = bind_array_whole(L, 1);
-  bind_array *out = bind_array_new(L, a->ids, a->rows, a->cols);
+  bind_array *out = bind_array_unset(L, a->ids, a->rows, a->cols);
   a = bind_array_whole(L, 1);
   memcpy(out->data, a->data, bind_array_bytes(a));
   return 1;

@@ -36,7 +36,7 @@ static int elementwise(lua_State *L, fopo_op op) {
   lua_settop(L, (int)n);
   for (size_t i = 0; i < n; i++) x[i] = operand(L, (int)i + 1, &numbers[i]);
   bind_check(L, fopo_broadcast(&rows, &cols, x, n));
-  bind_array *out = bind_array_new(L, 0, rows, cols);
+  bind_array *out = bind_array_unset(L, 0, rows, cols);
   for (size_t i = 0; i < n; i++) x[i] = operand(L, (int)i + 1, &numbers[i]);
   bind_check(L, fopo_elementwise(out->data, rows, cols, op, x));
   return 1;
@@ -55,9 +55,9 @@ static int side(lua_State *L, int index) {
 /* Pushes the transpose of the array at `index`. */
 static bind_array *push_transposed(lua_State *L, int index) {
   bind_array *a = bind_get(L, index, &bind_array_type);
-  bind_array *out = bind_array_new(L, a->ids, a->cols, a->rows);
+  bind_array *out = bind_array_unset(L, a->ids, a->cols, a->rows);
   a = bind_get(L, index, &bind_array_type);
-  fopo_transpose(out->data, a->data, a->rows, a->cols);
+  bind_check(L, fopo_transpose(out->data, a->data, a->rows, a->cols));
   return out;
 }
 
@@ -80,7 +80,7 @@ static int reduce(lua_State *L, fopo_reduction op) {
     return bind_return_number(L, value);
   }
   lua_settop(L, 1);
-  bind_array *out = bind_array_new(L, 0, by == ROWS ? a->rows : 1, by == ROWS ? 1 : a->cols);
+  bind_array *out = bind_array_unset(L, 0, by == ROWS ? a->rows : 1, by == ROWS ? 1 : a->cols);
   fopo_matrix x =
       bind_matrix(turned ? push_transposed(L, 1) : bind_array_numbers(L, 1, "the array"));
   bind_check(L, by == ROWS || turned ? fopo_reduce_rows(out->data, op, x)
@@ -110,7 +110,7 @@ static int argmax(lua_State *L) {
     return 2;
   }
   lua_settop(L, 1);
-  bind_array *out = bind_array_new(L, 1, by == ROWS ? a->rows : 1, by == ROWS ? 1 : a->cols);
+  bind_array *out = bind_array_unset(L, 1, by == ROWS ? a->rows : 1, by == ROWS ? 1 : a->cols);
   a = by == COLUMNS ? push_transposed(L, 1) : bind_array_numbers(L, 1, "the array");
   bind_check(L, fopo_largest_places(out->data, bind_matrix(a)));
   lua_settop(L, 2);
@@ -124,7 +124,7 @@ static int along(lua_State *L, int map(float *y, fopo_matrix x)) {
   if (by == ALL) return bind_refuse(L, "say along what: \"rows\" or \"columns\"");
   lua_settop(L, 1);
   if (by == COLUMNS) a = push_transposed(L, 1);
-  bind_array *out = bind_array_new(L, 0, a->rows, a->cols);
+  bind_array *out = bind_array_unset(L, 0, a->rows, a->cols);
   a = bind_array_numbers(L, by == COLUMNS ? 2 : 1, "the array");
   bind_check(L, map(out->data, bind_matrix(a)));
   if (by == COLUMNS) push_transposed(L, 3);
@@ -183,7 +183,7 @@ static int reshape(lua_State *L) {
     return bind_refuse(L, "%zu x %zu has %zu elements and cannot become %zu x %zu, which has %zu",
                        a->rows, a->cols, count, rows, cols, rows * cols);
   }
-  bind_array *out = bind_array_new(L, a->ids, rows, cols);
+  bind_array *out = bind_array_unset(L, a->ids, rows, cols);
   memcpy(out->data, bind_array_whole(L, 1)->data, count * ELEMENT);
   return 1;
 }
@@ -200,7 +200,7 @@ static size_t range_of(lua_State *L, size_t n, size_t *count) {
 static int slice(lua_State *L) {
   bind_array *a = bind_array_whole(L, 1);
   size_t n, first = range_of(L, a->rows, &n);
-  bind_array *out = bind_array_new(L, a->ids, n, a->cols);
+  bind_array *out = bind_array_unset(L, a->ids, n, a->cols);
   a = bind_array_whole(L, 1);
   if (n > 0) memcpy(out->data, (char *)a->data + first * a->cols * ELEMENT, bind_array_bytes(out));
   return 1;
@@ -210,7 +210,7 @@ static int slice(lua_State *L) {
 static int columns(lua_State *L) {
   bind_array *a = bind_array_whole(L, 1);
   size_t n, first = range_of(L, a->cols, &n);
-  bind_array *out = bind_array_new(L, a->ids, a->rows, n);
+  bind_array *out = bind_array_unset(L, a->ids, a->rows, n);
   a = bind_array_whole(L, 1);
   for (size_t i = 0; i < a->rows; i++) copy_part(out, i, 0, a, i, first, n);
   return 1;
@@ -239,7 +239,7 @@ static int concat(lua_State *L) {
     ids = a->ids;
     along += across ? a->cols : a->rows;
   }
-  bind_array *out = bind_array_new(L, ids, across ? other : along, across ? along : other);
+  bind_array *out = bind_array_unset(L, ids, across ? other : along, across ? along : other);
   for (size_t k = 0, at = 0; k < n; k++) {
     bind_array *a = bind_array_whole(L, (int)k + 2);
     for (size_t i = 0; i < a->rows; i++) {
@@ -272,7 +272,7 @@ static int gather(lua_State *L) {
                        a->rows, a->cols, ids->rows, ids->cols, a->rows);
   }
   lua_settop(L, 2);
-  bind_array *out = bind_array_new(L, a->ids, a->rows, ids->cols);
+  bind_array *out = bind_array_unset(L, a->ids, a->rows, ids->cols);
   a = bind_array_whole(L, 1);
   ids = bind_array_ids(L, 2, "the second argument");
   for (size_t i = 0; i < a->rows; i++) {
@@ -293,7 +293,7 @@ static int scatter_add(lua_State *L) {
   }
   lua_settop(L, 3);
   if (b->data == a->data) { /* its rows are read as they were */
-    bind_array *before = bind_array_new(L, 0, n, b->cols);
+    bind_array *before = bind_array_unset(L, 0, n, b->cols);
     memcpy(before->data, bind_array_numbers(L, 3, "what is added")->data, bind_array_bytes(before));
     lua_replace(L, 3);
   }

@@ -13,7 +13,7 @@ typedef struct {
 enum {
   PRESSURE_KB = 64 << 10, /* the largest step of the collector: a full collection anyway */
   STEP_KB = 64,           /* smaller ones wait until so much has come together */
-  GARBAGE_KB = 8 << 10    /* bytes of objects that are worth a collection of a small heap */
+  GARBAGE_KB = 16 << 10   /* bytes of objects that are worth a collection of a small heap */
 };
 
 static const char *short_name(const bind_type *type) { return strchr(type->name, '.') + 1; }
@@ -104,11 +104,11 @@ void bind_pressure(lua_State *L, size_t bytes) {
   static double owed;
   double heap = lua_gc(L, LUA_GCCOUNT), kb = (double)bytes / 1024;
   said += bytes;
-  make_frame(L);
   owed += heap < GARBAGE_KB ? kb * heap / GARBAGE_KB : kb;
   if (owed < STEP_KB) return;
   int step = owed < PRESSURE_KB ? (int)owed : PRESSURE_KB;
   owed = 0;
+  make_frame(L);
   lua_gc(L, LUA_GCSTEP, step);
 }
 

@@ -36,8 +36,9 @@ static inline size_t bind_array_bytes(const bind_array *a) {
   return bind_array_count(a) * sizeof(float);
 }
 
-/* Pushes a new array of zeros. */
+/* Pushes a new array, of zeros, or of nothing yet for who sets all of it before Lua sees it. */
 bind_array *bind_array_new(lua_State *L, int ids, size_t rows, size_t cols);
+bind_array *bind_array_unset(lua_State *L, int ids, size_t rows, size_t cols);
 
 /* Pushes row i of m as an array of ids. */
 void bind_push_ids(lua_State *L, const fopo_csr *m, size_t i);

@@ -8,6 +8,7 @@
 #include "core/memory.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,9 @@
 #define HEAD      ((size_t)64)      /* keeps the block behind it on a cache line */
 #define BIG       ((size_t)4 << 20) /* two huge pages; a smaller mapping gains nothing */
 #define HUGE_PAGE ((size_t)2 << 20)
-#define PAGE      ((size_t)65536)      /* a multiple of every page: arm64 has 4, 16 or 64 KiB */
+#define PAGE      ((size_t)65536) /* a multiple of every page: arm64 has 4, 16 or 64 KiB */
+#define SMALL     1024            /* bytes: what the lists of malloc have */
+#define KEPT      (64 << 20)
 #define ASK_FROM  ((uint64_t)16 << 20) /* smaller needs are not worth reading /proc for */
 
 enum { LIVE = 0x0b10c, DEAD = 0x0dead };
@@ -29,6 +32,7 @@ enum { LIVE = 0x0b10c, DEAD = 0x0dead };
 typedef struct {
   size_t bytes;  /* as requested */
   size_t mapped; /* length of the mapping, header included; 0: from the C library */
+  void *from;    /* of the C library: what it gave */
   int state;     /* LIVE or DEAD */
 } head;
 
@@ -93,20 +97,29 @@ static char *map_aligned(size_t length) {
   return whole + before;
 }
 
+void fopo_memory_start(void) {
+  mallopt(M_MMAP_THRESHOLD, BIG);
+  mallopt(M_TRIM_THRESHOLD, KEPT);
+}
+
 static size_t mapped_length(size_t bytes) { return (bytes + HEAD + PAGE - 1) / PAGE * PAGE; }
 
-static head *new_block(size_t bytes) {
+static head *new_block(size_t bytes, int zeroed) {
   head *h;
+  char *from = NULL;
   size_t mapped = bytes >= BIG ? mapped_length(bytes) : 0;
   if (mapped > 0) {
     h = (head *)(void *)map_aligned(mapped);
   } else {
-    size_t rounded = (bytes + HEAD + HEAD - 1) / HEAD * HEAD;
-    h = aligned_alloc(HEAD, rounded);
-    if (h != NULL) memset(h, 0, rounded);
+    /* malloc has short lists of small blocks, and calloc knows what the system gave as zeros;
+     * aligned_alloc has neither. */
+    int whole = zeroed && bytes >= SMALL;
+    from = whole ? calloc(1, bytes + 2 * HEAD) : malloc(bytes + 2 * HEAD);
+    h = (head *)(void *)(from + (HEAD - (uintptr_t)from % HEAD) % HEAD);
+    if (from != NULL && zeroed && !whole) memset(h, 0, HEAD + bytes);
   }
-  if (h == NULL) return NULL;
-  *h = (head){bytes, mapped, LIVE};
+  if (mapped > 0 ? h == NULL : from == NULL) return NULL;
+  *h = (head){bytes, mapped, from, LIVE};
   return h;
 }
 
@@ -115,7 +128,7 @@ static void free_block(head *h) {
   if (h->mapped > 0) {
     munmap(h, h->mapped);
   } else {
-    free(h);
+    free(h->from);
   }
 }
 
@@ -132,14 +145,17 @@ static size_t checked(size_t n, size_t size, int *fits) {
   return bytes;
 }
 
-void *fopo_alloc(size_t n, size_t size) {
+static void *allocate(size_t n, size_t size, int zeroed) {
   int fits;
   size_t bytes = checked(n, size, &fits);
-  head *h = fits && bytes <= left_in_limit() && !fault() ? new_block(bytes) : NULL;
+  head *h = fits && bytes <= left_in_limit() && !fault() ? new_block(bytes, zeroed) : NULL;
   if (h == NULL) return refused(n, size);
   count_blocks(1, bytes, 0);
   return (char *)h + HEAD;
 }
+
+void *fopo_alloc(size_t n, size_t size) { return allocate(n, size, 1); }
+void *fopo_alloc_unset(size_t n, size_t size) { return allocate(n, size, 0); }
 
 /* Changes the length of a mapping, in place or at a new aligned address; NULL: no memory. */
 static head *remap(head *h, size_t mapped) {
@@ -170,7 +186,7 @@ static head *resize_mapping(head *h, size_t bytes) {
 }
 
 static head *resize_copy(head *h, size_t bytes) {
-  head *fresh = new_block(bytes);
+  head *fresh = new_block(bytes, 1);
   if (fresh == NULL) return NULL;
   memcpy((char *)fresh + HEAD, (char *)h + HEAD, bytes < h->bytes ? bytes : h->bytes);
   free_block(h);

@@ -7,9 +7,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Keeps up to 64 MB that are freed for the next blocks, so that the system need not give and take
+ * the pages of temporary objects again and again. To be called at the start. */
+void fopo_memory_start(void);
+
 /* n * size zeroed bytes, or NULL with FOPO_ERR_MEMORY's sentence set. n * size == 0 gives a block.
  */
 void *fopo_alloc(size_t n, size_t size);
+
+/* The same without zeros, for what is written at once. */
+void *fopo_alloc_unset(size_t n, size_t size);
 
 /* Grows or shrinks a block (NULL: a new one); the added bytes are zero. On failure NULL with the
  * sentence set, and the old block stays as it was. */
