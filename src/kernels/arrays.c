@@ -20,11 +20,29 @@ enum {
   POLL = 1 << 20 /* numbers of a row between two polls of the interrupt flag */
 };
 
-static int ended(void) {
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+typedef struct {
+  void *y;
+  const fopo_matrix *x;
+  size_t rows, cols; /* of y, or of a block of it */
+  int what;          /* a fopo_op or a fopo_reduction */
+} task;
+
+/* part(t, i) for i < n, of n parts that together have `work` numbers. To open a parallel region
+ * takes longer than a small array. */
+static int each(size_t n, size_t work, void part(const task *t, size_t i), const task *t) {
+  int threads = fopo_threads_for(work * HARD);
+  if (threads == 1) {
+    for (size_t i = 0; i < n && !fopo_interrupted(); i++) part(t, i);
+  } else {
+#pragma omp parallel for num_threads(threads)
+    for (size_t i = 0; i < n; i++) {
+      if (!fopo_interrupted()) part(t, i);
+    }
+  }
   return fopo_interrupted() ? fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while computing") : 0;
 }
-
-static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
 /* ---- element by element ---- */
 
@@ -95,39 +113,44 @@ static const float *block_of(float *room, fopo_matrix m, size_t R, size_t C, siz
     if (m.cols == C) {
       memcpy(to, row + j, cols * sizeof *to);
     } else {
-      for (size_t k = 0; k < cols; k++) to[k] = *row;
+      float value = *row;
+#pragma omp simd
+      for (size_t k = 0; k < cols; k++) to[k] = value;
     }
   }
   return room;
 }
 
+static size_t height_of(size_t cols) { return cols < BLOCK ? BLOCK / cols : 1; }
+static size_t pieces(size_t n, size_t size) { return (n + size - 1) / size; }
+
+static void make_block(const task *t, size_t b) {
+  float room[FOPO_OPERANDS][BLOCK];
+  const float *block[FOPO_OPERANDS];
+  size_t across = pieces(t->cols, BLOCK), high = height_of(t->cols);
+  size_t i = b / across * high, j = b % across * BLOCK;
+  size_t rows = least(high, t->rows - i), cols = least(BLOCK, t->cols - j);
+  size_t operands = operations[t->what].operands;
+  for (size_t k = 0; k < FOPO_OPERANDS; k++) {
+    block[k] =
+        k < operands ? block_of(room[k], t->x[k], t->rows, t->cols, i, rows, j, cols) : block[0];
+  }
+  operation *of = t->what == FOPO_OP_exp   ? exp_by_kernel
+                  : t->what == FOPO_OP_log ? log_by_kernel
+                                           : operations[t->what].of;
+  of((float *)t->y + i * t->cols + j, block[0], block[1], block[2], rows * cols);
+}
+
 int fopo_elementwise(float *y, size_t rows, size_t cols, fopo_op op, const fopo_matrix *x) {
   if (rows == 0 || cols == 0) return FOPO_OK;
+  task t = {y, x, rows, cols, op};
   fopo_matrix squared[] = {x[0], x[0]};
   if (op == FOPO_OP_pow && x[1].rows == 1 && x[1].cols == 1 && *x[1].x == 2.0f) {
-    op = FOPO_OP_mul;
-    x = squared;
+    t.what = FOPO_OP_mul;
+    t.x = squared;
   }
-  operation *of = op == FOPO_OP_exp   ? exp_by_kernel
-                  : op == FOPO_OP_log ? log_by_kernel
-                                      : operations[op].of;
-  size_t operands = operations[op].operands, high = cols < BLOCK ? BLOCK / cols : 1;
-  size_t wide = least(cols, BLOCK), across = (cols + wide - 1) / wide;
-  size_t blocks = (rows + high - 1) / high * across;
-  int threads = fopo_threads_for(rows * cols * HARD);
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-  for (size_t t = 0; t < blocks; t++) {
-    if (fopo_interrupted()) continue;
-    float room[FOPO_OPERANDS][BLOCK];
-    const float *block[FOPO_OPERANDS];
-    size_t i = t / across * high, j = t % across * wide;
-    size_t height = least(high, rows - i), width = least(wide, cols - j);
-    for (size_t k = 0; k < FOPO_OPERANDS; k++) {
-      block[k] = k < operands ? block_of(room[k], x[k], rows, cols, i, height, j, width) : block[0];
-    }
-    of(y + i * cols + j, block[0], block[1], block[2], height * width);
-  }
-  return ended();
+  size_t blocks = pieces(rows, height_of(cols)) * pieces(cols, BLOCK);
+  return each(blocks, rows * cols, make_block, &t);
 }
 
 /* ---- reductions ---- */
@@ -189,34 +212,39 @@ static const struct {
 #include "kernels/arrays.def"
     {logsumexp_row, NULL}};
 
+static void reduce_row(const task *t, size_t i) {
+  ((float *)t->y)[i] = (float)reductions[t->what].row(fopo_matrix_row(*t->x, i), t->x->cols);
+}
+
+static void reduce_strip(const task *t, size_t k) {
+  fopo_matrix m = *t->x;
+  size_t j = k * BLOCK;
+  m.x += j;
+  m.cols = least(BLOCK, m.cols - j);
+  reductions[t->what].columns((float *)t->y + j, m);
+}
+
 int fopo_reduce_rows(float *y, fopo_reduction op, fopo_matrix x) {
-  int threads = fopo_threads_for(x.rows * x.cols * HARD);
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-  for (size_t i = 0; i < x.rows; i++) {
-    if (!fopo_interrupted()) y[i] = (float)reductions[op].row(fopo_matrix_row(x, i), x.cols);
-  }
-  return ended();
+  task t = {.y = y, .x = &x, .what = op};
+  return each(x.rows, x.rows * x.cols, reduce_row, &t);
 }
 
 int fopo_reduce_columns(float *y, fopo_reduction op, fopo_matrix x) {
-  int threads = fopo_threads_for(x.rows * x.cols * HARD);
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-  for (size_t j = 0; j < x.cols; j += BLOCK) {
-    reductions[op].columns(y + j, (fopo_matrix){x.x + j, x.rows, least(BLOCK, x.cols - j), x.ld});
-  }
-  return ended();
+  task t = {.y = y, .x = &x, .what = op};
+  return each(pieces(x.cols, BLOCK), x.rows * x.cols, reduce_strip, &t);
 }
 
 int fopo_reduce_all(double *y, fopo_reduction op, fopo_matrix x) {
   *y = reductions[op].row(x.x, x.rows * x.cols);
-  return ended();
+  return each(0, 0, NULL, NULL);
 }
 
 /* ---- along rows ---- */
 
 /* The first block with the largest number, then that number's place in it. */
-static uint32_t largest_place(const float *x, size_t n) {
-  size_t at = 0;
+static void largest_place(const task *t, size_t row) {
+  const float *x = fopo_matrix_row(*t->x, row);
+  size_t at = 0, n = t->x->cols;
   float most = -INFINITY;
   for (size_t i = 0; i < n && most == most; i += BLOCK) {
     float m = (float)max_row(x + i, least(BLOCK, n - i));
@@ -224,45 +252,53 @@ static uint32_t largest_place(const float *x, size_t n) {
     most = m;
     at = i;
   }
-  while (at + 1 < n && x[at] != most && (most == most || x[at] == x[at])) at++;
-  return (uint32_t)at;
+  if (most == most) {
+    while (at + 1 < n && x[at] != most) at++;
+  } else {
+    while (x[at] == x[at]) at++;
+  }
+  ((uint32_t *)t->y)[row] = (uint32_t)at;
 }
 
-static void softmax_row(float *y, const float *x, size_t n) {
+static void softmax_row(const task *t, size_t i) {
+  const float *x = fopo_matrix_row(*t->x, i);
+  size_t n = t->x->cols;
+  float *y = (float *)t->y + i * n;
   float scale = (float)(1.0 / fopo_kernels_get()->exp_sum(y, x, (float)max_row(x, n), n));
 #pragma omp simd
   for (size_t j = 0; j < n; j++) y[j] *= scale;
 }
 
-static void cumsum_row(float *y, const float *x, size_t n) {
+static void cumsum_row(const task *t, size_t i) {
+  const float *x = fopo_matrix_row(*t->x, i);
+  float *y = (float *)t->y + i * t->x->cols;
   double sum = 0;
-  for (size_t j = 0; j < n; j++) y[j] = (float)(sum += (double)x[j]);
+  for (size_t j = 0; j < t->x->cols; j++) y[j] = (float)(sum += (double)x[j]);
 }
 
-/* The three are loops over the rows. */
-#define BY_ROWS(call)                                                                              \
-  int threads = fopo_threads_for(x.rows * x.cols * HARD);                                          \
-  _Pragma("omp parallel for num_threads(threads) if (threads > 1)") for (size_t i = 0; i < x.rows; \
-                                                                         i++) {                    \
-    const float *row = fopo_matrix_row(x, i);                                                      \
-    if (!fopo_interrupted()) call;                                                                 \
-  }                                                                                                \
-  return ended();
+static int along_rows(void *y, fopo_matrix x, void row(const task *t, size_t i)) {
+  task t = {.y = y, .x = &x};
+  return each(x.rows, x.rows * x.cols, row, &t);
+}
 
-int fopo_largest_places(uint32_t *y, fopo_matrix x) { BY_ROWS(y[i] = largest_place(row, x.cols)) }
-int fopo_softmax_rows(float *y, fopo_matrix x) { BY_ROWS(softmax_row(y + i * x.cols, row, x.cols)) }
-int fopo_cumsum_rows(float *y, fopo_matrix x) { BY_ROWS(cumsum_row(y + i * x.cols, row, x.cols)) }
+int fopo_largest_places(uint32_t *y, fopo_matrix x) { return along_rows(y, x, largest_place); }
+int fopo_softmax_rows(float *y, fopo_matrix x) { return along_rows(y, x, softmax_row); }
+int fopo_cumsum_rows(float *y, fopo_matrix x) { return along_rows(y, x, cumsum_row); }
 
-void fopo_transpose(void *y, const void *x, size_t rows, size_t cols) {
-  size_t down = (rows + TILE - 1) / TILE, across = (cols + TILE - 1) / TILE;
-  int threads = fopo_threads_for(rows * cols * HARD);
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-  for (size_t t = 0; t < down * across; t++) {
-    size_t first = t / across * TILE, left = t % across * TILE;
-    for (size_t i = first; i < least(first + TILE, rows); i++) {
-      for (size_t j = left; j < least(left + TILE, cols); j++) {
-        memcpy((char *)y + 4 * (j * rows + i), (const char *)x + 4 * (i * cols + j), 4);
+/* A strip of TILE columns of x, which are rows of y. */
+static void transpose_strip(const task *t, size_t k) {
+  size_t rows = t->x->rows, cols = t->x->cols, left = k * TILE, right = least(left + TILE, cols);
+  for (size_t first = 0; first < rows; first += TILE) {
+    for (size_t j = left; j < right; j++) {
+      for (size_t i = first; i < least(first + TILE, rows); i++) {
+        memcpy((float *)t->y + j * rows + i, t->x->x + i * cols + j, sizeof(float));
       }
     }
   }
+}
+
+int fopo_transpose(void *y, const void *x, size_t rows, size_t cols) {
+  fopo_matrix m = fopo_matrix_const_view(x, rows, cols);
+  task t = {.y = y, .x = &m};
+  return each(pieces(cols, TILE), rows * cols, transpose_strip, &t);
 }

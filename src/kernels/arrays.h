@@ -46,6 +46,6 @@ int fopo_softmax_rows(float *y, fopo_matrix x);
 int fopo_cumsum_rows(float *y, fopo_matrix x);
 
 /* y [x.cols, x.rows] = x^T, of any elements of 4 bytes. */
-void fopo_transpose(void *y, const void *x, size_t rows, size_t cols);
+int fopo_transpose(void *y, const void *x, size_t rows, size_t cols);
 
 #endif
