@@ -17,6 +17,7 @@
 --   svd       embeddings against the same algorithm in NumPy and SciPy
 --   read      20 M rows of CSV against pandas, and the cached .npz
 --   wide      neighbours of 10^6 and 10^7 items against reading the file
+--   arrays    sums, products and functions of arrays against NumPy, one thread
 --   memory    peak of training at 790,000 x 1,000 and 2.33 M x 100
 --   view      CPU time of the live view
 --   ranks     training 20 M x 64 dealt out to processes of this machine: memory, a step, bytes
@@ -51,7 +52,8 @@
 --   sample=0.4        seconds of steps in a measurement
 --   settle=0.05       seconds before a measurement
 -- PYTHON=... names the Python interpreter (default /usr/bin/python3, which has Debian's packages).
--- A comparison whose packages are absent (python3-torch, python3-faiss, python3-pandas) is skipped
+-- A comparison whose packages are absent (python3-torch, python3-faiss, python3-pandas,
+-- python3-numpy) is skipped
 -- by name. The table and a CSV of it are kept in runs/bench/.
 local fopo = require "fopo"
 local here = arg[0]:match("^(.*/)") or "./"
@@ -74,9 +76,10 @@ while arg[first - 1] do first = first - 1 end
 bench.fopo = arg[first]
 
 local order = {"steps", "reward", "sweep", "evaluate", "norm", "hnsw", "graph", "svd", "read",
-               "wide", "memory", "view", "ranks", "gpu"}
+               "wide", "arrays", "memory", "view", "ranks", "gpu"}
 local sections = {}
-for _, file in ipairs{"steps", "reward", "search", "files", "memory", "screen", "ranks", "gpu"} do
+for _, file in ipairs{"steps", "reward", "search", "files", "memory", "screen", "ranks", "gpu",
+                      "arrays"} do
   for name, f in pairs(require(file)) do sections[name] = f end
 end
 
