@@ -137,10 +137,12 @@ methods.sample = define.fn{
           {"S", "integer", nil, "draws a context", min = 1}},
   options = {{"seed", "integer", 1, "of the draws"},
              {"step", "integer", 0, "of the draws", min = 0},
+             {"rows", "array|table", nil, "the contexts that the rows of x are, for the draws that "
+              .. "g:compute makes in these; 1 .. B if left out"},
              {"sessions", "sessions", nil, "those that x was made of, for a policy with seen = "
               .. "\"mask\": candidates in X have no share of the softmax part"}},
   text = [[ids [B, S] and the log of the proposal's density at each. A pure function of (seed, step,
-row, sample), where row is the context's row of x.]],
+row, sample), where row is the context's row of x, or what rows says it is.]],
   call = sample,
 }
 
