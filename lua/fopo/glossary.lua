@@ -87,7 +87,7 @@ mass of an answer: the sum of exp(score) over it, as a share of that over the tr
 record: a row of `t.history`; also a CUDA graph of a step
 refresh: how many visits a cached set serves
 replay: to launch a recorded step again; also to repeat a run's changes by hand
-resplit: to draw X and Y of the sessions anew in each epoch of a training
+resplit: to draw X and Y of sessions anew in each epoch of a training; of those in order prefixes
 reward: r(a, x), what is maximised; of an evaluation, the greedy one: the share of contexts whose
     best item is in Y, X left out
 rollback: to undo queued steps that did not happen

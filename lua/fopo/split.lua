@@ -158,10 +158,11 @@ the items of the training window, divided in X and Y by order. A pair that repea
 first time. With seen = "keep" it counts at its last time, too: then Y may hold items of X, and a
 reward for recommending what was seen is real.
 
-Equal times are ordered at random. s.kept and s.dropped count the users in some part and in none,
-but for those that max_users leaves out, s.without[part] those of s.kept without a session there
-(with one item, or nothing after the cut). s.kind, s.split, s.valid_from and s.test_from say how the
-split was made.]],
+Equal times are ordered at random. Sessions of train that are in order keep it, 4 bytes an item, for
+training on prefixes (resplit of fopo.trainer). s.kept and s.dropped count the users in some part
+and in none, but for those that max_users leaves out, s.without[part] those of s.kept without a
+session there (with one item, or nothing after the cut). s.kind, s.split, s.valid_from and
+s.test_from say how the split was made.]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 assert(s.train.n > s.test.n and s.kind == "users")]],

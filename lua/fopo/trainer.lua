@@ -60,11 +60,13 @@ local function resplits(o, kind)
     or o.contexts and "contexts are given, so they cannot be made anew"
     or o.reward and not native.reward_is_of(o.reward, o.data)
        and "the reward is not fopo.reward.hits on data"
-    or not o.data.at_random and "X and Y of data were not divided at random"
+    or not (o.data.at_random or o.data.in_order)
+       and "X and Y of data were not divided at random and have no order"
   if o.resplit and why then
     define.fail("fopo.trainer: resplit = true, but %s; leave it out", why)
   end
-  return not why and o.resplit ~= false
+  if why or o.resplit ~= nil then return not why and o.resplit end
+  return o.data.at_random or o.policy.kind == "linear"
 end
 
 -- For the few scalars of a policy that scores lists: five epochs over n contexts.
@@ -125,7 +127,7 @@ local make = define.fn{
     {"index_refresh", "integer", 0, "with train_items: steps between two updates of the index that "
      .. "candidates come from; 0: never", min = 0},
     {"resplit", "boolean", nil, "draw X and Y of the sessions anew each epoch; true where they "
-     .. "were divided at random, else it is refused"},
+     .. "were divided at random, and of a linear policy where they are in order"},
     {"valid", "sessions|logs|boolean", nil, "sessions to validate on, for early stopping; or "
      .. "another log: what the policy is worth there, by fopo.ope's snips; false: none. If left "
      .. "out, s.valid where data is s.train"},
@@ -146,11 +148,12 @@ searched there, budget and all, for k up to 2048 and items that are not learnt; 
 host while the GPU works.
 Epochs. X and Y of a session that were divided at random are drawn anew at the start of each epoch,
 as many items in X as before: a policy that sees the same Y in every pass learns that Y by heart.
+Where sessions have an order, as those of train that were cut by time, X is from the second epoch on
+the first c items, with c drawn from as many as X has to all but one, and Y what came after them.
 The first epoch takes the split as it is; what is drawn is a function of the seed and the epoch.
 Contexts are encoded again, at the cost of s:contexts each epoch, and cached candidates expire, so
-that refresh serves only with resplit = false. Sessions that were cut by time, or whose last items
-were left out by time, keep X and Y; so do bandit logs, sessions that are shared out, contexts that
-are given, and other rewards than hits on data.
+that refresh serves only with resplit = false. Sessions of seen = "keep" keep X and Y; so do bandit
+logs, sessions that are shared out, contexts that are given, and other rewards than hits on data.
 Validation. Before the first step of a run and at each record the policy is judged on `valid`: by
 the reward (greedy: is the best item in Y) and by the expected reward, which training raises, over
 at most 1,000 contexts, evenly spread and always the same. Of more than 8,192 items that are not
@@ -539,7 +542,8 @@ trainer.describe = define.method("trainer", "describe", function(t)
   if t.job then state = state .. ", a job trains it" end
   return ("trainer at step %s (%s a pass)%s, batch %d, %s%s%s, on %s"):format(text.count(t.step),
     text.count(t.steps_per_epoch), state, t.batch, t.gradient:describe(),
-    t.resplit and ", X and Y drawn anew each pass" or "",
+    not t.resplit and "" or t.data.in_order and ", X another prefix of each session each pass"
+    or ", X and Y drawn anew each pass",
     norms.of_history(h)
     .. (kept > 0 and (", candidates kept in %s"):format(text.bytes(kept)) or ""), t.device)
 end, "t")

@@ -4,14 +4,15 @@
 --
 -- Cost: a minute for a file of 100,000 interactions.
 --
--- Each FILE that fopo.data.read knows is split by time, 60 : 20 : 20. A policy is trained twice, an
--- epoch at a time, each with an optimiser of its own: with X the earlier half of each session, and
--- with X the first 0.1, 0.2, .. or 0.9 of it, drawn anew each epoch. Both are judged on the valid
--- part with seen items left out, and differences are paired over its contexts, with 95 % intervals.
+-- Each FILE that fopo.data.read knows is split by time. A policy is trained twice: with resplit =
+-- false, X the earlier half of each session, and with resplit = true, X a longer prefix, drawn anew
+-- each epoch. Both are judged on valid and test with seen items left out. Differences are paired
+-- over the contexts, whose values are means over the seeds, with 95 % intervals.
 --
 -- Options (defaults): epochs=5 dim=100 min_items=5
---   kinds=cosine,linear (linear, or a start of policy.neighbours)
+--   kinds=linear,cosine (linear, or a start of policy.neighbours)
 --   seeds=1,2,3 (of the order of training and of the prefixes)
+--   split=time (or last)
 local fopo = require "fopo"
 local native = require "fopo.native"
 local neighbours = require "fopo.neighbours"
@@ -19,63 +20,45 @@ package.path = (arg[0]:match("^(.*/)") or "./") .. "../tools/?.lua;" .. package.
 local script = require "script"
 
 local o, files = script.options(
-  {kinds = {"cosine", "linear"}, epochs = 5, dim = 100, min_items = 5, seeds = {1, 2, 3}},
+  {kinds = {"linear", "cosine"}, epochs = 5, dim = 100, min_items = 5, seeds = {1, 2, 3},
+   split = "time"},
   {epochs = 1, dim = 8, seeds = {1}})
 if #files == 0 then script.misuse("which files?") end
 
-local HALF, SHARES = 5, 9 -- X is n tenths of a session, n of 1 .. SHARES
-
--- A policy for each share, of the same weights or items.
-local function policies(kind, splits)
-  local half, list = splits[HALF].train, {}
-  local items = kind == "linear" and fopo.embed.svd(half, {dim = math.min(o.dim, half.n)})
-  for n, split in ipairs(splits) do
-    list[n] = items and fopo.policy.linear{items = items}
-              or fopo.policy.neighbours{data = split.train, start = kind}
+-- The reward and NDCG of each context of valid and of test, after training, are added to `sums`.
+local function add(sums, pi, start, s, seed, resplit)
+  pi:set_theta(start)
+  if resplit ~= nil then
+    fopo.trainer{policy = pi, data = s.train, valid = false, seed = seed,
+                 resplit = resplit}:run{epochs = o.epochs, view = false}
   end
-  return list
-end
-
--- theta after an epoch with each of the shares in turn.
-local function trained(list, splits, shares, theta, seed)
-  for epoch, n in ipairs(shares) do
-    list[n]:set_theta(theta)
-    fopo.trainer{policy = list[n], data = splits[n].train, valid = false,
-                 seed = 1000 * seed + epoch}:run{epochs = 1, view = false}
-    theta = list[n]:theta()
+  for _, part in ipairs{"valid", "test"} do
+    local each = {reward = {}, ndcg = {}}
+    neighbours.measure(each, pi, {s[part]}, native.reward_hits(s[part]))
+    for _, name in ipairs{"reward", "ndcg"} do
+      local values, key = fopo.array.from{each[name]}, part .. " " .. name
+      sums[key] = sums[key] and sums[key]:add(values) or values
+    end
   end
-  return theta
-end
-
--- Arrays of the reward and of NDCG of each context of valid.
-local function measured(pi, valid, theta)
-  local each = {reward = {}, ndcg = {}}
-  neighbours.measure(each, pi:set_theta(theta) or pi, {valid}, native.reward_hits(valid))
-  return {fopo.array.from{each.reward}, fopo.array.from{each.ndcg}}
 end
 
 for _, path in ipairs(files) do
-  local d, splits = fopo.data.read(path), {}
-  for n = 1, SHARES do
-    splits[n] = d:sessions{split = "time", min_items = o.min_items, observed = n / 10}
-  end
-  local valid = splits[HALF].valid
-  print(("%s, %d validation contexts"):format(path, valid.n))
+  local s = fopo.data.read(path):sessions{split = o.split, min_items = o.min_items}
+  print(("%s: %s"):format(path, s:describe()))
   for _, kind in ipairs(o.kinds) do
-    local list = policies(kind, splits)
-    local start = list[HALF]:theta()
+    local items = kind == "linear" and fopo.embed.svd(s.train, {dim = math.min(o.dim, s.train.n)})
+    local pi = items and fopo.policy.linear{items = items}
+               or fopo.policy.neighbours{data = s.train, start = kind}
+    local start, untrained, halves, prefixes = pi:theta(), {}, {}, {}
+    add(untrained, pi, start, s)
     for _, seed in ipairs(o.seeds) do
-      local halves, prefixes = {}, {}
-      math.randomseed(seed, seed)
-      for epoch = 1, o.epochs do halves[epoch], prefixes[epoch] = HALF, math.random(SHARES) end
-      local a = measured(list[HALF], valid, trained(list, splits, halves, start, seed))
-      local b = measured(list[HALF], valid, trained(list, splits, prefixes, start, seed))
-      local line = {("%-8s seed %d"):format(kind, seed)}
-      for i, name in ipairs{"reward", "NDCG@20"} do
-        line[#line + 1] = ("%s %.4f, prefixes %s"):format(name, a[i]:mean(),
-                                                          script.difference(b[i], a[i]))
-      end
-      print(table.concat(line, "  "))
+      add(halves, pi, start, s, seed, false)
+      add(prefixes, pi, start, s, seed, true)
+    end
+    for _, key in ipairs{"valid reward", "valid ndcg", "test reward", "test ndcg"} do
+      local a, b = halves[key]:scale(1 / #o.seeds), prefixes[key]:scale(1 / #o.seeds)
+      print(("%-8s %-12s  untrained %.4f, halves %.4f, prefixes %s"):format(kind, key,
+        untrained[key]:mean(), a:mean(), script.difference(b, a)))
     end
   end
 end

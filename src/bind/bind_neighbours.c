@@ -253,8 +253,8 @@ static int sessions_work(lua_State *L) {
  * as in this epoch of a trainer (data/resplit.h). */
 static int sessions_redraw(lua_State *L) {
   const fopo_sessions *s = bind_get_sessions(L, 1);
-  if (!s->at_random) {
-    return bind_refuse(L, "X and Y of these sessions were not divided at random");
+  if (!fopo_resplit_can(s)) {
+    return bind_refuse(L, "X and Y of these sessions were not divided at random and have no order");
   }
   size_t N = s->X.rows;
   uint64_t seed = (uint64_t)luaL_checkinteger(L, 2);
@@ -264,6 +264,8 @@ static int sessions_redraw(lua_State *L) {
   bind_sessions *to = bind_new(L, &bind_sessions_type, 0);
   s = bind_get_sessions(L, 1);
   bind_check(L, fopo_sessions_take(&to->sessions, s, rows, N));
+  size_t room = fopo_csr_nnz(&s->X) + fopo_csr_nnz(&s->Y);
+  bind_check(L, fopo_resize(&to->sessions.X.ids, room, sizeof *to->sessions.X.ids));
   fopo_resplit_draw(&to->sessions.X, &to->sessions.Y, s, seed, epoch);
   bind_pressure(L, (fopo_csr_nnz(&s->X) + fopo_csr_nnz(&s->Y)) * 4);
   return 1;

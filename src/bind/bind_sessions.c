@@ -115,6 +115,7 @@ BIND_FIELD(sessions_n, count, fopo_sessions_count(&((bind_sessions *)o)->session
 BIND_FIELD(sessions_here, count, ((bind_sessions *)o)->sessions.X.rows)
 BIND_FIELD(sessions_shared, boolean, ((bind_sessions *)o)->sessions.all > 0)
 BIND_FIELD(sessions_at_random, boolean, ((bind_sessions *)o)->sessions.at_random)
+BIND_FIELD(sessions_in_order, boolean, ((bind_sessions *)o)->sessions.order != NULL)
 BIND_FIELD(sessions_keeps_seen, boolean, ((bind_sessions *)o)->sessions.keeps_seen)
 BIND_FIELD(sessions_n_items, count, ((bind_sessions *)o)->sessions.X.cols)
 
@@ -231,6 +232,7 @@ static const bind_field sessions_fields[] = {{"n", sessions_n, NULL},
                                              {"here", sessions_here, NULL},
                                              {"shared", sessions_shared, NULL},
                                              {"at_random", sessions_at_random, NULL},
+                                             {"in_order", sessions_in_order, NULL},
                                              {"keeps_seen", sessions_keeps_seen, NULL},
                                              {"n_items", sessions_n_items, NULL},
                                              {NULL, NULL, NULL}};

@@ -44,6 +44,7 @@ typedef struct {
   fopo_matrix x; /* [N, D] the dense rows; of shared contexts [n, D] those of this rank */
   fopo_csr X;    /* [N, P] the lists, of item ids, with weights if it has values; indptr NULL: they
                   * are not known, or come with the shared contexts */
+  size_t room;   /* entries that X, and Y of the reward, may come to have; 0: those they have */
   const struct fopo_shared *shared; /* the sessions that are shared out; NULL: all are here */
 } fopo_contexts;
 

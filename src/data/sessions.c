@@ -33,7 +33,8 @@ typedef struct {
   uint32_t *order;     /* [n] the same in the order of the parts */
   uint32_t *positions; /* [n] their places among the users of all processes, ascending */
   size_t n;
-  uint8_t *sides; /* [nnz] */
+  uint8_t *sides;  /* [nnz] */
+  uint32_t *ranks; /* [nnz] by time: which item of the training window it is; or NULL */
 } job;
 
 static int check_shares(const fopo_split_options *o, const fopo_split_plan *p) {
@@ -297,6 +298,7 @@ typedef struct {
   size_t longest;  /* items of the longest session */
   uint32_t *order; /* [threads, longest] */
   event *events;   /* [threads, 2 longest] */
+  uint32_t *ranks; /* [nnz] or NULL */
 } work;
 
 static int compare(const void *left, const void *right) {
@@ -400,6 +402,9 @@ static void set_sides(uint8_t *all, const work *w, uint32_t row) {
   size_t count = list_events(events, w, row, order);
   count = set_windows(sides, w, events, count, n);
   divide(sides, w, events, count);
+  for (size_t k = 0; w->ranks != NULL && k < count; k++) {
+    w->ranks[m->indptr[row] + events[k].position] = (uint32_t)k;
+  }
 }
 
 static int set_all(uint8_t *sides, const work *w, const uint32_t *users, size_t n) {
@@ -413,13 +418,15 @@ static int set_all(uint8_t *sides, const work *w, const uint32_t *users, size_t 
   return FOPO_OK;
 }
 
-/* sides [nnz]: the bits of every interaction of the n users; those of other users are not written.
- * from [2]: where the windows of valid and test begin, for FOPO_SPLIT_TIME. A user with one item in
- * the training window has it in neither X nor Y. Reports progress. */
-static int find_sides(uint8_t *sides, const fopo_dataset *d, const uint32_t *users, size_t n,
-                      const fopo_split_options *options, const fopo_split_plan *plan,
-                      const double *from) {
-  work w = {.d = d, .options = options, .plan = plan, .from = from};
+/* The sides of every interaction of the own users, and their ranks; those of other users are not
+ * written. A user with one item in the training window has it in neither X nor Y. Reports progress.
+ */
+static int find_sides(job *j) {
+  const fopo_dataset *d = j->d;
+  const fopo_split_plan *plan = j->plan;
+  const uint32_t *users = j->users;
+  size_t n = j->n;
+  work w = {.d = d, .options = j->options, .plan = plan, .from = j->split->from, .ranks = j->ranks};
   size_t threads = (size_t)fopo_threads();
   w.observed = plan->observed > 0 ? plan->observed : 0.5;
   for (size_t i = 0; i < n; i++) {
@@ -429,7 +436,7 @@ static int find_sides(uint8_t *sides, const fopo_dataset *d, const uint32_t *use
   w.order = fopo_alloc(threads * w.longest, sizeof *w.order);
   w.events = fopo_alloc(threads * 2 * w.longest, sizeof *w.events);
   int status = w.order != NULL && w.events != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) status = set_all(sides, &w, users, n);
+  if (status == FOPO_OK) status = set_all(j->sides, &w, users, n);
   fopo_free(w.order);
   fopo_free(w.events);
   return status;
@@ -513,6 +520,19 @@ static void fill_sessions(fopo_sessions *s, const fopo_csr *m, const uint8_t *si
   }
 }
 
+static int fill_order(fopo_sessions *s, const fopo_csr *m, const uint8_t *sides, rule r,
+                      const uint32_t *ranks) {
+  s->order = fopo_alloc(fopo_csr_nnz(&s->X) + fopo_csr_nnz(&s->Y), sizeof *s->order);
+  if (s->order == NULL) return FOPO_ERR_MEMORY;
+  for (size_t i = 0; i < s->X.rows; i++) {
+    uint32_t *order = s->order + s->X.indptr[i] + s->Y.indptr[i];
+    for (uint64_t e = m->indptr[s->users[i]]; e < m->indptr[s->users[i] + 1]; e++) {
+      if (in_x(sides[e], r) || in_y(sides[e], r)) order[ranks[e]] = m->ids[e];
+    }
+  }
+  return FOPO_OK;
+}
+
 /* The sessions of the users [n], rows of m, in this order; a user with nothing in X or in Y has
  * none. Without any, *s stays {0}. sides [nnz]. A row is read from left to right, which keeps the
  * ids ascending: an entry whose sides have a bit of r.x goes to X, one with a bit of r.y to Y. */
@@ -579,6 +599,10 @@ static int make_parts(job *j, const fopo_split_segment *users) {
   for (int p = 0; p < 3 && status == FOPO_OK; p++) {
     status = make_part(part_of(j->split, p), &j->d->matrix, j->sides,
                        is_users ? halves : windows[p], users[p].rows, users[p].n);
+  }
+  fopo_sessions *train = &j->split->train;
+  if (status == FOPO_OK && j->ranks != NULL && train->users != NULL) {
+    status = fill_order(train, &j->d->matrix, j->sides, halves, j->ranks);
   }
   return status;
 }
@@ -677,14 +701,18 @@ static int set_cuts(job *j, int status) {
                    split->from[0], split->from[1]);
 }
 
-static int check_memory(const fopo_dataset *d) {
+/* Sessions whose items may be taken twice keep no order. */
+static int keeps_order(const fopo_split_plan *plan) { return plan->by_time && !plan->keep_seen; }
+
+static int check_memory(const fopo_dataset *d, const fopo_split_plan *plan) {
   const fopo_csr *m = &d->matrix;
+  size_t entry = sizeof(uint32_t) + 1 + (keeps_order(plan) ? 2 * sizeof(uint32_t) : 0);
   size_t longest = 0;
   for (size_t row = 0; row < m->rows; row++) {
     size_t n = fopo_csr_count(m, row);
     if (n > longest) longest = n;
   }
-  return fopo_memory_suffices((uint64_t)fopo_csr_nnz(m) * (sizeof(uint32_t) + 1) + m->rows * 32 +
+  return fopo_memory_suffices((uint64_t)fopo_csr_nnz(m) * entry + m->rows * 32 +
                                   fopo_dataset_users(d) * 4 +
                                   (uint64_t)fopo_threads() * longest * 36,
                               "splitting the sessions", "lower max_users");
@@ -696,18 +724,21 @@ int fopo_split_among(fopo_split *split, const fopo_dataset *d, const fopo_split_
   *split = (fopo_split){0};
   int status = check_options(d, options, plan);
   if (status != FOPO_OK) return status; /* in all processes */
-  status = choose_users(&j, check_memory(d));
+  status = choose_users(&j, check_memory(d, plan));
   if (status == FOPO_OK) status = set_cuts(&j, status);
   if (status == FOPO_OK) j.sides = fopo_alloc(fopo_csr_nnz(&d->matrix), sizeof *j.sides);
   if (status == FOPO_OK && j.sides == NULL) status = FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) {
-    status = find_sides(j.sides, d, j.users, j.n, options, plan, split->from);
+  if (status == FOPO_OK && keeps_order(plan)) {
+    j.ranks = fopo_alloc(fopo_csr_nnz(&d->matrix), sizeof *j.ranks);
+    if (j.ranks == NULL) status = FOPO_ERR_MEMORY;
   }
+  if (status == FOPO_OK) status = find_sides(&j);
   if (status == FOPO_OK) status = all_parts(&j, status);
   fopo_free(j.users);
   fopo_free(j.order);
   fopo_free(j.positions);
   fopo_free(j.sides);
+  fopo_free(j.ranks);
   if (status != FOPO_OK) fopo_split_done(split);
   return status;
 }
@@ -756,6 +787,14 @@ int fopo_sessions_take(fopo_sessions *some, const fopo_sessions *s, const uint32
   some->users = fopo_alloc(n, sizeof *some->users);
   if (some->users == NULL) return FOPO_ERR_MEMORY;
   for (size_t i = 0; i < n; i++) some->users[i] = s->users[rows[i]];
+  if (s->order == NULL) return FOPO_OK;
+  some->order = fopo_alloc(fopo_csr_nnz(&some->X) + fopo_csr_nnz(&some->Y), sizeof *some->order);
+  if (some->order == NULL) return FOPO_ERR_MEMORY;
+  for (size_t i = 0; i < n; i++) {
+    size_t count = fopo_csr_count(&some->X, i) + fopo_csr_count(&some->Y, i);
+    memcpy(some->order + some->X.indptr[i] + some->Y.indptr[i],
+           s->order + s->X.indptr[rows[i]] + s->Y.indptr[rows[i]], count * sizeof *s->order);
+  }
   return FOPO_OK;
 }
 
@@ -763,6 +802,7 @@ void fopo_sessions_done(fopo_sessions *s) {
   fopo_csr_done(&s->X);
   fopo_csr_done(&s->Y);
   fopo_free(s->users);
+  fopo_free(s->order);
   *s = (fopo_sessions){0};
 }
 

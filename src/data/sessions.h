@@ -62,6 +62,8 @@ typedef struct {
   int keeps_seen;     /* 1: Y may have items of X, and to recommend them is right */
   int at_random;      /* 1: X is a random choice of a session's items, and Y the others; 0: there
                        * is an order, or it is not known */
+  uint32_t *order;    /* [items of X and Y] the items of each session as they came, those of session
+                       * n from X.indptr[n] + Y.indptr[n] on; NULL: not known. Of train by time */
 } fopo_sessions;
 
 static inline float fopo_sessions_value(const fopo_sessions *s, uint32_t item) {

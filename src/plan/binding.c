@@ -48,6 +48,22 @@ static void *resident(fopo_device *d, const void *host, size_t bytes) {
   return d->ops->share(d, &block, host, bytes) == FOPO_OK ? block : NULL;
 }
 
+static size_t entries_of(const fopo_csr *lists, size_t room) {
+  return room > 0 ? room : fopo_csr_nnz(lists);
+}
+
+/* Sends lists whose entries have changed, and with room for more their lengths. */
+static int send_lists(const fopo_binding *b, const fopo_csr *copy, const fopo_csr *lists) {
+  int status = FOPO_OK;
+  if (lists->indptr == NULL) return FOPO_OK;
+  if (b->room > 0) {
+    status =
+        send(b->device, copy->indptr, lists->indptr, (lists->rows + 1) * sizeof *lists->indptr);
+  }
+  if (status != FOPO_OK) return status;
+  return send(b->device, copy->ids, lists->ids, fopo_csr_nnz(lists) * sizeof *lists->ids);
+}
+
 /* Lists of items, a row a context, on the device: *to. Of a part of the catalogue those that it
  * holds, *own. */
 static int copy_lists(fopo_csr *to, fopo_csr *own, const fopo_binding *b, const fopo_csr *lists) {
@@ -60,7 +76,7 @@ static int copy_lists(fopo_csr *to, fopo_csr *own, const fopo_binding *b, const 
   *to = (fopo_csr){.rows = lists->rows, .cols = lists->cols};
   to->indptr = resident(d, lists->indptr, (lists->rows + 1) * sizeof *lists->indptr);
   if (to->indptr == NULL) return FOPO_ERR_MEMORY;
-  to->ids = resident(d, lists->ids, fopo_csr_nnz(lists) * sizeof *lists->ids);
+  to->ids = resident(d, lists->ids, entries_of(lists, dealt ? 0 : b->room) * sizeof *lists->ids);
   return to->ids == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
 }
 
@@ -164,16 +180,10 @@ static int recopy_parts(fopo_binding *b) {
 int fopo_binding_renew_contexts(fopo_binding *b) {
   fopo_device *d = b->device;
   fopo_matrix x = b->contexts;
-  const fopo_csr *X = &b->X, *Y = &b->rewarded.Y;
   int status = send(d, b->device_contexts.x, x.x, x.rows * x.ld * sizeof *x.x);
   if (status == FOPO_OK && b->parts->part != NULL) return recopy_parts(b);
-  if (status == FOPO_OK && X->indptr != NULL) {
-    status = send(d, b->device_X.ids, X->ids, fopo_csr_nnz(X) * sizeof *X->ids);
-  }
-  if (status == FOPO_OK && Y->indptr != NULL) {
-    status = send(d, b->credited.Y.ids, Y->ids, fopo_csr_nnz(Y) * sizeof *Y->ids);
-  }
-  return status;
+  if (status == FOPO_OK) status = send_lists(b, &b->device_X, &b->X);
+  return status == FOPO_OK ? send_lists(b, &b->credited.Y, &b->rewarded.Y) : status;
 }
 
 int fopo_binding_init(fopo_binding *b, const fopo_binding_source *s) {
@@ -182,6 +192,7 @@ int fopo_binding_init(fopo_binding *b, const fopo_binding_source *s) {
   *b = (fopo_binding){.device = s->device,
                       .policy = pi,
                       .N = s->contexts.n,
+                      .room = s->contexts.room,
                       .P = fopo_policy_n_items(pi),
                       .D = contexts.cols,
                       .L = pi->items.cols,
@@ -212,11 +223,12 @@ uint64_t fopo_binding_bytes(const fopo_binding_source *s) {
   bytes += (uint64_t)pi->theta.rows * pi->theta.cols * sizeof *pi->theta.x;
   if (pi->rows.type != FOPO_FLOAT32) bytes += P * pi->rows.ld * fopo_float_bytes(pi->rows.type);
   if (r->Y.indptr != NULL) {
-    bytes += (N + 1) * sizeof *r->Y.indptr + fopo_csr_nnz(&r->Y) * sizeof *r->Y.ids;
+    bytes += (N + 1) * sizeof *r->Y.indptr + entries_of(&r->Y, s->contexts.room) * sizeof *r->Y.ids;
   }
   if (r->value != NULL) bytes += P * sizeof *r->value;
   if (pi->masks_seen && s->contexts.X.indptr != NULL) {
-    bytes += (N + 1) * sizeof(uint64_t) + fopo_csr_nnz(&s->contexts.X) * sizeof(uint32_t);
+    size_t entries = entries_of(&s->contexts.X, s->contexts.room);
+    bytes += (N + 1) * sizeof(uint64_t) + entries * sizeof(uint32_t);
   }
   if (r->credit.action != NULL) {
     bytes += N * (sizeof *r->credit.action + sizeof *r->credit.weight + sizeof *r->credit.gain);

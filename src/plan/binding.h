@@ -19,6 +19,7 @@ typedef struct {
   fopo_device *device; /* not owned, as the policy */
   const fopo_policy *policy;
   size_t N, P, D, L; /* contexts, items, features of a context, dimension of an item */
+  size_t room;       /* as of fopo_contexts */
   size_t n_theta;    /* parameters of theta */
   size_t n_hidden;   /* the policy's */
   int learns_items;  /* 1: items are learnt, by the policy that was bound */
@@ -55,9 +56,9 @@ int fopo_binding_holds(const fopo_binding *b, const fopo_binding_source *s);
  * host since, and go to the device again. */
 int fopo_binding_renew(fopo_binding *b, const fopo_policy *pi);
 
-/* The bound arrays of contexts, of X and of the hits in Y have other values on the host now, and X
- * and Y as many in each row: brings the device's copies up to date, which stay where they are
- * unless items are a part of the catalogue. No step may be under way. */
+/* The bound arrays of contexts, of X and of the hits in Y have other values on the host now, X and
+ * Y as many in each row unless they have room: brings the device's copies up to date, which stay
+ * where they are unless items are a part of the catalogue. No step may be under way. */
 int fopo_binding_renew_contexts(fopo_binding *b);
 
 /* Copies the data to the device into *b, which is {0} and after a failure again. Shapes have been

@@ -8,10 +8,11 @@
 
 static int check(const fopo_resplit_source *from, fopo_matrix given) {
   const fopo_sessions *s = from->sessions;
-  if (s->all > 0 || !s->at_random) {
+  if (s->all > 0 || !fopo_resplit_can(s)) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "X and Y of these sessions %s; use resplit = false",
                      s->all > 0 ? "are shared out to the ranks, which do not divide them anew"
-                                : "were not divided at random, so they are not drawn anew");
+                                : "were not divided at random and have no order, so they are not "
+                                  "drawn anew");
   }
   if (given.rows != s->X.rows || given.cols != from->items.cols) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
@@ -19,16 +20,21 @@ static int check(const fopo_resplit_source *from, fopo_matrix given) {
                      "they cannot be made anew; use resplit = false",
                      given.rows, given.cols, s->X.rows, from->items.cols);
   }
-  uint64_t bytes = 4 * ((uint64_t)given.rows * given.cols + fopo_csr_nnz(&s->X));
-  return fopo_memory_suffices(bytes + 4 * fopo_csr_nnz(&s->Y), "drawing X and Y anew each epoch",
-                              "use resplit = false");
+  uint64_t items = fopo_csr_nnz(&s->X) + fopo_csr_nnz(&s->Y), N = given.rows;
+  return fopo_memory_suffices(4 * (N * given.cols + items * (s->at_random ? 1 : 2)) + 16 * N,
+                              "drawing X and Y anew each epoch", "use resplit = false");
+}
+
+static void copy_lists(fopo_csr *to, const fopo_csr *from) {
+  memcpy(to->indptr, from->indptr, (from->rows + 1) * sizeof *from->indptr);
+  memcpy(to->ids, from->ids, fopo_csr_nnz(from) * sizeof *from->ids);
 }
 
 /* Epoch 0. */
 static void take_given(fopo_resplit *r) {
   const fopo_sessions *s = r->from.sessions;
-  memcpy(r->X.ids, s->X.ids, fopo_csr_nnz(&s->X) * sizeof *s->X.ids);
-  memcpy(r->Y.ids, s->Y.ids, fopo_csr_nnz(&s->Y) * sizeof *s->Y.ids);
+  copy_lists(&r->X, &s->X);
+  copy_lists(&r->Y, &s->Y);
   for (size_t i = 0; i < r->x.rows; i++) {
     memcpy(fopo_matrix_row(r->x, i), fopo_matrix_row(r->given, i), r->x.cols * sizeof *r->x.x);
   }
@@ -39,11 +45,13 @@ int fopo_resplit_init(fopo_resplit *r, const fopo_resplit_source *from, fopo_mat
   *r = (fopo_resplit){0};
   int status = check(from, given);
   if (status != FOPO_OK) return status;
-  *r = (fopo_resplit){.from = *from, .given = given, .X = s->X, .Y = s->Y};
-  r->X.ids = fopo_alloc(fopo_csr_nnz(&s->X), sizeof *r->X.ids);
-  r->Y.ids = fopo_alloc(fopo_csr_nnz(&s->Y), sizeof *r->Y.ids);
-  status = fopo_matrix_init(&r->x, given.rows, given.cols);
-  if (status == FOPO_OK && (r->X.ids == NULL || r->Y.ids == NULL)) status = FOPO_ERR_MEMORY;
+  size_t N = s->X.rows, x = fopo_csr_nnz(&s->X), y = fopo_csr_nnz(&s->Y);
+  *r = (fopo_resplit){.from = *from, .given = given, .room = s->at_random ? 0 : x + y};
+  status = fopo_csr_init(&r->X, N, s->X.cols, r->room > 0 ? r->room : x, 0);
+  if (status == FOPO_OK) {
+    status = fopo_csr_init(&r->Y, N, s->Y.cols, r->room > 0 ? r->room : y, 0);
+  }
+  if (status == FOPO_OK) status = fopo_matrix_init(&r->x, given.rows, given.cols);
   if (status == FOPO_OK) {
     take_given(r);
   } else {
@@ -53,8 +61,8 @@ int fopo_resplit_init(fopo_resplit *r, const fopo_resplit_source *from, fopo_mat
 }
 
 void fopo_resplit_done(fopo_resplit *r) {
-  fopo_free(r->X.ids);
-  fopo_free(r->Y.ids);
+  fopo_csr_done(&r->X);
+  fopo_csr_done(&r->Y);
   fopo_matrix_done(&r->x);
   *r = (fopo_resplit){0};
 }

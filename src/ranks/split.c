@@ -158,6 +158,8 @@ static int receive(fopo_sessions *s, deal *d, size_t cols, size_t total, int sta
   status = send_heads(d, status);
   status = send_items(&s->X, d, cols, s->first, 0, status);
   status = send_items(&s->Y, d, cols, s->first, 1, status);
+  fopo_free(s->order); /* sessions that are shared out are not cut anew */
+  s->order = NULL;
   fopo_free(s->users);
   s->users = fopo_alloc(d->n, sizeof *s->users);
   if (status == FOPO_OK && s->users == NULL) status = FOPO_ERR_MEMORY;

@@ -74,7 +74,8 @@ static int prepare_data(fopo_trainer *t) {
     status = fopo_resplit_init(&t->resplit, &o->resplit, o->contexts.x);
     t->drawn_reward = *o->reward;
     t->drawn_reward.Y = &t->resplit.Y;
-    t->contexts = (fopo_contexts){.n = o->contexts.n, .x = t->resplit.x, .X = t->resplit.X};
+    t->contexts = (fopo_contexts){
+        .n = o->contexts.n, .x = t->resplit.x, .X = t->resplit.X, .room = t->resplit.room};
     t->reward = &t->drawn_reward;
   }
   if (status == FOPO_OK) status = bind(t);

@@ -1,5 +1,6 @@
 /* X and Y drawn anew each epoch: the distribution of what is drawn, and a training whose every
  * epoch is that of a trainer over the contexts of that epoch. */
+#include <math.h>
 #include <string.h>
 
 #include "data/resplit.h"
@@ -12,8 +13,9 @@ enum { P = 300, N = 90, L = 6, BATCH = 16, EPOCHS = 4 };
 /* Copies of X and Y of s, drawn for an epoch. */
 static fopo_sessions draw(const fopo_sessions *s, uint64_t seed, uint32_t epoch) {
   fopo_sessions drawn = {0};
-  ok(fopo_csr_init(&drawn.X, s->X.rows, s->X.cols, fopo_csr_nnz(&s->X), 0));
-  ok(fopo_csr_init(&drawn.Y, s->Y.rows, s->Y.cols, fopo_csr_nnz(&s->Y), 0));
+  size_t room = fopo_csr_nnz(&s->X) + fopo_csr_nnz(&s->Y);
+  ok(fopo_csr_init(&drawn.X, s->X.rows, s->X.cols, room, 0));
+  ok(fopo_csr_init(&drawn.Y, s->Y.rows, s->Y.cols, room, 0));
   memcpy(drawn.X.indptr, s->X.indptr, (s->X.rows + 1) * sizeof *s->X.indptr);
   memcpy(drawn.Y.indptr, s->Y.indptr, (s->Y.rows + 1) * sizeof *s->Y.indptr);
   fopo_resplit_draw(&drawn.X, &drawn.Y, s, seed, epoch);
@@ -24,6 +26,16 @@ static int has(const fopo_csr *m, size_t row, uint32_t id) { return fopo_csr_con
 
 static void same_lists(const fopo_csr *a, const fopo_csr *b) {
   assert_memory_equal(a->ids, b->ids, fopo_csr_nnz(a) * sizeof *a->ids);
+}
+
+/* An order of the items of each session: X before Y, each from the largest id to the smallest. */
+static void give_order(fopo_sessions *s) {
+  uint32_t *to = s->order = fopo_alloc(fopo_csr_nnz(&s->X) + fopo_csr_nnz(&s->Y), sizeof *to);
+  s->at_random = 0;
+  for (size_t i = 0; i < s->X.rows; i++) {
+    for (size_t k = fopo_csr_count(&s->X, i); k-- > 0;) *to++ = fopo_csr_row(&s->X, i)[k];
+    for (size_t k = fopo_csr_count(&s->Y, i); k-- > 0;) *to++ = fopo_csr_row(&s->Y, i)[k];
+  }
 }
 
 /* Every session keeps its items, and how many are in X; rows ascend. */
@@ -88,10 +100,47 @@ TEST_WITH(test_draws, no_leak) {
   fopo_sessions_done(&s);
 }
 
+/* In order X is the first c items, each c from that of s to n - 1 as often, and Y the others. */
+TEST_WITH(test_prefixes, no_leak) {
+  enum { DRAWS = 2000 };
+  fopo_sessions s;
+  double chi = 0, cells = 0;
+  small_sessions_init(&s, N, P, 3);
+  give_order(&s);
+  double *cuts = fopo_alloc(N * 13, sizeof *cuts);
+  for (uint32_t epoch = 1; epoch <= DRAWS; epoch++) {
+    fopo_sessions now = draw(&s, 7, epoch);
+    for (size_t i = 0; i < N; i++) {
+      const uint32_t *order = s.order + s.X.indptr[i] + s.Y.indptr[i];
+      size_t m = fopo_csr_count(&s.X, i), n = m + fopo_csr_count(&s.Y, i);
+      size_t cut = fopo_csr_count(&now.X, i);
+      assert_in_range(cut, m, n - 1);
+      assert_int_equal(cut + fopo_csr_count(&now.Y, i), n);
+      cuts[i * 13 + cut]++;
+      for (size_t k = 0; k < n && epoch <= 20; k++) {
+        assert_int_equal(has(&now.X, i, order[k]), k < cut);
+        assert_int_equal(has(&now.Y, i, order[k]), k >= cut);
+      }
+    }
+    fopo_sessions_done(&now);
+  }
+  for (size_t i = 0; i < N; i++) {
+    size_t m = fopo_csr_count(&s.X, i), y = fopo_csr_count(&s.Y, i);
+    for (size_t c = m; c < m + y; c++) {
+      chi += pow(cuts[i * 13 + c] - (double)DRAWS / (double)y, 2.0) * (double)y / DRAWS;
+    }
+    cells += (double)y - 1;
+  }
+  assert_true(fabs(chi - cells) < 5 * sqrt(2 * cells));
+  fopo_free(cuts);
+  fopo_sessions_done(&s);
+}
+
 /* A function of (seed, epoch, context): not of threads, nor of what was drawn before. */
-TEST_WITH(test_function_of_epoch, no_leak) {
+static void function_of_epoch(int in_order) {
   fopo_sessions s;
   small_sessions_init(&s, N, P, 3);
+  if (in_order) give_order(&s);
   int before = fopo_threads();
   fopo_threads_set(1);
   fopo_sessions a = draw(&s, 7, 2);
@@ -100,6 +149,7 @@ TEST_WITH(test_function_of_epoch, no_leak) {
   fopo_threads_set(before);
   same_lists(&a.X, &b.X);
   same_lists(&a.Y, &b.Y);
+  assert_memory_equal(a.X.indptr, b.X.indptr, (N + 1) * sizeof *a.X.indptr);
   size_t n = fopo_csr_nnz(&s.X) * sizeof *s.X.ids;
   assert_memory_not_equal(a.X.ids, other.X.ids, n);
   assert_memory_not_equal(a.X.ids, seeded.X.ids, n);
@@ -107,6 +157,11 @@ TEST_WITH(test_function_of_epoch, no_leak) {
   same_lists(&a.X, &other.X);
   fopo_sessions *const all[] = {&s, &a, &b, &other, &seeded};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) fopo_sessions_done(all[i]);
+}
+
+TEST_WITH(test_function_of_epoch, no_leak) {
+  function_of_epoch(0);
+  function_of_epoch(1);
 }
 
 /* ---- trainings ---- */
@@ -118,12 +173,15 @@ typedef struct {
   fopo_index *ix;
 } place;
 
-static void place_init(place *p, int masks) {
+enum { MASKS = 1, IN_ORDER = 2 };
+
+static void place_init(place *p, int how) {
   small_world_init(&p->w, P, N, L, 0.05, 0.5, 3);
   small_sessions_init(&p->s, N, P, 5);
+  if (how & IN_ORDER) give_order(&p->s);
   ok(fopo_encode(p->w.contexts, (fopo_encoding){.encoder = &fopo_encoder_mean}, &p->s.X,
                  p->w.items));
-  p->w.pi.masks_seen = masks;
+  p->w.pi.masks_seen = how & MASKS;
   p->reward = p->w.reward;
   p->reward.Y = &p->s.Y;
   ok(fopo_index_norm(&p->ix, p->w.items, 0));
@@ -176,10 +234,10 @@ static void steps(fopo_trainer *t, size_t n) {
 }
 
 /* theta [L, L] after EPOCHS epochs with X and Y drawn anew, in slices. */
-static void train_anew(float *theta, int masks, size_t slice, size_t refresh) {
+static void train_anew(float *theta, int how, size_t slice, size_t refresh) {
   place p;
   setting s = {0};
-  place_init(&p, masks);
+  place_init(&p, how);
   fopo_contexts contexts = contexts_of(&p);
   fopo_trainer *t = make(&s, &p, &contexts, &p.reward, 1, refresh);
   size_t all = EPOCHS * fopo_trainer_steps_per_epoch(t);
@@ -192,10 +250,10 @@ static void train_anew(float *theta, int masks, size_t slice, size_t refresh) {
 }
 
 /* The same by a trainer for each epoch, over its own contexts and hits. */
-static void train_each(float *theta, int masks, size_t refresh) {
+static void train_each(float *theta, int how, size_t refresh) {
   place p;
   setting first = {0};
-  place_init(&p, masks);
+  place_init(&p, how);
   fopo_contexts contexts = contexts_of(&p);
   fopo_trainer *t = make(&first, &p, &contexts, &p.reward, 0, refresh);
   size_t each = fopo_trainer_steps_per_epoch(t);
@@ -225,12 +283,12 @@ static void train_each(float *theta, int masks, size_t refresh) {
 
 TEST_WITH(test_epochs, no_leak) {
   float anew[L * L], each[L * L], slices[L * L], plain[L * L];
-  for (int masks = 0; masks < 2; masks++) {
+  for (int how = 0; how <= (MASKS | IN_ORDER); how++) {
     for (size_t refresh = 1; refresh <= 3; refresh += 2) {
-      train_anew(anew, masks, SIZE_MAX, refresh);
-      train_each(each, masks, refresh);
+      train_anew(anew, how, SIZE_MAX, refresh);
+      train_each(each, how, refresh);
       assert_memory_equal(anew, each, sizeof anew);
-      train_anew(slices, masks, 5, refresh);
+      train_anew(slices, how, 5, refresh);
       assert_memory_equal(anew, slices, sizeof anew);
       if (refresh == 1) memcpy(plain, anew, sizeof anew);
       assert_memory_equal(plain, anew, sizeof anew); /* what is kept expires */
@@ -239,10 +297,10 @@ TEST_WITH(test_epochs, no_leak) {
 }
 
 /* Epoch 0 is the split as it is given, and the next ones allocate nothing. */
-TEST_WITH(test_allocates_nothing, no_leak) {
+static void allocates_nothing(int how) {
   place p;
   setting s = {0};
-  place_init(&p, 1);
+  place_init(&p, how);
   fopo_contexts contexts = contexts_of(&p);
   fopo_trainer *t = make(&s, &p, &contexts, &p.reward, 1, 1);
   steps(t, fopo_trainer_steps_per_epoch(t));
@@ -256,6 +314,11 @@ TEST_WITH(test_allocates_nothing, no_leak) {
   assert_true(t->resplit.epoch == 2);
   end(&s);
   place_done(&p);
+}
+
+TEST_WITH(test_allocates_nothing, no_leak) {
+  allocates_nothing(MASKS);
+  allocates_nothing(MASKS | IN_ORDER);
 }
 
 /* A gradient that outlives the trainer is bound to nothing that the trainer owned. */
