@@ -117,11 +117,13 @@ sealed.kind(report, {
 local function marked(status) return status == "FAILED" and red(status) or status end
 
 -- For a terminal that is too narrow for the table: one line a check, and the figures of those that
--- failed or were skipped.
+-- failed.
 local function print_lines(r)
   for _, row in ipairs(r.rows) do
-    print(("%s%s  %s"):format(marked(row.status), (" "):rep(7 - #row.status), row.name))
-    if row.status ~= "okay" then
+    if row.status ~= "skipped" then
+      print(("%s%s  %s"):format(marked(row.status), (" "):rep(7 - #row.status), row.name))
+    end
+    if row.status == "FAILED" then
       print("         " .. row.measured)
       if row.bound ~= "" then print("         bound: " .. row.bound) end
     end
@@ -129,14 +131,21 @@ local function print_lines(r)
 end
 
 local function print_report(r)
-  local rows = {{"check", "measured", "bound", "result"}}
-  for i, row in ipairs(r.rows) do rows[i + 1] = {row.name, row.measured, row.bound, row.status} end
+  local rows, skipped = {{"check", "measured", "bound", "result"}}, {}
+  for _, row in ipairs(r.rows) do
+    if row.status == "skipped" then
+      skipped[#skipped + 1] = text.fill(("skipped: %s: %s"):format(row.name, row.measured), 79, "  ")
+    else
+      rows[#rows + 1] = {row.name, row.measured, row.bound, row.status}
+    end
+  end
   local shown = text.table(rows)
   if term.is_tty() and term.width() < text.width(shown:match("%-[^\n]*")) then
     print_lines(r)
   else
     print((shown:gsub("FAILED", marked)))
   end
+  for _, line in ipairs(skipped) do print(line) end
   print(r.ok and "\nall okay" or "\n" .. red("not okay: ") .. r.first)
 end
 
