@@ -134,7 +134,8 @@ local function print_report(r)
   local rows, skipped = {{"check", "measured", "bound", "result"}}, {}
   for _, row in ipairs(r.rows) do
     if row.status == "skipped" then
-      skipped[#skipped + 1] = text.fill(("skipped: %s: %s"):format(row.name, row.measured), 79, "  ")
+      local why = ("skipped: %s: %s"):format(row.name, row.measured)
+      skipped[#skipped + 1] = text.fill(why, 79, "  ")
     else
       rows[#rows + 1] = {row.name, row.measured, row.bound, row.status}
     end
