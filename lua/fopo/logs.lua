@@ -129,6 +129,57 @@ assert(train.n == 80 and test.n == 20)]],
   call = function(lg, o) return native.logs_split(lg, math.floor(o.train * lg.n + 0.5), o.seed) end,
 }
 
+-- The action of the largest score, the smaller number of two that are equal.
+local function best_of(score, P)
+  local best
+  for a = 1, P do
+    if score[a] and (not best or score[a] > score[best]) then best = a end
+  end
+  return best
+end
+
+-- By action, over the events that show it: the mean reward; the sum of log(1 + lambda w (r - low)).
+local function scores_of(lg, by)
+  local rewards, p = lg:rewards(), lg:propensities()
+  local low = math.min(0, rewards:min())
+  local lambda = 1 / (math.sqrt(lg.n) * math.max(rewards:max() - low, 1e-30))
+  local actions, sum, count = lg:actions(), {}, {}
+  for i = 1, lg.n do
+    local a, r = actions:get(1, i), rewards:get(1, i)
+    count[a] = (count[a] or 0) + 1
+    sum[a] = (sum[a] or 0) + (by == "mean" and r or math.log(1 + lambda * (r - low) / p:get(1, i)))
+  end
+  for a, n in pairs(count) do sum[a] = by == "mean" and sum[a] / n or sum[a] end
+  return sum
+end
+
+logs.constant = fn{
+  name = "logs:constant", returns = "function, integer",
+  args = {{"lg", "logs", nil, "the log"}},
+  options = {
+    {"by", "string", "smoothed", "smoothed: the action of the largest value, and lower bound, by "
+     .. "logarithmic smoothing; mean: that of the largest mean reward when it was shown",
+     one_of = {"smoothed", "mean"}},
+  },
+  text = [[
+The policy that shows one action to everybody, as fopo.ope takes it, and that action: what a learnt
+policy has to beat, beside the logging policy, whose value is lg.mean_reward. by = "mean" is greedy
+without contexts, as a counter of clicks is, and falls for an action that was shown once and was
+lucky; smoothed is pessimistic about it. Choose on other events than those that judge it. Cost: one
+pass over the events.]],
+  example = [[lg = fopo.data.synthetic_logs{n = 2000, actions = 10, dim = 4}
+train, test = lg:split{seed = 1}
+print(fopo.ope(train:constant(), test, {estimators = {"snips", "ls"}}))]],
+  call = function(lg, o)
+    local P, best = lg.n_actions, best_of(scores_of(lg, o.by), lg.n_actions)
+    return function(x)
+      local p = native.array_zeros(x.rows, P)
+      for i = 1, x.rows do p:set(i, best, 1) end
+      return p
+    end, best
+  end,
+}
+
 logs.batch = fn{
   name = "logs:batch", returns = "array",
   args = {{"lg", "logs", nil, "the log"}},

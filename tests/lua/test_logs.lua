@@ -162,6 +162,23 @@ function TestLogs:test_standardise()
   lu.assertTrue(learnt(log) > learnt(raw) + 0.1)
 end
 
+-- One action for everybody: the lucky one, and the one that a pessimist shows.
+function TestLogs:test_constant()
+  local rows = {"x,action,reward,propensity"}
+  for i = 1, 90 do
+    local a = i % 3 + 1
+    rows[#rows + 1] = ("%d,%d,%d,%g"):format(i % 2, a, a == 2 and i % 2 or 0, 0.3)
+  end
+  rows[#rows + 1] = "1,4,1,0.1"
+  local log = clicks(table.concat(rows, "\n") .. "\n")
+  local pi, action = log:constant()
+  local lucky, other = log:constant{by = "mean"}
+  lu.assertEquals({action, other}, {2, 4})
+  lu.assertAlmostEquals(fopo.ope(pi, log, {bootstrap = 0}).ips.value, 15 / 0.3 / 91, 1e-6)
+  lu.assertAlmostEquals(fopo.ope(lucky, log, {bootstrap = 0}).ips.value, 1 / 0.1 / 91, 1e-6)
+  lu.assertEquals(fopo.ope(lucky, log, {bootstrap = 0}).overlap, 1)
+end
+
 -- ------------------------------------------------------------------------------------------------
 TestRewards = {}
 
