@@ -480,7 +480,7 @@ static void same_logs(const fopo_logs *a, const fopo_logs *b) {
   }
 }
 
-TEST(test_save_and_parts) {
+TEST_WITH(test_save_and_parts, no_leak) {
   write_file(other, ",item_id,item_feature_0\n0,0,1\n1,1,2\n");
   fopo_logs *logs = READ_AS(obd, .items = other), *again, *part, *rest;
   ok(fopo_logs_save(logs, path));

@@ -470,6 +470,12 @@ TEST(test_expected_by_few_items) {
     fopo_expected e;
     float each[N];
     ok(fopo_few_items_take(&few, x.w.items, order, seed));
+    for (size_t i = 0; i < few.head + few.tail; i++) {
+      size_t item = few.places[i] >> 32, row = few.places[i] & UINT32_MAX;
+      assert_memory_equal(fopo_matrix_row(few.rows, row), fopo_matrix_row(x.w.items, item),
+                          few.rows.cols * sizeof(float));
+      assert_true(row >= few.head || item == order[row]);
+    }
     ok(fopo_evaluate_expected_each(&e, each, FOPO_OBJECTIVE_REWARD, &x.w.pi, x.w.contexts,
                                    &sessions, &mask, 0, &few));
     fopo_few_items_done(&few);
