@@ -226,9 +226,9 @@ class Map:
         return [t for t in tests_of(self.copy.tree) if t not in NOT_ASKED and t not in self.without]
 
     def load(self):
-        """The times; the map is made if there is none, or a tenth of the sources has changed."""
+        """The times; the map is made if there is none, or a third of the sources has changed."""
         now = sources(self.copy.tree)
-        if not os.path.exists(self.times) or 10 * sum(not self.same(p) for p in now) > len(now):
+        if not os.path.exists(self.times) or 3 * sum(not self.same(p) for p in now) > len(now):
             self.make()
         with open(self.times, encoding="utf-8") as f:
             self.seconds = json.load(f)
@@ -292,9 +292,12 @@ class Map:
         """The tests that execute the fault's line, the nearest and cheapest first: `noticed`, those
         that noticed others of the file, then by time and by how much of the file they execute. A
         line that holds no instruction stands for the one before it, one outside of functions or of
-        a file that has changed for the file. At the end those that the map does not know."""
+        a file that has changed for the file, and a file that is new for any. At the end those that
+        the map does not know."""
         counts, spans = self.counts(fault["file"])
         reached = {t: sum(c > 0 for c in lines.values()) for t, lines in counts.items()}
+        if not os.path.exists(os.path.join(self.folder, fault["file"])):
+            reached = {t: 1 for t, seconds in self.seconds.items() if seconds is not None}
         inside = [s for s, e in spans if s <= fault["line"] <= e]
         if inside and self.same(fault["file"]):
             held = max([n for lines in counts.values() for n in lines
