@@ -8,6 +8,7 @@
 --
 -- Sections; all but gpu if none is named:
 --   steps     a step at P = 790,000 against the gather of its rows, two GEMMs, PyTorch with FAISS
+--   slates    a step of slates against the default's of single items, and Plackett-Luce
 --   reward    seconds until 95 % of the reward of the paper's mixture, on files and a large world
 --   sweep     a step at P = 10^4 .. 10^7
 --   evaluate  10,000 contexts by true argmax: index.norm against scoring every item
@@ -75,8 +76,8 @@ local first = 0
 while arg[first - 1] do first = first - 1 end
 bench.fopo = arg[first]
 
-local order = {"steps", "reward", "sweep", "evaluate", "norm", "hnsw", "graph", "svd", "read",
-               "wide", "arrays", "memory", "view", "ranks", "gpu"}
+local order = {"steps", "slates", "reward", "sweep", "evaluate", "norm", "hnsw", "graph", "svd",
+               "read", "wide", "arrays", "memory", "view", "ranks", "gpu"}
 local sections = {}
 for _, file in ipairs{"steps", "reward", "search", "files", "memory", "screen", "ranks", "gpu",
                       "arrays"} do

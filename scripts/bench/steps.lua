@@ -1,5 +1,6 @@
--- Sections steps and sweep: steps at the paper's scale, fopo's estimators against the gather of
--- their rows, against each other, and against PyTorch with FAISS; and over sizes of the catalogue.
+-- Sections steps, slates and sweep: steps at the paper's scale, fopo's estimators against the
+-- gather of their rows, against each other, and against PyTorch with FAISS; slates; and sizes of
+-- the catalogue.
 local fopo = require "fopo"
 local bench = require "bench"
 local script = require "script"
@@ -245,6 +246,35 @@ function steps.steps()
     collectgarbage()
     collectgarbage()
   end
+end
+
+-- A step of slates beside the default's of single items; 100 slates of 10 items.
+function steps.slates()
+  local P, L = bench.scaled(790000), 100
+  local sessions, cases, trainers = world.sessions(P), {}, {}
+  local items = world.items(P, L, sessions)
+  local function slates(name, options)
+    options.k, options.samples = 10, 100
+    return fopo.gradient[name](options)
+  end
+  local list = {{DEFAULT, fopo.gradient.head_tail{}},
+                {"slates among 1,024 norms", slates("slate", {sigma = 0.1, head = 1024})},
+                {"slates, exact", slates("slate", {sigma = 0.1})},
+                {"slates of Plackett and Luce", slates("plackett_luce", {})}}
+  for i, method in ipairs(list) do
+    trainers[i] = world.trainer(sessions, items, method[2])
+    cases[i] = {method[1], world.step_of(trainers[i])}
+  end
+  local s = bench.in_turn(cases, bench.options.limit)
+  for i, method in ipairs(list) do
+    local h = trainers[i].history
+    bench.note("%s: %s; reward %.4f, head_mass %.3f", method[1], world.phases(trainers[i]),
+               h.reward[#h.reward], h.head_mass[#h.head_mass])
+  end
+  row(L, s, list[2][1], DEFAULT, false, 12)
+  row(L, s, list[3][1], DEFAULT, false)
+  row(L, s, list[2][1], list[4][1], true)
+  row(L, s, list[3][1], list[4][1], true)
 end
 
 -- All sizes are in memory at once and measured in turn.
