@@ -99,11 +99,12 @@ typedef struct {
   float *scores;
 } best;
 
-static void best_done(best *b) {
+static void best_done(best *b) { /* also after best_init has failed */
   fopo_matrix_done(&b->y);
   fopo_free(b->ids);
   fopo_free(b->counts);
   fopo_free(b->scores);
+  *b = (best){0};
 }
 
 static int best_init(best *b, const fopo_log_world_options *o) {
