@@ -19,7 +19,7 @@
 --   steps     that were made in `seconds`
 --
 -- Options (defaults): worlds=sample,twitch k=2,5,10 measure=ndcg seconds=1 (of CPU time) seeds=1,2
---   samples=100 sigma=1 lr=0.001 dim=64 fraction=0.005 scale=0.15
+--   samples=20 sigma=1 lr=0.001 (of single) slate_lr=0.003 dim=64 fraction=0.005 scale=0.15
 -- All points are kept in runs/slates.csv (quick: runs/slates_quick.csv).
 local fopo = require "fopo"
 package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
@@ -28,8 +28,8 @@ local study = require "common"
 local POINTS = 8
 local o = study.options(
   {worlds = {"sample", "twitch"}, k = {2, 5, 10}, measure = "ndcg", seconds = 1, seeds = {1, 2},
-   samples = 100, sigma = 1, lr = 0.001, dim = 64, fraction = 0.005, scale = 0.15},
-  {worlds = {"sample"}, k = {3}, seconds = 0.16, seeds = {1}, samples = 20, dim = 8})
+   samples = 20, sigma = 1, lr = 0.001, slate_lr = 0.003, dim = 64, fraction = 0.005, scale = 0.15},
+  {worlds = {"sample"}, k = {3}, seconds = 0.16, seeds = {1}, dim = 8})
 
 local function dataset(name)
   if name == "sample" then return fopo.data.read("datasets/sample.csv") end
@@ -58,8 +58,9 @@ local points = {}
 
 -- Trains for o.seconds of CPU time; {test, first, steps}.
 local function train(world, s, items, method, k, seed)
+  local lr = method == "single" and o.lr or o.slate_lr
   local t = fopo.trainer{policy = fopo.policy.linear{items = items, seen = "mask"}, data = s.train,
-                         gradient = gradient(method, k), optim = fopo.optim.adam{lr = o.lr},
+                         gradient = gradient(method, k), optim = fopo.optim.adam{lr = lr},
                          valid = false, seed = seed}
   local used, best, row = 0, -1, {}
   for point = 1, POINTS do
