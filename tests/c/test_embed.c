@@ -103,6 +103,12 @@ TEST(scales_are_as_told) {
     }
   }
   assert_true(fabs(fopo_matrix_norm2(root) / seen - 1) < 1e-3);
+  /* Singular values below 1 are scaled to the same norms. */
+  const float small[] = {0.5f, 0.25f};
+  float factor[2];
+  fopo_embed_factors(factor, small, NULL, 2, 7, (fopo_scale){1, 1});
+  assert_true(fabsf(factor[0] * factor[0] + factor[1] * factor[1] - 7.0f) < 1e-5f);
+  assert_true(fabsf(factor[0] - 2.0f * factor[1]) < 1e-5f);
 }
 
 TEST(contexts_are_means) {

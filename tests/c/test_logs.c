@@ -179,7 +179,7 @@ static const char obd[] =
     "1,2019-11-24 00:00:02,0,3,1,0.25,a,1e-06,0.0\n";
 
 TEST(test_obd) {
-  write_file(other, ",item_id,item_feature_0,item_feature_1\n0,0,-0.5,red\n1,1,1.5,blue\n"
+  write_file(other, ",item_id,item_feature_0,item_feature_1\n1,1,1.5,blue\n0,0,-0.5,red\n"
                     "2,2,0,red\n");
   fopo_logs *logs = READ_AS(obd, .items = other);
   assert_string_equal(logs->format, "obd");
@@ -192,10 +192,10 @@ TEST(test_obd) {
   assert_string_equal(name_of(&logs->names, 2), "item 0 at 3");
   close_to((double)logs->propensities[1], 0.25 / 3, 1e-8);
   assert_int_equal(logs->items.rows, 6);
-  assert_int_equal(logs->items.cols, 6); /* number, blue, red, three positions */
-  const float *row = fopo_matrix_row(logs->items, 2);
-  const float expected[] = {-0.5f, 0, 1, 0, 0, 1};
-  for (int i = 0; i < 6; i++) assert_true(row[i] == expected[i]);
+  assert_int_equal(logs->items.cols, 6);              /* number, blue, red, three positions */
+  const float *row = fopo_matrix_row(logs->items, 2); /* and the next, the first of the file */
+  const float expected[] = {-0.5f, 0, 1, 0, 0, 1, 1.5f, 1, 0, 1, 0, 0};
+  for (int i = 0; i < 12; i++) assert_true(row[i] == expected[i]);
   fopo_logs_free(logs);
 
   logs = READ_AS(obd, .position = 3, .items = other);

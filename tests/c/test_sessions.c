@@ -2,6 +2,8 @@
 
 #include "checks.h"
 #include "core/threads.h"
+#include "data/histories.h"
+#include "data/names.h"
 #include "data/sessions.h"
 #include "sound.h"
 
@@ -150,6 +152,19 @@ static void assert_refused(const fopo_dataset *d, fopo_split_options o, const ch
   fopo_split split;
   refused(fopo_split_by(&split, d, &o, &(fopo_split_plan){0}), FOPO_ERR_ARGUMENT, part);
   assert_null(split.train.users);
+}
+
+/* Some rows, in any order, without the item that the policy does not know. */
+TEST_WITH(histories_of_rows, no_leak) {
+  uint64_t indptr[] = {0, 2, 4};
+  uint32_t ids[] = {0, 1, 1, 2}, rows[] = {1, 0}, place[] = {2, FOPO_NO_NAME, 0};
+  fopo_csr m = {.rows = 2, .cols = 3, .indptr = indptr, .ids = ids};
+  DONE(fopo_sessions_done) fopo_sessions s;
+  size_t unknown;
+  ok(fopo_histories_of(&s, &unknown, &m, rows, 2, place, 3));
+  assert_true(unknown == 2 && fopo_csr_nnz(&s.X) == 2 && fopo_csr_nnz(&s.Y) == 0);
+  assert_true(*fopo_csr_row(&s.X, 0) == 0 && *fopo_csr_row(&s.X, 1) == 2);
+  assert_memory_equal(s.users, rows, sizeof rows);
 }
 
 TEST(refusals) {
