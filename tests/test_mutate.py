@@ -113,8 +113,7 @@ check("a folder that is not there", status == 1 and "src/ has no nowhere" in out
 # test_a calls next; test_b calls twice, for ever where that is wrong, and unused
 MAKEFILE = """OUT := build/release
 FLAGS_release := -O0
-all test-programs: $(OUT)/test_a $(OUT)/test_b
-.SECONDARY:
+all test-programs: $(OUT)/src/judge/a.o $(OUT)/test_a $(OUT)/test_b
 $(OUT)/%.o: %.c
 	mkdir -p $(@D); gcc $(FLAGS_release) -MMD -c -o $@ $<
 $(OUT)/test_%: tests/c/test_%.c $(OUT)/src/judge/a.o

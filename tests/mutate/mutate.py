@@ -212,6 +212,17 @@ class Copy:
         return found
 
 
+def gcov(file, data):
+    """(path of the counts, what they say of the file) where they have instructions of it."""
+    if data:
+        said = subprocess.run(["gcov", "--json-format", "--stdout", *data], capture_output=True,
+                              text=True, check=True).stdout
+        for one in map(json.loads, said.splitlines()):
+            for of in one["files"]:
+                if os.path.normpath(of["file"]) == file and of["lines"]:
+                    yield one["data_file"], of
+
+
 class Map:
     """Which tests execute a line, and how long each takes: counts of gcov in a folder for each
     test, and the sources of that time. It serves while most of the sources are as they were."""
@@ -265,10 +276,11 @@ class Map:
             return False
 
     def counts(self, file):
-        """{test: {line: count}} of a file, {} where it executes none; and the functions' lines."""
+        """{test: {line: count}} of a file, {} where it executes none; the functions' lines; and the
+        objects that have its instructions: of a header few of those that include it."""
         if file in self.of_file:
             return self.of_file[file]
-        counts, spans = collections.defaultdict(collections.Counter), set()
+        counts, spans, users = collections.defaultdict(collections.Counter), set(), []
         for path in self.copy.objects(file, self.OUT):
             name = os.path.relpath(path[:-2], os.path.join(self.copy.folder, self.OUT))
             data = {os.path.join(self.folder, t, name + ".gcda"): t
@@ -277,15 +289,14 @@ class Map:
             for p in data:  # gcov looks for the notes beside the counts
                 if not os.path.lexists(p[:-4] + "gcno"):
                     os.symlink(path[:-2] + ".gcno", p[:-4] + "gcno")
-            said = subprocess.run(["gcov", "--json-format", "--stdout", *data], capture_output=True,
-                                  text=True, check=True).stdout if data else ""
-            for one in map(json.loads, said.splitlines()):
-                for of in one["files"]:
-                    if os.path.normpath(of["file"]) == file:
-                        spans |= {(f["start_line"], f["end_line"]) for f in of["functions"]}
-                        for line in of["lines"]:
-                            counts[data[one["data_file"]]][line["line_number"]] += line["count"]
-        self.of_file[file] = counts, sorted(spans)
+            if not list(gcov(file, list(data)[:1])):
+                continue
+            users.append(name)
+            for path, of in gcov(file, data):
+                spans |= {(f["start_line"], f["end_line"]) for f in of["functions"]}
+                for line in of["lines"]:
+                    counts[data[path]][line["line_number"]] += line["count"]
+        self.of_file[file] = counts, sorted(spans), users
         return self.of_file[file]
 
     def reaching(self, fault, noticed):
@@ -294,7 +305,7 @@ class Map:
         line that holds no instruction stands for the one before it, one outside of functions or of
         a file that has changed for the file, and a file that is new for any. At the end those that
         the map does not know."""
-        counts, spans = self.counts(fault["file"])
+        counts, spans, _ = self.counts(fault["file"])
         reached = {t: sum(c > 0 for c in lines.values()) for t, lines in counts.items()}
         if not os.path.exists(os.path.join(self.folder, fault["file"])):
             reached = {t: 1 for t, seconds in self.seconds.items() if seconds is not None}
@@ -313,26 +324,30 @@ class Map:
 
 
 class Applied:
-    """The fault in the copy. Afterwards source and objects are as before, with their times; the
-    programs are newer and are removed, so that make links them again."""
+    """The fault in the copy. make is told by the objects that are gone, not by the source's time, as
+    most objects do not need what a header says. Afterwards source and objects are as before, with
+    their times; the programs are newer and are removed, so that make links them again."""
 
-    def __init__(self, copy, fault):
+    def __init__(self, copy, fault, users):
         self.copy, self.fault = copy, fault
         self.path = os.path.join(copy.folder, fault["file"])
+        out = os.path.join(copy.folder, copy.out)
+        self.objects = [p for p in copy.objects(fault["file"], copy.out)
+                        if not users or os.path.splitext(os.path.relpath(p, out))[0] in users]
 
     def __enter__(self):
-        self.kept = [(p, p + ".kept") for p in [self.path, *self.copy.objects(
-            self.fault["file"], self.copy.out)]]
         with open(self.path, encoding="utf-8") as f:
             text = mutated(f.read(), self.fault)
-        for path, kept in self.kept:
-            shutil.copy2(path, kept)
+        shutil.copy2(self.path, self.path + ".kept")
         with open(self.path, "w", encoding="utf-8") as f:
             f.write(text)
+        shutil.copystat(self.path + ".kept", self.path)
+        for path in self.objects:
+            os.replace(path, path + ".kept")
 
     def __exit__(self, *_):
-        for path, kept in self.kept:
-            os.replace(kept, path)
+        for path in [self.path, *self.objects]:
+            os.replace(path + ".kept", path)
         out = os.path.join(self.copy.folder, self.copy.out)
         for path in glob.glob(out + "/test_*") + glob.glob(out + "/fopo*") + \
                 glob.glob(out + "/emulated/*.so"):
@@ -351,9 +366,9 @@ class DoesNotBuild(Exception):
 
 def judge(copy, reached, fault, limit, noticed):
     """Who notices: a name, "" for nobody; how many tests were asked, and of how many."""
-    begun = time.monotonic()
     tests, asked = reached.reaching(fault, noticed), 0
-    with Applied(copy, fault):
+    users, begun = reached.counts(fault["file"])[2], time.monotonic()
+    with Applied(copy, fault, users):
         while asked < len(tests) and time.monotonic() - begun < limit:
             test = tests[asked]
             try:
