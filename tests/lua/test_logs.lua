@@ -302,6 +302,28 @@ function TestTraining:test_explain_names_what_is_never_shown()
   lu.assertStrContains(said, "100 % of the policy is on actions that the log shows.")
 end
 
+-- The loop of help(fopo.reward.ips): each pass raises self-normalised IPS; a run by IPS ends below.
+function TestTraining:test_self_normalised()
+  local log = lg:part(1, 1000)
+  local function learnt(passes)
+    local pi = fopo.policy.linear{items = log:items(), theta = fopo.array.zeros(6, 6)}
+    local rw, last = fopo.reward.ips{logs = log}, -math.huge
+    local t = fopo.trainer{policy = pi, data = log, reward = rw, batch = 1000,
+                           optim = fopo.optim.adam{lr = 0.02}, gradient = fopo.gradient.exact{}}
+    local function snips()
+      return fopo.ope(pi, log, {estimators = {"snips"}, bootstrap = 0}).snips.value
+    end
+    for _ = 1, passes do
+      if passes > 1 then rw.translate = snips() end
+      t:run{epochs = 200 // passes, view = false}
+      lu.assertTrue(passes == 1 or snips() > last)
+      last = snips()
+    end
+    return last
+  end
+  lu.assertTrue(learnt(10) > learnt(1) + 0.01)
+end
+
 function TestTraining:test_true_value_rises()
   local start = world:value(fopo.policy.linear{items = lg:items()}, {contexts = fresh})
   local best, logging = world:best(fresh), world:logging(fresh)
