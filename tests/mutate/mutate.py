@@ -324,9 +324,9 @@ class Map:
 
 
 class Applied:
-    """The fault in the copy. make is told by the objects that are gone, not by the source's time, as
-    most objects do not need what a header says. Afterwards source and objects are as before, with
-    their times; the programs are newer and are removed, so that make links them again."""
+    """The fault in the copy. make is told by the objects that are gone, not by the source's time,
+    as most objects do not need what a header says. Afterwards source and objects are as before,
+    with their times; the programs are newer and are removed, so that make links them again."""
 
     def __init__(self, copy, fault, users):
         self.copy, self.fault = copy, fault
