@@ -44,7 +44,8 @@ local function all_gradients(o)
                 gradient.head_tail{index = ix, k = k, tail = math.min(256, items.rows - k)},
                 gradient.head_tail{head = 3 * k, tail = math.min(256, items.rows - 3 * k)}}
   if not o.policy.train_items then
-    list[#list + 1] = gradient.slate{index = ix, k = math.min(5, k), samples = 20}
+    list[#list + 1] = gradient.slate{index = ix, k = math.min(5, k), samples = 20,
+                                     measure = "sum"}
   end
   return list
 end

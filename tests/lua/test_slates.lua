@@ -121,8 +121,14 @@ function TestSlates:test_check_of_every_kind_of_policy()
                                      fopo.gradient.plackett_luce{k = 5, samples = 20}}}
     lu.assertTrue(r.ok, r.first)
     local found = {}
-    for _, row in ipairs(r.rows) do found[row.name] = true end
-    lu.assertTrue(found["mean of slate"] and found["mean of plackett_luce"])
+    for _, row in ipairs(r.rows) do found[row.name] = row.status end
+    lu.assertEquals({found["mean of slate"], found["mean of plackett_luce"]}, {"okay", "okay"})
+  end
+  local all = fopo.gradient.slate{k = 250, samples = 10} -- each slate has every item
+  local r = fopo.check{policy = fopo.policy.linear{items = items, seen = "keep"}, data = s.train,
+                       print = false, gradient = all}
+  for _, row in ipairs(r.rows) do
+    if row.name == "mean of slate" then lu.assertEquals(row.status, "skipped") end
   end
 end
 
