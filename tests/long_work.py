@@ -79,6 +79,8 @@ IN_C = (
     ("off-policy evaluation",
      "while true do fopo.ope(target, lg, {estimators = {'ips', 'snips'}}) end"),
     ("a doubly robust model", "while true do reward.doubly_robust{logs = lg} end"),
+    ("arrays", "while true do local w = big:softmax('columns') * big - big:cumsum('rows'):exp() "
+     "w:sort('rows') w:draw(50) w:sum('columns') end"),
     ("a product", "while true do many:matmul(array.randn(64, 3000, 1)) end"),
     ("an array's text", "while true do tostring(big) end"),
     ("check", "while true do fopo.check() end"))

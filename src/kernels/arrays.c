@@ -13,11 +13,12 @@
 #include "kernels/kernels.h"
 
 enum {
-  BLOCK = 2048,  /* numbers of an operand: 8 KB, so that three and the result are in L1 */
-  LANES = 32,    /* sums of a row side by side: their chains hide the latency of additions */
-  TILE = 32,     /* rows and columns of a tile that is transposed */
-  HARD = 8,      /* multiply-adds that an operation counts as, for the number of threads */
-  POLL = 1 << 20 /* numbers of a row between two polls of the interrupt flag */
+  BLOCK = 2048,   /* numbers of an operand: 8 KB, so that three and the result are in L1 */
+  LANES = 32,     /* sums of a row side by side: their chains hide the latency of additions */
+  TILE = 32,      /* rows and columns of a tile that is transposed */
+  SEARCHED = 512, /* numbers of a row of which the largest is found, then its place */
+  HARD = 8,       /* multiply-adds that an operation counts as, for the number of threads */
+  POLL = 1 << 20  /* numbers of a row between two polls of the interrupt flag */
 };
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
@@ -241,13 +242,21 @@ int fopo_reduce_all(double *y, fopo_reduction op, fopo_matrix x) {
 
 /* ---- along rows ---- */
 
+/* max_row, faster: the kernel passes NaN over. */
+static float largest_of(const float *x, size_t n) {
+  uint32_t odd = 0;
+#pragma omp simd reduction(| : odd)
+  for (size_t j = 0; j < n; j++) odd |= x[j] != x[j];
+  return odd ? NAN : fopo_kernels_get()->max(x, n);
+}
+
 /* The first block with the largest number, then that number's place in it. */
 static void largest_place(const task *t, size_t row) {
   const float *x = fopo_matrix_row(*t->x, row);
   size_t at = 0, n = t->x->cols;
   float most = -INFINITY;
-  for (size_t i = 0; i < n && most == most; i += BLOCK) {
-    float m = (float)max_row(x + i, least(BLOCK, n - i));
+  for (size_t i = 0; i < n && most == most; i += SEARCHED) {
+    float m = largest_of(x + i, least(SEARCHED, n - i));
     if (!(m > most || m != m)) continue;
     most = m;
     at = i;
@@ -264,7 +273,7 @@ static void softmax_row(const task *t, size_t i) {
   const float *x = fopo_matrix_row(*t->x, i);
   size_t n = t->x->cols;
   float *y = (float *)t->y + i * n;
-  float scale = (float)(1.0 / fopo_kernels_get()->exp_sum(y, x, (float)max_row(x, n), n));
+  float scale = (float)(1.0 / fopo_kernels_get()->exp_sum(y, x, largest_of(x, n), n));
 #pragma omp simd
   for (size_t j = 0; j < n; j++) y[j] *= scale;
 }

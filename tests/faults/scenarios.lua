@@ -234,7 +234,10 @@ add("arrays", function()
   return function()
     local a = fopo.array.randn(6, 4, 1)
     local b = a:matmul(a, false, true):add(fopo.array.zeros(6, 6), 2):scale(0.5)
-    return b:totable(), b:rows_of{2, 3}:totable(), b:histogram(4), tostring(b), b:norm()
+    local w = (b / b:max("rows") - 1):softmax("columns"):where(b, 2)
+    local sorted, ids = w:sort("columns")
+    return b:totable(), b:rows_of{2, 3}:totable(), b:histogram(4), tostring(b), b:norm(),
+           fopo.array.concat({w[2], sorted:gather(ids)}):totable(), (b ^ 2):draw(5, 1):totable()
   end
 end)
 

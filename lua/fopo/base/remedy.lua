@@ -115,8 +115,8 @@ local rows_and_cols = "it has rows and cols, as a.rows"
 local missing = {
   array = {shape = rows_and_cols, size = rows_and_cols, dim = rows_and_cols, dims = rows_and_cols,
            n = rows_and_cols, length = rows_and_cols, ndim = "it always has two dimensions",
-           dtype = "a.kind is float32 or ids", T = "a:matmul(b, true) transposes it in a product",
-           transpose = "a:matmul(b, true) transposes it in a product",
+           dtype = "a.kind is float32 or ids",
+           T = "a:transpose() is it, and a:matmul(b, true) a product with it",
            dot = "a:matmul(b) is the product", data = "a:totable() are its numbers",
            values = "a:totable() are its numbers"},
   dataset = {train = "d:sessions{} divides it into s.train, s.valid and s.test",
