@@ -362,7 +362,7 @@ coverage: packages
 
 # Faults planted one at a time, and the tests that notice: tests/mutate/README.md
 mutate: packages
-	$(Q)$(MAKE) --no-print-directory all test-programs
+	$(Q)$(MAKE) --no-print-directory all
 	$(Q)$(PYTHON) tests/mutate/mutate.py run $(MUTATE)
 
 # The long proofs, in NIGHTLY seconds: a table of promises, tries and failures (tests/nightly.sh).

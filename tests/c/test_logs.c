@@ -200,7 +200,7 @@ TEST(test_obd) {
 
   logs = READ_AS(obd, .position = 3, .items = other);
   assert_int_equal(logs->n, 1);
-  assert_int_equal(logs->n_actions, 2);
+  assert_true(logs->n_actions == 2 && logs->names.n == 2);
   assert_int_equal(logs->items.cols, 3);
   assert_true(logs->propensities[0] == 0.25f && logs->actions[0] == 0);
   assert_string_equal(name_of(&logs->names, 1), "1");
