@@ -117,11 +117,6 @@ static inline int fopo_batch_has_targets(const fopo_batch *b) {
   return fopo_objective_rows[b->options->objective].targets;
 }
 
-/* Whether the caller gives the coefficients of the draws. */
-static inline int fopo_batch_asks(const fopo_batch *b) {
-  return (b->options->estimator->needs & FOPO_ASKS_CALLER) != 0;
-}
-
 /* Whether the caller makes the draws. */
 static inline int fopo_batch_proposes(const fopo_batch *b) {
   const fopo_proposal *q = fopo_options_proposal(b->options);

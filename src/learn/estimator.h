@@ -134,6 +134,11 @@ extern const fopo_estimator *const fopo_estimators[];
     .text = "visits that a context's candidates serve, or \"once\"; see fopo.proposal.mixture"     \
   }
 
+/* Whether the caller gives the coefficients of the draws. */
+static inline int fopo_options_ask(const fopo_gradient_options *o) {
+  return (o->estimator->needs & FOPO_ASKS_CALLER) != 0;
+}
+
 /* The proposal that the estimator draws from or takes candidates from; NULL if it needs none. */
 static inline const fopo_proposal *fopo_options_proposal(const fopo_gradient_options *o) {
   if (o->head > 0) return NULL;
