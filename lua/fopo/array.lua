@@ -246,6 +246,9 @@ b = fopo.array.from{{1, 2}, {3, 4}, {5, 6}}
 a = fopo.array.zeros(3, 2):scatter_add(fopo.array.ids{3, 1, 3}, b)
 assert(a:get(3, 2) == 8 and a:get(2, 1) == 0)]])
 function methods.outer(a, b)
+  if define.kind(a) ~= "array" or define.kind(b) ~= "array" then
+    define.fail("array:outer needs two arrays: a:outer(b)")
+  end
   return a:reshape(a.rows * a.cols, 1) * b:reshape(1, b.rows * b.cols)
 end
 method("outer", "a:outer(b)", "array", [[The products of each element of a with each of b, row after

@@ -45,7 +45,7 @@ int fopo_batch_prepare(fopo_batch *b) {
 
 /* Whether the caller is to see the draws. */
 static int is_handed_out(const fopo_batch *b) {
-  return fopo_reward_from_caller(b->reward) || fopo_options_ask(b->options);
+  return fopo_reward_from_caller(b->reward) || fopo_estimator_asks(b->options->estimator);
 }
 
 /* Whether he is asked for anything, and sees whole parts. */
@@ -220,7 +220,7 @@ static int hand_out(fopo_batch *b, fopo_drawn *drawn) {
     for (size_t i = 0; i < n; i++) drawn->reward[i] = NAN;
   }
   if (status != FOPO_OK) return status;
-  if (fopo_options_ask(b->options)) {
+  if (fopo_estimator_asks(b->options->estimator)) {
     drawn->f = w->f;
     drawn->logq = w->samples.logq;
     drawn->c = w->c;
@@ -387,7 +387,7 @@ static int go_on(fopo_batch *b, fopo_drawn *drawn) {
     if (status == FOPO_OK) status = absorb(b);
   } else if (stage == FOPO_STAGE_DRAWN) {
     if (fopo_reward_from_caller(b->reward)) status = put_rewards(b);
-    if (status == FOPO_OK && fopo_options_ask(b->options)) status = take_coefficients(b);
+    if (status == FOPO_OK && fopo_estimator_asks(b->options->estimator)) status = take_coefficients(b);
     if (status == FOPO_OK) status = absorb(b);
   }
   while (status == FOPO_OK && b->done < b->B) {

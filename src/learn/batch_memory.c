@@ -12,7 +12,7 @@ void fopo_batch_init(fopo_batch *b, const fopo_gradient_options *options,
 
 /* Do draws come to the host, for rewards that the device cannot look up, or for coefficients? */
 static int are_fetched(const fopo_batch *b) {
-  if (fopo_options_ask(b->options)) return 1;
+  if (fopo_estimator_asks(b->options->estimator)) return 1;
   return !b->fused && (fopo_reward_from_caller(b->reward) || b->reward->kind->look_up == NULL);
 }
 
@@ -26,7 +26,7 @@ static void list(fopo_buffer to[FOPO_BATCH_ARRAYS], fopo_batch *b) {
   size_t part = b->part_size, n = part * data->L, hidden = part * data->n_hidden;
   size_t draws = part * b->S, fetched = are_fetched(b) ? draws : 0;
   size_t found = plan->n > 0 ? part * plan->q.k : 0, learns = data->learns_items != 0;
-  size_t asked = fopo_options_ask(b->options) ? draws : 0;
+  size_t asked = fopo_estimator_asks(b->options->estimator) ? draws : 0;
   size_t near = part * b->near, room = near * b->take;
   w->room = near > 0 && room < data->P ? data->P : room;
   size_t rows = learns * (b->items.dense || draws > data->P ? data->P : draws);

@@ -135,8 +135,8 @@ extern const fopo_estimator *const fopo_estimators[];
   }
 
 /* Whether the caller gives the coefficients of the draws. */
-static inline int fopo_options_ask(const fopo_gradient_options *o) {
-  return (o->estimator->needs & FOPO_ASKS_CALLER) != 0;
+static inline int fopo_estimator_asks(const fopo_estimator *e) {
+  return (e->needs & FOPO_ASKS_CALLER) != 0;
 }
 
 /* The proposal that the estimator draws from or takes candidates from; NULL if it needs none. */

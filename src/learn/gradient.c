@@ -355,7 +355,7 @@ static int check_lists(const fopo_gradient *g) {
 int fopo_options_ask(const fopo_gradient_options *o) {
   const fopo_proposal *q = fopo_options_proposal(o);
   int proposes = q != NULL && q->kind == FOPO_PROPOSAL_CUSTOM;
-  return proposes || fopo_options_ask(o);
+  return proposes || fopo_estimator_asks(o->estimator);
 }
 
 /* A caller who makes draws or gives coefficients sees all of them, on the host. */
