@@ -30,7 +30,7 @@ function check()
 end
 seam.every(%d, %d, [[
 print("sum", 1 + 1)
-%s = nil
+%s, _, _1, _2 = nil
 print("left", check())
 ]], %d)
 """
