@@ -571,8 +571,8 @@ if code == 0:
     check("the first's error", first[4] == "of the first", first)
     check("no jobs", "use t:run" in first[5], first)
     check("a failure", "could move theta beyond" in first[6], first)
-    check("the second's error", second[7].startswith("of the second") and "rank 1 (" in first[7], first,
-          second)
+    check("the second's error", second[7].startswith("of the second") and "rank 1 (" in first[7],
+          first, second)
     check("no step of it", first[8] == second[8] == "0", first, second)
     check("a model's error", second[9] == "of the model" and "rank 1 (" in first[9], first, second)
     check("the first run is as it was", first[10:] == second[10:], first, second)
