@@ -236,8 +236,9 @@ static estimate expected(const world *w, size_t b, fopo_objective_kind objective
   }
   e.rbar = wr / e.W;
   e.log_z = e.shift + log(e.W);
-  const double gamma[] = {1, 0, e.rbar > 0 ? 1 / e.rbar : 0}, alpha[] = {0, -1, 0};
-  const double value[] = {e.rbar, e.log_z, log(fmax(e.rbar, 1e-6))};
+  const double gamma[] = {1, 0, 1 / (1 + e.rbar), e.rbar > 0 ? 1 / e.rbar : 0};
+  const double alpha[] = {0, -1, 0, 0};
+  const double value[] = {e.rbar, e.log_z, log(1 + e.rbar), log(fmax(e.rbar, 1e-6))};
   e.gamma = gamma[objective], e.alpha = alpha[objective];
   for (size_t s = 0; s < n; s++) {
     double x = exp(w->f[b * P + ids[s]] - (double)logq[s] - e.shift) / e.W;
@@ -604,6 +605,7 @@ static double value_at(const world *w, size_t b, fopo_objective_kind objective, 
   switch (objective) {
   case FOPO_OBJECTIVE_REWARD: return z > 0 ? wr / z : 0;
   case FOPO_OBJECTIVE_LIKELIHOOD: return worth > 0 ? score / worth - log(z) : 0;
+  case FOPO_OBJECTIVE_SMOOTHED: return z == 0 ? 0 : log(1 + wr / z);
   default: return z == 0 ? 0 : log(fmax(wr / z, 1e-6));
   }
 }
