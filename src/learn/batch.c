@@ -387,8 +387,9 @@ static int go_on(fopo_batch *b, fopo_drawn *drawn) {
     if (status == FOPO_OK) status = absorb(b);
   } else if (stage == FOPO_STAGE_DRAWN) {
     if (fopo_reward_from_caller(b->reward)) status = put_rewards(b);
-    if (status == FOPO_OK && fopo_estimator_asks(b->options->estimator))
+    if (status == FOPO_OK && fopo_estimator_asks(b->options->estimator)) {
       status = take_coefficients(b);
+    }
     if (status == FOPO_OK) status = absorb(b);
   }
   while (status == FOPO_OK && b->done < b->B) {
