@@ -392,6 +392,12 @@ static int draw(lua_State *L) {
   return 1;
 }
 
+/* Lua makes a boolean of what < gives. */
+static int refuse_order(lua_State *L) {
+  return luaL_error(L, "arrays are compared element by element by a:lt(b), a:le(b), a:gt(b) and "
+                       "a:ge(b)");
+}
+
 /* ---- the tables ---- */
 
 const luaL_Reg bind_compute_methods[] = {
@@ -399,6 +405,8 @@ const luaL_Reg bind_compute_methods[] = {
 #define OPERATOR(name, operands, value)                 {"__" #name, op_##name},
 #define REDUCTION(name, type, start, term, sum, result) {#name, reduce_##name},
 #include "kernels/arrays.def"
+    {"__lt", refuse_order},
+    {"__le", refuse_order},
     {"logsumexp", reduce_logsumexp},
     {"argmax", argmax},
     {"near", near},
