@@ -118,23 +118,20 @@ local function head(t)
     text.count(size.value), 100 * share.value)
 end
 
--- What of a policy that learns from a log lies where the log has nothing to say.
+-- What of a policy that learns from a log lies where the log has something to say.
 local SOME = 256 -- events that it is measured in
 
-local function unshown(t)
+local function explored(t)
   local lg, ids = t.data, {}
   if define.kind(lg) ~= "logs" then return nil end
   for i = 1, math.min(SOME, lg.n) do ids[i] = (i - 1) * lg.n // math.min(SOME, lg.n) + 1 end
   local _, share = native.ope_groups(t.policy, lg:take(array.ids(ids)), {shown = lg})
-  local said = "WARNING: %.3g %% of the policy is on actions that no event of the log shows, "
-               .. "and it has learnt of them from its model or features alone; fopo.ope says more."
-  return said:format(100 * (1 - share)), share
-end
-
-local function explored(t)
-  local said, share = unshown(t)
-  if not said or share < 0.9 then return said end
-  return ("%.3g %% of the policy is on actions that the log shows."):format(100 * share)
+  if share >= 0.9 then
+    return ("%.3g %% of the policy is on actions that the log shows."):format(100 * share)
+  end
+  return ("WARNING: %.3g %% of the policy is on actions that no event of the log shows, and it has "
+          .. "learnt of them from its model or features alone; fopo.ope says more.")
+         :format(100 * (1 - share))
 end
 
 local function speed(t)

@@ -67,11 +67,12 @@ const fopo_estimator fopo_estimator_custom = {
           "policy masks has F = -inf, which weighs 0; its coefficient is not read. The reward and ess that are\n"
           "shown are those of snis by the same draws. fopo.check says how far the mean of the estimate is from\n"
           "the exact gradient of the expected reward, removing a bias of order 1 / S; a method that clips\n"
-          "fails there rightly. One that raises something else says its value (value = own), and is compared with\n"
-          "central differences of that over all items, and its mean with this gradient. The function is called once a batch, on the main\n"
-          "thread: by t:run, g:compute, races and fopo.check, not by jobs, on a GPU or over several processes.\n"
-          "An error in it says the shapes that it was given, and the state is that of the last whole step. A\n"
-          "checkpoint holds no function: to resume, give it again. Cost: S + K rows a context, and yours.",
+          "fails there rightly. One that raises something else says its value (value = own), and is compared\n"
+          "with central differences of that over all items, and its mean with this gradient. The function is\n"
+          "called once a batch, on the main thread: by t:run, g:compute, races and fopo.check, not by jobs, on\n"
+          "a GPU or over several processes. An error in it says the shapes that it was given, and the state\n"
+          "is that of the last whole step. A checkpoint holds no function: to resume, give it again. Cost:\n"
+          "S + K rows a context, and yours.",
     .example = "local function snis(_, F, log_q, rewards)\n"
              "  local w = (F - log_q):softmax(\"rows\")\n"
              "  return w * (rewards - (w * rewards):sum(\"rows\"))\n"

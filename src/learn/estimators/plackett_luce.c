@@ -69,26 +69,9 @@ static int combine(fopo_batch *b) {
   return FOPO_OK;
 }
 
-static const fopo_option options[] = {{.name = "k",
-                                       .type = FOPO_OPTION_COUNT,
-                                       .flags = FOPO_OPTION_SETTABLE,
-                                       .member = offsetof(fopo_gradient_options, proposal.k),
-                                       .standard = 10,
-                                       .least = 1,
-                                       .symbol = "k",
-                                       .text = "k, items of a slate"},
-                                      {.name = "samples",
-                                       .type = FOPO_OPTION_COUNT,
-                                       .flags = FOPO_OPTION_SETTABLE,
-                                       .member = offsetof(fopo_gradient_options, samples),
-                                       .standard = 100,
-                                       .least = 2,
-                                       .symbol = "S",
-                                       .text = "S, slates of a context"},
-                                      FOPO_OPTION_SLATE_MEASURE,
-                                      FOPO_OPTION_SLATE_DISCOUNT,
-                                      FOPO_OPTION_SLATE_BASELINE,
-                                      {0}};
+static const fopo_option options[] = {FOPO_OPTION_SLATE_K(0),     FOPO_OPTION_SLATE_SAMPLES,
+                                      FOPO_OPTION_SLATE_MEASURE,  FOPO_OPTION_SLATE_DISCOUNT,
+                                      FOPO_OPTION_SLATE_BASELINE, {0}};
 
 const fopo_estimator fopo_estimator_plackett_luce = {
     .name = "plackett_luce",

@@ -20,6 +20,18 @@ enum { FOPO_SLATE_MEASURE, FOPO_SLATE_DISCOUNT, FOPO_SLATE_BASELINE, FOPO_SLATE_
 extern const char *const fopo_slate_measures[];  /* of the measures above */
 extern const char *const fopo_slate_baselines[]; /* leave-one-out, none */
 
+#define FOPO_OPTION_SLATE_K(more)                                                                  \
+  {                                                                                                \
+    .name = "k", .type = FOPO_OPTION_COUNT, .flags = FOPO_OPTION_SETTABLE | (more),                \
+    .member = offsetof(fopo_gradient_options, proposal.k), .standard = 10, .least = 1,             \
+    .symbol = "k", .text = "k, items of a slate"                                                   \
+  }
+#define FOPO_OPTION_SLATE_SAMPLES                                                                  \
+  {                                                                                                \
+    .name = "samples", .type = FOPO_OPTION_COUNT, .flags = FOPO_OPTION_SETTABLE,                   \
+    .member = offsetof(fopo_gradient_options, samples), .standard = 100, .least = 2,               \
+    .symbol = "S", .text = "S, slates of a context"                                                \
+  }
 #define FOPO_OPTION_SLATE_MEASURE                                                                  \
   {                                                                                                \
     .name = "measure", .type = FOPO_OPTION_CHOICE,                                                 \
