@@ -85,13 +85,16 @@ end
 
 -- ---- the verdict
 
-local function best_of(runs, of)
+-- The largest by value(run).
+local function best_of(runs, of, value)
   local best
   for _, run in ipairs(runs) do
-    if of(run) and (not best or run.evaluation.reward > best.evaluation.reward) then best = run end
+    if of(run) and (not best or value(run) > value(best)) then best = run end
   end
   return best
 end
+
+local function reward_of(run) return run.evaluation.reward end
 
 -- What the rewards of the runs are called: values where they were measured by value.
 local function measure(runs)
@@ -101,6 +104,8 @@ end
 -- Whether the reward of `run` is above that of `base` by more than chance: the 95 % interval of the
 -- difference is above 0.
 local function beats(run, base) return paired.difference(run.evaluation, base.evaluation) > 0 end
+
+local between_items = {item_knn = true, ease = true, slim = true} -- baselines of such weights
 
 -- What to do about a run that does not beat the baseline: more contexts tell whether a higher
 -- reward is chance; a lower one has reasons that may be known of the run.
@@ -117,7 +122,10 @@ local function advice(run, base)
   if e.effective and e.effective > 0.3 * pi.n_items then
     parts[#parts + 1] = "a lower temperature (the softmax is nearly uniform)"
   end
-  if not base.policy then
+  if base.baseline and between_items[base.baseline.kind] then
+    parts[#parts + 1] = "fopo.policy.neighbours, which trains such weights"
+    parts[#parts + 1] = "fopo.policy.auto"
+  elseif not base.policy then
     parts[#parts + 1] = "more steps, or embeddings of another dim"
   elseif e.reward < base.evaluation.reward then
     parts[#parts + 1] = "a smaller lr (training lost what the start had)"
@@ -138,14 +146,70 @@ local function subject(behind, trained)
   return table.concat(names, "; ") .. (#names > 1 and " do not beat" or " does not beat")
 end
 
+-- A list of the runs that were trained and fail to beat `base`, and how many were trained.
+local function behind_of(runs, base, wins)
+  local behind, trained = {}, 0
+  for _, run in ipairs(runs) do
+    if run.trainer and run.evaluation.contexts then
+      trained = trained + 1
+      if not wins(run, base) then behind[#behind + 1] = run end
+    end
+  end
+  return behind, trained
+end
+
+local function by_reward(runs)
+  local base = best_of(runs, is_baseline, reward_of)
+  if not base then return nil end
+  local behind, trained = behind_of(runs, base, beats)
+  if #behind == 0 then return nil end
+  local best = best_of(behind, reward_of, reward_of)
+  return ("%s %s, which nobody trained, by more than chance: %s %.4f against %.4f; %s."):
+    format(subject(behind, trained), base.name, measure(runs), best.evaluation.reward,
+           base.evaluation.reward, advice(best, base))
+end
+
+-- The longest list that all runs which were measured have, above 1; or nil.
+local function length_of(runs)
+  local k
+  for _, run in ipairs(runs) do
+    local e = run.evaluation
+    if e.contexts then
+      local last = e.k and e.k[#e.k]
+      if not last or last == 1 or k and k ~= last then return nil end
+      k = last
+    end
+  end
+  return k
+end
+
+-- What is served are lists: the same of their NDCG, and how much of the catalogue they show.
+local function by_lists(runs)
+  local k = length_of(runs)
+  local function ndcg(run) return run.evaluation.ndcg[k] end
+  local base = k and best_of(runs, is_baseline, ndcg)
+  if not base then return nil end
+  local behind, trained = behind_of(runs, base, function(run)
+    local low = paired.of_lists(run.evaluation, base.evaluation, k)
+    return not low or low > 0
+  end)
+  if #behind == 0 then return nil end
+  local best = best_of(behind, ndcg, ndcg)
+  return ("%s %s in NDCG@%d by more than chance: %.4f against %.4f, with lists that show %.3g %% "
+          .. "of the items against %.3g %%."):format(subject(behind, trained), base.name, k,
+    ndcg(best), ndcg(base), 100 * best.evaluation.coverage[k], 100 * base.evaluation.coverage[k])
+end
+
 report.verdict = define.fn{
   name = "fopo.report.verdict", returns = "string",
   args = {{"runs", "table", nil, "as of fopo.report.runs"}},
-  text = [[One sentence that names the trained policies whose reward is not above that of the best
-baseline among the runs (popular, identity, the start) by more than chance, and what to try; nil if
-there is none, or nothing to compare. By more than chance: the 95 % interval of the difference is
-above 0, for evaluations on the same sessions a paired one (Agresti and Min 2005), else that of
-Newcombe (1998).]],
+  text = [[A sentence that names the trained policies whose reward is not above that of the best
+baseline among the runs (popular, identity, the start) by more than chance, and what to try, and one
+that names those whose lists are not better than those of the best baseline by NDCG at the largest
+k, with the share of the items that the lists show; nil if there is none, or nothing to compare. By
+more than chance: the 95 % interval of the difference is above 0, for evaluations on the same
+sessions a paired one (Agresti and Min 2005), else that of Newcombe (1998). Lists are compared on
+the same sessions only.]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 popular = fopo.evaluate(fopo.baseline.popular{data = s.train}, s.test)
@@ -157,20 +221,8 @@ runs = {{name = "popular", evaluation = popular},
 print(fopo.report.verdict(runs))]],
   call = function(runs)
     check_runs("fopo.report.verdict", runs)
-    local behind, trained, base = {}, 0, best_of(runs, is_baseline)
-    if not base then return nil end
-    for _, run in ipairs(runs) do
-      if run.trainer and run.evaluation.contexts then
-        trained = trained + 1
-        if not beats(run, base) then behind[#behind + 1] = run end
-      end
-    end
-    if #behind == 0 then return nil end
-    local best = best_of(behind, function() return true end)
-    return ("%s %s, which nobody trained, by more than chance: %s %.4f against %.4f; %s."):
-      format(subject(behind, trained), base.name, measure(runs), best.evaluation.reward,
-             base.evaluation.reward,
-             advice(best, base))
+    local first, second = by_reward(runs), by_lists(runs)
+    return first and second and first .. " " .. second or first or second
   end,
 }
 
@@ -179,8 +231,9 @@ print(fopo.report.verdict(runs))]],
 -- Milliseconds of a training step.
 local function step_ms(t) return 1e3 * t.seconds / t.step end
 
--- {head, cell} of each column; a column without a cell is left out. what: the reward's name.
-local function columns(base, what)
+-- {head, cell} of each column; a column without a cell is left out. what: the reward's name; k: of
+-- NDCG, or nil.
+local function columns(base, what, k)
   return {
     {"method", function(run) return run.name end},
     {what, function(run) return ("%.4f"):format(run.evaluation.reward) end},
@@ -188,8 +241,12 @@ local function columns(base, what)
       local e = run.evaluation
       return e.low and ("%.4f - %.4f"):format(e.low, e.high)
     end},
-    {"expected " .. what, function(run)
+    {"expected", function(run)
       return run.evaluation.expected and ("%.4f"):format(run.evaluation.expected)
+    end},
+    {k and "NDCG@" .. k or "", function(run)
+      local of = k and run.evaluation.ndcg
+      return of and ("%.4f"):format(of[k])
     end},
     {"via index", function(run)
       return run.evaluation.reward_index and ("%.4f"):format(run.evaluation.reward_index)
@@ -202,10 +259,10 @@ local function columns(base, what)
 end
 
 local two_rewards = {
-  reward = "reward: the best item is one that the user took next; expected reward: an item drawn "
-           .. "from the softmax is.",
-  value = "value: of the best item, where it is one that the user took next; expected value: of an "
-          .. "item drawn from the softmax.",
+  reward = "reward: the best item is one that the user took next; expected: an item drawn from the "
+           .. "softmax is.",
+  value = "value: of the best item, where it is one that the user took next; expected: of an item "
+          .. "drawn from the softmax.",
 }
 
 -- The same of e.exclude.
@@ -217,7 +274,7 @@ local function table_of(runs)
   for _, run in ipairs(runs) do base = base or run.trainer end
   local rows, has = {{}}, {}
   for i = 1, #runs do rows[i + 1] = {} end
-  for _, column in ipairs(columns(base, measure(runs))) do
+  for _, column in ipairs(columns(base, measure(runs), length_of(runs))) do
     local cells, used = {}, false
     for i, run in ipairs(runs) do
       cells[i] = column[2](run) or ""
@@ -240,17 +297,17 @@ report.runs = define.fn{
     {"verdict", "boolean", true, "end with the sentence of fopo.report.verdict, if there is one"},
   },
   text = [[One line for each run: the test reward by true argmax with its 95 % interval, the
-expected reward of its softmax, the reward through the index, milliseconds a step, and the speed-up
-of a step over the first run that was trained. A run without a trainer (popular, the start, an upper
-bound) shows its rewards only. Columns that no run fills are left out. Below stands what the two
-rewards are, and whether a trained policy fails to beat what nobody trained.]],
+expected reward of its softmax, NDCG at the largest k, the reward through the index, milliseconds a
+step, and the speed-up of a step over the first run that was trained. A run without a trainer
+(popular, the start, an upper bound) shows its rewards only. Columns that no run fills are left out.
+Below stands what the two rewards are, and whether a trained policy fails to beat what nobody trained.]],
   call = function(runs, o)
     check_runs("fopo.report.runs", runs)
     if o.split then runs = with_baselines(runs, o.split) end
     local shown, has = table_of(runs)
     local parts = {shown}
     local what = measure(runs)
-    local note = has["expected " .. what] and two_rewards[what] or nil
+    local note = has.expected and two_rewards[what] or nil
     local seen = left_out[runs[1] and runs[1].evaluation.exclude]
     if seen then note = (note and note .. " " or "") .. seen end
     if note then parts[#parts + 1] = text.fill(note, WIDTH, "") end

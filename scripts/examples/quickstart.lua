@@ -35,6 +35,11 @@ local runs = fopo.experiment.race{
     print(("%s: %d steps in %.1f s"):format(run.name, run.trainer.step, run.trainer.seconds))
   end,
 }
+for i, baseline in ipairs{fopo.baseline.item_knn{data = s.train},
+                          fopo.baseline.ease{data = s.train}} do
+  table.insert(runs, 2 + i, {name = baseline.kind, baseline = baseline,
+                             evaluation = fopo.evaluate(baseline, s.test)})
+end
 print("\n" .. fopo.report.runs(runs) .. "\n")
 local curves = fopo.experiment.curves(runs)
 curves.logx = true

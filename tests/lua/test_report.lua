@@ -102,6 +102,45 @@ function TestVerdict:test_what_to_try()
   lu.assertStrContains(said(popular, mean), 'contexts = "unit"')
 end
 
+-- NDCG@20 of each test session, by its definition.
+local function ndcg_of(who)
+  local ids, list = who:best(split.test, {k = 20}), {}
+  for i = 1, split.test.n do
+    local gain, best = 0, 0
+    for k = 1, 20 do
+      local weight = 1 / math.log(1 + k, 2)
+      if split.test:hits(i, ids:get(i, k)) then gain = gain + weight end
+      if k <= split.test:y(i).cols then best = best + weight end
+    end
+    list[i] = gain / best
+  end
+  return list
+end
+
+-- Lists are served: NDCG is compared over the pairs of contexts.
+function TestVerdict:test_lists()
+  local knn = fopo.baseline.item_knn{data = split.train}
+  local pi = fopo.policy.linear{items = items, theta = "random", contexts = "unit"}
+  local one = run("a", 0)
+  one.policy, one.evaluation = pi, fopo.evaluate(pi, split.test)
+  local other = {name = "knn", baseline = knn, evaluation = fopo.evaluate(knn, split.test)}
+  local a, b = one.evaluation, other.evaluation
+  local said = report.verdict{other, one}
+  lu.assertStrContains(said, ("a does not beat knn in NDCG@20 by more than chance: %.4f against "
+    .. "%.4f, with lists that show %.3g %% of the items against %.3g %%."):format(a.ndcg[20],
+    b.ndcg[20], 100 * a.coverage[20], 100 * b.coverage[20]))
+  lu.assertStrContains(said, "fopo.policy.neighbours, which trains")
+  local x, y, n, sum, squares = ndcg_of(pi), ndcg_of(knn), split.test.n, 0, 0
+  for i = 1, n do sum, squares = sum + x[i] - y[i], squares + (x[i] - y[i]) ^ 2 end
+  local mean = sum / n
+  local half = 1.959964 * math.sqrt((squares / n - mean ^ 2) / (n - 1))
+  local low, high = paired.of_lists(a, b, 20)
+  lu.assertAlmostEquals(low, mean - half, 1e-6)
+  lu.assertAlmostEquals(high, mean + half, 1e-6)
+  other.trainer = one.trainer -- trained, it is no baseline
+  lu.assertNil(report.verdict{{name = "a", policy = pi, evaluation = a}, other})
+end
+
 TestRuns = {}
 
 local function names(runs)
@@ -123,7 +162,7 @@ end
 function TestRuns:test_the_table()
   local runs = race{theta = "random"}
   local shown = report.runs(runs)
-  for _, part in ipairs{"\nstart ", "\npopular ", "\nidentity ", "\na, b ", "expected reward",
+  for _, part in ipairs{"\nstart ", "\npopular ", "\nidentity ", "\na, b ", "expected  NDCG@20",
                         "nobody trained", "reward: the best item is one that the user took next"} do
     lu.assertStrContains(shown, part)
   end

@@ -6,18 +6,21 @@ local define = require "fopo.base.define"
 local proportion = require "fopo.base.proportion"
 local paired = {}
 
--- evaluation -> {sessions, hits}, or {sessions, earned} where hits differ in value
+-- evaluation -> {sessions, hits, k, ndcg [1, N] of the first k}; earned in the place of hits where
+-- these differ in value
 local known = setmetatable({}, {__mode = "k"})
 
 -- Keeps which contexts had a hit, from the lists ids [N, k] of the evaluation e; with a reward that
 -- has values what they earned.
 function paired.remember(e, ids, sessions, reward)
+  local _, ndcg = native.measure_each(ids, sessions, ids.cols, reward)
+  local kept = {sessions = sessions, k = ids.cols, ndcg = ndcg}
   if reward and reward.valued then
-    known[e] = {sessions = sessions, earned = native.first_values(ids, sessions, reward),
-                reward = reward}
+    kept.earned, kept.reward = native.first_values(ids, sessions, reward), reward
   else
-    known[e] = {sessions = sessions, hits = native.first_hits(ids, sessions)}
+    kept.hits = native.first_hits(ids, sessions)
   end
+  known[e] = kept
 end
 
 -- The reward by whose values e was measured, or nil.
@@ -37,6 +40,14 @@ function paired.difference(e, other)
   if not (e.contexts and other.contexts) then return nil end
   if e.valued then return proportion.difference_of_means(e, other) end
   return proportion.difference(e.reward, e.contexts, other.reward, other.contexts)
+end
+
+-- low, high of the difference in NDCG of the first k; nil unless both were measured at k, on the
+-- same sessions.
+function paired.of_lists(e, other, k)
+  local a, b = known[e], known[other]
+  if not (a and b) or a.sessions ~= b.sessions or a.k ~= k or b.k ~= k then return nil end
+  return native.paired_values(a.ndcg, b.ndcg)
 end
 
 return paired
