@@ -195,6 +195,9 @@ function TestWords:test_of_other_libraries()
   local t = trainer()
   fails("did you mean 'epochs'?", t.run, t, {n_epochs = 2})
   fails("trainer has no field 'fit'; did you mean 'run'?", function() t:fit{} end)
+  fails("did you mean 'read'?", function() return fopo.data.load_csv end)
+  fails("did you mean 'trainer'?", function() return fopo.fit end)
+  fails("did you mean 'item_knn'?", function() return b.knn end)
 end
 
 function TestWords:test_of_another_part()

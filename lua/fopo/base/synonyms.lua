@@ -45,6 +45,12 @@ local words = {
   schedule = "scheduler lr_scheduler lr_schedule",
   clip = "grad_clip clip_grad_norm max_grad_norm gradient_clip",
   trials = "n_trials n_calls num_trials",
+  read = "load load_csv read_csv from_csv from_dataframe open_csv",
+  trainer = "fit learner Trainer",
+  sessions = "split train_test_split",
+  popular = "popularity most_popular mostpop toppop pop",
+  item_knn = "knn itemknn ItemKNN item_cf itemcf",
+  als = "mf wrmf ials implicit_als",
   jobs = "n_jobs workers num_workers n_threads num_threads",
 }
 
