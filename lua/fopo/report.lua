@@ -300,7 +300,8 @@ report.runs = define.fn{
 expected reward of its softmax, NDCG at the largest k, the reward through the index, milliseconds a
 step, and the speed-up of a step over the first run that was trained. A run without a trainer
 (popular, the start, an upper bound) shows its rewards only. Columns that no run fills are left out.
-Below stands what the two rewards are, and whether a trained policy fails to beat what nobody trained.]],
+Below stands what the two rewards are, and whether a trained policy fails to beat what nobody
+trained.]],
   call = function(runs, o)
     check_runs("fopo.report.runs", runs)
     if o.split then runs = with_baselines(runs, o.split) end
