@@ -42,7 +42,9 @@ Columns are found by their names, and so are the keys of JSON lines, where true 
 false as 0; a used key that holds an object or a list is an error. Pairs that repeat are summed. Ids
 of pairs become 1 .. n of those that occur, and the names are kept (d:item_name(j)); ids of lists,
 baskets and matrices are indices as they stand.
-A malformed row is an error with file, line, column and the text.
+A malformed row is an error with file, line, column and the text; with skip_errors fopo.explain(d)
+shows the first three. d.skipped is how many rows were left out, d.malformed how many of these for
+that, the others by a condition; d.repeats how many pairs came again.
 
 Times are numbers as they stand, or dates (2019-11-24 00:03:13+00:00,
 2014-04-07T10:51:09.277Z, 2016-05-09) in seconds since 1970 UTC. They are kept if a column is known
@@ -246,6 +248,18 @@ assert(w.cols == 400 and w:get(1, 1) <= 1 and s.train:item_weights("unit") == ni
   call = cache.weights,
 }
 
+-- ", 7 rows left out (5 by a condition, 2 malformed), 1 pair repeated"
+local function uncounted(d)
+  local parts, out = {}, d.skipped - d.malformed
+  if out > 0 then parts[1] = text.count(out) .. " by a condition" end
+  if d.malformed > 0 then parts[#parts + 1] = text.count(d.malformed) .. " malformed" end
+  local left = d.skipped > 0 and (", %s row%s left out (%s)"):format(text.count(d.skipped),
+    d.skipped == 1 and "" or "s", table.concat(parts, ", ")) or ""
+  if d.repeats == 0 then return left end
+  return ("%s, %s pair%s repeated"):format(left, text.count(d.repeats),
+                                           d.repeats == 1 and "" or "s")
+end
+
 function dataset.describe(d)
   return ("dataset (%s): %s users x %s items, %s interactions%s%s%s%s"):format(d.format,
     text.count(d.n_users), text.count(d.n_items), text.count(d.nnz),
@@ -253,8 +267,7 @@ function dataset.describe(d)
     d.items_seen < d.n_items and (", %s items seen"):format(text.count(d.items_seen)) or "",
     d.has_times and (", times %s to %s"):format(moment.words(d.first_time, d),
                                                 moment.words(d.last_time, d))
-    or d.no_times and (", times left out (%s)"):format(d.no_times) or "",
-    d.skipped > 0 and (", %s rows left out"):format(text.count(d.skipped)) or "")
+    or d.no_times and (", times left out (%s)"):format(d.no_times) or "", uncounted(d))
 end
 function sessions.describe(s)
   return ("sessions: %s contexts over %s items%s"):format(text.count(s.n), text.count(s.n_items),

@@ -174,13 +174,23 @@ local function sentences(t)
   return list
 end
 
+local function of_dataset(d)
+  local list = native.malformed_rows(d)
+  table.insert(list, 1, tostring(d))
+  if d.malformed > #list - 1 and #list > 1 then
+    list[#list + 1] = ("and %s more"):format(text.count(d.malformed - #list + 1))
+  end
+  return list
+end
+
 return define.fn{
   name = "fopo.explain",
-  args = {{"t", "trainer|job", nil, "a run"}},
+  args = {{"t", "trainer|job|dataset", nil, "a run, or a dataset that was read"}},
   text = [[Says in sentences how a run stands: the reward on validation now and before its first
 step, with 95 % intervals, the effective sample size, the head chosen by mass, the speed, and what
 to try next, from t.history and t.notes; of a run that learns from a log also what share of the
-policy is on actions that the log never shows, from 256 of its events.]],
+policy is on actions that the log never shows, from 256 of its events. Of a dataset: what it holds,
+which rows were left out for what reason, and what is wrong with the first three malformed ones.]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})
@@ -189,7 +199,7 @@ fopo.explain(t:run{steps = 20, view = false})]],
   call = function(t)
     if define.kind(t) == "job" then t = t.trainer end
     local room = math.max(40, math.min(100, term.width())) - 1
-    local list = sentences(t)
+    local list = define.kind(t) == "dataset" and of_dataset(t) or sentences(t)
     for i, sentence in ipairs(list) do list[i] = text.fill(sentence, room, "  ") end
     page.out(table.concat(list, "\n"))
   end,

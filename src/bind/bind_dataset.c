@@ -128,11 +128,21 @@ static int item_values(lua_State *L) {
   return 3;
 }
 
-const luaL_Reg bind_dataset_functions[] = {{"data_read", data_read},
-                                           {"data_formats", data_formats},
-                                           {"share_dataset", share_dataset},
-                                           {"item_values", item_values},
-                                           {NULL, NULL}};
+/* native.malformed_rows(d): what is wrong with the first malformed rows, a list of sentences. */
+static int malformed_rows(lua_State *L) {
+  const fopo_dataset *d = bind_any_dataset(L, 1);
+  lua_newtable(L);
+  for (int i = 0; i < FOPO_EXAMPLES && d->examples[i][0] != '\0'; i++) {
+    lua_pushstring(L, d->examples[i]);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
+const luaL_Reg bind_dataset_functions[] = {
+    {"data_read", data_read},           {"data_formats", data_formats},
+    {"share_dataset", share_dataset},   {"item_values", item_values},
+    {"malformed_rows", malformed_rows}, {NULL, NULL}};
 
 /* ---- what a dataset holds ---- */
 
@@ -249,6 +259,7 @@ BIND_FIELD(dataset_nnz, count, fopo_dataset_nnz(dataset_of(o)))
 BIND_FIELD(dataset_rows_read, count, dataset_of(o)->rows_read)
 BIND_FIELD(dataset_repeats, count, dataset_of(o)->repeats)
 BIND_FIELD(dataset_skipped, count, dataset_of(o)->skipped)
+BIND_FIELD(dataset_malformed, count, dataset_of(o)->malformed)
 BIND_FIELD(dataset_items_seen, count, dataset_of(o)->items_seen)
 BIND_FIELD(dataset_users_seen, count, dataset_of(o)->users_seen)
 BIND_FIELD(dataset_format, string, dataset_of(o)->format)
@@ -290,6 +301,7 @@ static const bind_field dataset_fields[] = {{"n_users", dataset_n_users, NULL},
                                             {"rows_read", dataset_rows_read, NULL},
                                             {"repeats", dataset_repeats, NULL},
                                             {"skipped", dataset_skipped, NULL},
+                                            {"malformed", dataset_malformed, NULL},
                                             {"items_seen", dataset_items_seen, NULL},
                                             {"users_seen", dataset_users_seen, NULL},
                                             {"format", dataset_format, NULL},

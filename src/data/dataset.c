@@ -70,8 +70,8 @@ static size_t time_members(fopo_array *out, const fopo_dataset *d) {
 int fopo_dataset_save(const fopo_dataset *d, const char *path) {
   const fopo_csr *m = &d->matrix;
   int64_t shape[2] = {(int64_t)m->rows, (int64_t)m->cols}, *wide = NULL;
-  uint64_t counts[6] = {d->rows_read,  d->repeats,    d->skipped,
-                        d->items_seen, d->users_seen, m->values == NULL};
+  uint64_t counts[7] = {d->rows_read,  d->repeats,        d->skipped,  d->items_seen,
+                        d->users_seen, m->values == NULL, d->malformed};
   float *ones = NULL;
   fopo_array a[12];
   int status = fopo_memory_suffices(m->values == NULL ? 4 * (uint64_t)fopo_csr_nnz(m) : 0, path,
@@ -83,7 +83,7 @@ int fopo_dataset_save(const fopo_dataset *d, const char *path) {
     a[2] = fopo_array_text("format", "csr");
     a[3] = fopo_array_of("shape", FOPO_I64, shape, 1, 2, 1);
     a[4] = fopo_array_of("data", FOPO_F32, values, 1, fopo_csr_nnz(m), 1);
-    a[5] = fopo_array_of("counts", FOPO_U64, counts, 1, 6, 1);
+    a[5] = fopo_array_of("counts", FOPO_U64, counts, 1, 7, 1);
     size_t n = 6 + fopo_names_members(a + 6, &d->users, "users");
     n += fopo_names_members(a + n, &d->items, "items");
     n += time_members(a + n, d);

@@ -10,18 +10,22 @@
 #include "core/csr.h"
 #include "data/names.h"
 
+#define FOPO_EXAMPLES 3
+
 typedef struct {
   fopo_csr matrix;      /* [n_users, n_items]; repeats are summed */
   fopo_csr_times times; /* of its entries, as the file says them: numbers, or dates in seconds since
                            1970; times.first is NULL if there are none */
   char no_times[240];   /* why there are none, if a column seemed to hold times; else "" */
   fopo_names users, items;
-  char format[32];   /* name of the reader ("pairs", "lists", ...), or "synthetic" */
-  size_t rows_read;  /* interactions read, repeats included: entries of matrix + repeats */
-  size_t repeats;    /* interactions summed into an earlier one */
-  size_t skipped;    /* rows left out by a condition (is_read = 0), or malformed and counted */
-  size_t items_seen; /* columns with at least one entry */
-  size_t users_seen; /* rows with at least one entry */
+  char format[32];  /* name of the reader ("pairs", "lists", ...), or "synthetic" */
+  size_t rows_read; /* interactions read, repeats included: entries of matrix + repeats */
+  size_t repeats;   /* interactions summed into an earlier one */
+  size_t skipped;   /* rows left out by a condition (is_read = 0), or malformed and counted */
+  size_t malformed; /* the latter alone */
+  char examples[FOPO_EXAMPLES][240]; /* what is wrong with the first of them; "": not known */
+  size_t items_seen;                 /* columns with at least one entry */
+  size_t users_seen;                 /* rows with at least one entry */
   /* of a dataset that is shared out; all_users 0: it is not */
   size_t first_user, all_users;
   size_t all_nnz;   /* entries of the matrices of all processes */

@@ -521,6 +521,7 @@ static int build(fopo_dataset *d, part *p, const char *title) {
   if (all.timed) memcpy(d->no_times, all.no_times, sizeof d->no_times);
   d->rows_read = all.rows_read;
   d->skipped = all.skipped;
+  d->malformed = all.errors;
   status = join_side(&d->users, &s->users, s->pairs.user, s->pairs.n);
   if (status == FOPO_OK) status = join_side(&d->items, &s->items, s->pairs.item, s->pairs.n);
   if (status == FOPO_OK) status = move_pairs(&s->pairs, d->users.n, title);

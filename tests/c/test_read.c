@@ -495,6 +495,8 @@ TEST(skipped_errors) {
   fopo_dataset *d = READ_AS(path, .skip_errors = 1, .max_errors = 4);
   assert_true(shaped(d, "pairs", 2, 1, 2) && d->skipped == 4 && d->rows_read == 2);
   assert_true(fopo_names_find(&d->items, "3") < 0); /* a rejected row adds no name */
+  assert_true(d->malformed == 4 && strstr(d->examples[0], "line 3: '1,x' has 2 fields") != NULL &&
+              strstr(d->examples[2], "line 5") != NULL); /* the first three */
   fopo_dataset_free(d);
   REFUSE_AS(path, FOPO_ERR_FORMAT, "line 6: '2,2,\"5' has a quote", .skip_errors = 1,
             .max_errors = 3);

@@ -40,6 +40,26 @@ end
 
 TestExplain = {}
 
+-- Which rows a file's dataset is without, and why: of two files, kept by d:save.
+function TestExplain:test_rows_that_were_left_out()
+  local path, saved = os.tmpname(), os.tmpname()
+  local f = io.open(path, "w")
+  f:write("user,item,rating\n1,1,5\n1,1,4\n1\n2,1,1\n2,2,5\n1,2\n3,,5\n")
+  f:close()
+  local d = fopo.data.read({path, path}, {skip_errors = true, where = "rating>=4"})
+  local counts = "8 rows left out (2 by a condition, 6 malformed), 4 pairs repeated"
+  lu.assertEquals({d.skipped, d.malformed, d.repeats}, {8, 6, 4})
+  local said = printed(fopo.explain, d)
+  for _, part in ipairs{counts, "line 4: '1' has 1 field", "line 7: '1,2' has 2 fields", "line 8",
+                        "and 3 more"} do
+    lu.assertStrContains(said, part)
+  end
+  d:save(saved)
+  lu.assertStrContains(tostring(fopo.data.read(saved)), counts)
+  os.remove(path)
+  os.remove(saved)
+end
+
 local function trainer(o)
   local s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
   o.policy = fopo.policy.linear{items = fopo.embed.svd(s.train, {dim = 8})}

@@ -210,7 +210,7 @@ static int read_coordinates(reader *r, fopo_dataset *d) {
 /* The counts of a cache; 0 if there are none. check_counts sees them beside the matrix. */
 static int read_counts(reader *r, fopo_dataset *d, const fopo_archive *counts) {
   fopo_array *a = fopo_archive_find(counts, "counts");
-  if (a == NULL || a->type != FOPO_U64 || a->shape[0] != 6) return 0;
+  if (a == NULL || a->type != FOPO_U64 || a->shape[0] < 6 || a->shape[0] > 7) return 0;
   const uint64_t *c = a->data;
   d->rows_read = (size_t)c[0];
   d->repeats = (size_t)c[1];
@@ -218,6 +218,7 @@ static int read_counts(reader *r, fopo_dataset *d, const fopo_archive *counts) {
   d->items_seen = (size_t)c[3];
   d->users_seen = (size_t)c[4];
   if (c[5] == 1) r->use_values = 0; /* all values are 1 */
+  if (a->shape[0] == 7) d->malformed = (size_t)c[6];
   return 1;
 }
 

@@ -229,6 +229,9 @@ int fopo_several_add(fopo_several *s, const char *path, uint64_t from, uint64_t 
   if (!is_table) status = add_entries(s, d, path);
   s->rows_read += is_table ? s->pairs.n - before : d->rows_read;
   s->skipped += d->skipped;
+  for (size_t i = 0, at = s->errors - d->malformed; i < d->malformed && at < FOPO_EXAMPLES; i++) {
+    memcpy(s->examples[at++], d->examples[i], sizeof s->examples[0]);
+  }
   if (s->files == 0) memcpy(s->format, d->format, sizeof s->format);
   if (strcmp(s->format, d->format) != 0) snprintf(s->format, sizeof s->format, "mixed");
   s->files++;
@@ -272,6 +275,8 @@ static int build(fopo_dataset *d, fopo_several *s, const char *what) {
   memcpy(d->format, s->format, sizeof d->format);
   if (s->timed) memcpy(d->no_times, s->no_times, sizeof d->no_times);
   d->skipped = s->skipped;
+  d->malformed = s->errors;
+  memcpy(d->examples, s->examples, sizeof d->examples);
   int status = finish_side(&d->users, &s->users, p->user, p->n);
   if (status == FOPO_OK) status = finish_side(&d->items, &s->items, p->item, p->n);
   if (status == FOPO_OK) status = fopo_pairs_build(d, p, d->users.n, d->items.n, what);

@@ -108,6 +108,7 @@ typedef struct fopo_several {
   size_t files;                      /* so far */
   size_t rows_read, skipped, errors; /* errors: malformed rows, a part of skipped */
   int timed;                         /* 1: some file has times, or seems to */
+  char examples[FOPO_EXAMPLES][240]; /* what is wrong with the first malformed rows */
   char format[32];                   /* of the first file; "mixed" if another one differs */
   char no_times[240];                /* which file lost the times first, and why; or "" */
   /* the stretch of the file that is being read: the rows that begin in bytes from .. to - 1 */

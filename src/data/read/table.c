@@ -35,12 +35,15 @@ void fopo_table_done(fopo_table *r) {
 static int reject(fopo_table *r, int column, const char *text, size_t n, const char *why) {
   const fopo_read_options *o = r->options;
   char more[FOPO_MALFORMED];
-  if (fopo_text_leave_out(more, &r->errors, o->skip_errors, o->max_errors, "row", why)) {
-    return FOPO_ROW_REJECTED;
-  }
+  int out = fopo_text_leave_out(more, &r->errors, o->skip_errors, o->max_errors, "row", why);
+  if (out && r->d->malformed++ >= FOPO_EXAMPLES) return FOPO_ROW_REJECTED;
   const char *title = column != FOPO_NO_COLUMN && r->titles != NULL ? r->titles[column] : NULL;
   size_t place = r->keys != NULL ? 0 : (size_t)(column + 1); /* keys have no order */
-  return fopo_text_refuse_in(r->t, r->t->line + 1, place, title, text, n, more);
+  int refused = fopo_text_refuse_in(r->t, r->t->line + 1, place, title, text, n, out ? why : more);
+  if (!out) return refused;
+  char *example = r->d->examples[r->d->malformed - 1];
+  snprintf(example, sizeof r->d->examples[0], "%s", fopo_error_sentence());
+  return FOPO_ROW_REJECTED;
 }
 
 static int reject_field(fopo_table *r, int column, const char *why) {
