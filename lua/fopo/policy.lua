@@ -6,6 +6,7 @@ local cache = require "fopo.base.cache"
 local origin = require "fopo.base.origin"
 local table_rows = require "fopo.base.rows"
 local file = require "fopo.serve.file"
+local own = require "fopo.serve.own"
 local text = require "fopo.base.text"
 local values = require "fopo.base.values"
 local neighbours = require "fopo.neighbours"
@@ -117,7 +118,7 @@ local function options_of(row)
                        train_items, learn, rows} do
     options[#options + 1] = spec
   end
-  options[#options + 1] = {"seed", "integer", 1, row.seed}
+  if row.seed then options[#options + 1] = {"seed", "integer", 1, row.seed} end
   return options
 end
 
@@ -227,7 +228,7 @@ local function take_dense(name, o)
     define.fail("%s: dense has items and contexts of its own; leave out items, contexts and "
                 .. "item_weights", name)
   end
-  if dense.scores_lists or dense.train_items then
+  if dense.scores_lists or dense.train_items or not dense.in_double then
     define.fail("%s: dense is a policy of kind %s%s; use linear or mlp over items that are fixed",
                 name, dense.kind, dense.train_items and " that learns its items" or "")
   end
@@ -262,7 +263,7 @@ end
 
 for _, row in ipairs(native.policies()) do
   local name = "fopo.policy." .. row.name
-  local make = native["policy_" .. row.name]
+  local make = row.name == "custom" and own or native["policy_" .. row.name]
   policy[row.name] = define.fn{
     name = name, returns = "policy",
     options = row.scores_lists and options_of_lists(row) or options_of(row),

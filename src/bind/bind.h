@@ -12,7 +12,7 @@
  *   2. it creates its results, empty, so that an error at any later moment leaks nothing;
  *   3. it fetches the objects of its arguments again, because creating may run finalisers, and they
  *      may close handles;
- *   4. it calls C that calls no Lua.
+ *   4. it calls C that calls no Lua, but for the functions of a custom policy (bind_custom.c).
  *
  * A file binds one family: static functions first, each with the Lua call above it, then the
  * luaL_Reg tables and the bind_type. Its rows in families.def put it into a module.
@@ -127,6 +127,10 @@ void *bind_get(lua_State *L, int index, const bind_type *type);
 /* The same for a function that changes the object: raises also if a job trains with it. */
 void *bind_get_free(lua_State *L, int index, const bind_type *type);
 void bind_check_free(lua_State *L, const bind_object *o);
+
+/* 1: Lua is called from inside a loop of C, and until 0 bind_get refuses all but arrays, and
+ * closing waits for the collector. Returns what was before. */
+int bind_arrays_alone(int on);
 
 /* The object of the handle at a stack index; NULL if it is closed or no handle of that type. */
 bind_object *bind_peek(lua_State *L, int index, const bind_type *type);

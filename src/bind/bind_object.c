@@ -192,8 +192,22 @@ static handle *get_handle(lua_State *L, int index, const bind_type *type) {
               found, remedy);
 }
 
+static int arrays_alone;
+
+int bind_arrays_alone(int on) {
+  int before = arrays_alone;
+  arrays_alone = on;
+  return before;
+}
+
 void *bind_get(lua_State *L, int index, const bind_type *type) {
   handle *h = get_handle(L, index, type);
+  if (arrays_alone && type != &bind_array_type) {
+    bind_refuse(L,
+                "a function of a custom policy computes with arrays alone; take what it needs of "
+                "a %s before",
+                short_name(type));
+  }
   if (h->object == NULL) bind_refuse(L, "this %s has been closed", short_name(type));
   return h->object;
 }
@@ -229,14 +243,17 @@ static const bind_type *upvalue_type(lua_State *L) {
   return lua_touserdata(L, lua_upvalueindex(1));
 }
 
-/* :close(), __close and __gc: the handle releases its object. May be called again. */
-static int close_handle(lua_State *L) {
+/* __gc: the handle releases its object. May be called again. */
+static int collect_handle(lua_State *L) {
   handle *h = get_handle(L, 1, upvalue_type(L));
   bind_object *o = h->object;
   h->object = NULL;
   bind_release(o);
   return 0;
 }
+
+/* :close() and __close */
+static int close_handle(lua_State *L) { return arrays_alone ? 0 : collect_handle(L); }
 
 static const char *own_name(const bind_type *type, size_t i) {
   return type->own_name != NULL ? type->own_name(i) : NULL;
@@ -312,7 +329,7 @@ static int describe(lua_State *L) {
 
 void bind_type_open(lua_State *L, const bind_type *type) {
   static const luaL_Reg close[] = {{"close", close_handle}, {NULL, NULL}};
-  static const luaL_Reg meta[] = {{"__gc", close_handle},   {"__close", close_handle},
+  static const luaL_Reg meta[] = {{"__gc", collect_handle}, {"__close", close_handle},
                                   {"__index", get_field},   {"__newindex", set_field},
                                   {"__tostring", describe}, {NULL, NULL}};
   int types = lua_gettop(L);

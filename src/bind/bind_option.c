@@ -120,9 +120,9 @@ static void set_choices(lua_State *L, const char *const *choices) {
 /* {name =, type =, default =, text =, min =, above =, max =, below =, one_of =, symbol =,
  * candidates =, settable =, head =, saved =, fault =, required =, low =, high =} */
 static void push_row(lua_State *L, const fopo_option *row) {
-  static const char *const types[] = {"integer",      "number",   "string",  "table",
-                                      "string|array", "proposal", "index",   "integer|string",
-                                      "integer",      "string",   "function"};
+  static const char *const types[] = {"integer",      "number",   "string",   "table",
+                                      "string|array", "proposal", "index",    "integer|string",
+                                      "integer",      "string",   "function", "table"};
   lua_createtable(L, 0, 14);
   bind_set_string(L, "name", row->name);
   bind_set_string(L, "type", may_be_auto(row) ? "number|string" : types[row->type]);
@@ -137,7 +137,7 @@ static void push_row(lua_State *L, const fopo_option *row) {
   if (row->type == FOPO_OPTION_HEAD) bind_set_boolean(L, "head", 1);
   if (row->flags & FOPO_OPTION_SAVED) bind_set_boolean(L, "saved", 1);
   if (row->type == FOPO_OPTION_FAULT) bind_set_boolean(L, "fault", 1);
-  if (row->type == FOPO_OPTION_FUNCTION) bind_set_boolean(L, "required", 1);
+  if (row->type >= FOPO_OPTION_FUNCTION) bind_set_boolean(L, "required", 1);
   if (row->choices != NULL) set_choices(L, row->choices);
   if (may_be_auto(row)) set_choices(L, only_auto);
   if (row->choices != NULL && row->type != FOPO_OPTION_HEAD && row->type != FOPO_OPTION_START) {

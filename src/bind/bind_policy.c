@@ -9,9 +9,9 @@
 enum {
   ITEMS,
   INITIAL,
-  WEIGHTS,   /* of the encoding; empty if it weighs no items */
-  NEIGHBOURS /* of a policy that scores lists */
-};           /* slots; user value slot + 1 of the handle is a handle on the same object */
+  WEIGHTS, /* of the encoding; empty if it weighs no items */
+  OWN      /* the weights of a policy that scores lists; the functions of a custom one */
+};         /* slots; user value slot + 1 of the handle is a handle on the same object */
 
 static void done(bind_object *o) { fopo_policy_done(&((bind_policy *)o)->policy); }
 
@@ -85,8 +85,8 @@ static void set_neighbours(lua_State *L, bind_policy *pi, int at) {
                 x->neighbours.weights.rows, pi->policy.items.rows);
   }
   lua_pushvalue(L, at);
-  lua_setiuservalue(L, -2, 1 + NEIGHBOURS);
-  bind_keep(&pi->object, NEIGHBOURS, &x->object);
+  lua_setiuservalue(L, -2, 1 + OWN);
+  bind_keep(&pi->object, OWN, &x->object);
   bind_check(L, fopo_neighbours_attach(&pi->policy, &x->neighbours));
   bind_pressure(L, pi->policy.delta.rows * sizeof(float));
 }
@@ -145,7 +145,8 @@ static size_t read_learn(lua_State *L, const char **names, int at) {
   return n;
 }
 
-/* native.policy_NAME{items, neighbours (of a kind that scores lists), context_dim, contexts,
+/* native.policy_NAME{items, neighbours (of a kind that scores lists), names (of the parameters of a
+ * custom one), context_dim, contexts,
  * item_weights, temperature, seed, seen, train_items, learn, rows, and those of the kind}. */
 static int make(lua_State *L, const fopo_policy_kind *kind) {
   int items_at = bind_option(L, 1, "items"), train = bind_option_boolean(L, 1, "train_items");
@@ -155,7 +156,7 @@ static int make(lua_State *L, const fopo_policy_kind *kind) {
   if (train) names[n++] = items_name;
   for (size_t i = 0; i < n; i++) train = train || strcmp(names[i], items_name) == 0;
   fopo_policy_options o = {.temperature = (float)bind_option_number(L, 1, "temperature"),
-                           .seed = bind_option_seed(L, 1)};
+                           .seed = kind->seed != NULL ? bind_option_seed(L, 1) : 0};
   o.context_dim = context_dim(L, bind_array_items(L, items_at, "items")->cols);
   int array_at = read_options(L, kind, &o), own_at = items_at;
   o.learn = names;
@@ -170,6 +171,13 @@ static int make(lua_State *L, const fopo_policy_kind *kind) {
   int encoder =
       bind_has(L, 1, "contexts") ? bind_option_choice(L, 1, "contexts", fopo_encoder_names) : 0;
   set_encoding(L, pi, fopo_encoders[encoder], weights_at);
+  if (bind_row(kind->options, "queries") != NULL) {
+    if (bind_array_items(L, items_at, "items")->shard != NULL) {
+      bind_refuse(L, "a custom policy needs all items here, and they are dealt out to the ranks; "
+                     "give the whole array, or use a policy in C");
+    }
+    bind_custom_attach(L, &pi->object, OWN, &o);
+  }
   if (array_at > 0) o.given = bind_matrix(bind_array_numbers(L, array_at, "theta"));
   bind_check(L, fopo_policy_init(&pi->policy, kind, items_of(pi), &o));
   pi->policy.learns[FOPO_BLOCK_ITEMS] = train;
@@ -203,7 +211,7 @@ static int policy_over(lua_State *L) {
   pi->policy.rows = fopo_rows_float32(items.x, items.ld);
   pi->policy.learns[FOPO_BLOCK_ITEMS] = 0;
   set_shard(pi);
-  bind_keep(&pi->object, NEIGHBOURS, from->object.keeps[NEIGHBOURS]);
+  bind_keep(&pi->object, OWN, from->object.keeps[OWN]);
   if (lua_isnil(L, 3)) return 1;
   bind_check(
       L, fopo_policy_halve(&pi->policy, (fopo_float)bind_choice(L, 3, "rows", fopo_float_names)));
@@ -437,6 +445,7 @@ static int field_shape(lua_State *L, bind_object *o) {
 
 BIND_FIELD(field_scores_lists, boolean, policy_of(o)->kind->score_list != NULL)
 BIND_FIELD(field_difference_step, number, policy_of(o)->kind->difference_step)
+BIND_FIELD(field_in_double, boolean, policy_of(o)->kind->reference != NULL)
 BIND_FIELD(field_n_items, count, fopo_policy_n_items(policy_of(o)))
 BIND_FIELD(field_dim, count, policy_of(o)->items.cols)
 BIND_FIELD(field_context_dim, count, fopo_policy_context_dim(policy_of(o)))
@@ -520,6 +529,7 @@ static const bind_field fields[] = {{"kind", field_kind, NULL},
                                     {"shape", field_shape, NULL},
                                     {"scores_lists", field_scores_lists, NULL},
                                     {"difference_step", field_difference_step, NULL},
+                                    {"in_double", field_in_double, NULL},
                                     {"n_items", field_n_items, NULL},
                                     {"dim", field_dim, NULL},
                                     {"context_dim", field_context_dim, NULL},

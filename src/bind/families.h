@@ -116,12 +116,17 @@ typedef struct {
 } bind_neighbours;
 
 typedef struct {
-  bind_object object; /* keeps: items; the items it was made with, which are others if it learns a
-                       * copy; the weights of its encoding; those of a policy that scores lists.
-                       * User values 1 to 4 of the handle: handles on them */
+  bind_object
+      object; /* keeps: items; the items it was made with, which are others if it learns a
+               * copy; the weights of its encoding; those of a policy that scores lists, or
+               * the functions of a custom one. User values 1 to 4 of the handle: handles on them */
   fopo_policy policy;
   fopo_encoding encoding; /* makes its contexts of sessions */
 } bind_policy;
+
+/* bind_custom.c: the functions `queries` and `backward` in the table at 1, which pi keeps in
+ * `slot`, become o->custom, and their first parameters, an array below the top, o->given. */
+void bind_custom_attach(lua_State *L, bind_object *pi, int slot, fopo_policy_options *o);
 
 /* bind_policy.c: the items that its contexts are made of. */
 const bind_array *bind_policy_initial(const bind_policy *pi);

@@ -17,7 +17,8 @@ typedef enum {
   FOPO_OPTION_REFRESH,  /* visits that candidates serve: a count, or "once" */
   FOPO_OPTION_HEAD,     /* size_t: items of a shared head; 0, the default: there is none */
   FOPO_OPTION_FAULT,    /* a mistake to plant (learn/fault.h) */
-  FOPO_OPTION_FUNCTION  /* a function of the user, which is required */
+  FOPO_OPTION_FUNCTION, /* a function of the user, which is required */
+  FOPO_OPTION_ARRAYS    /* arrays by name, which are required */
 } fopo_option_type;
 
 /* What an option of its own sets that only one estimator, or one reward, reads: the member of the

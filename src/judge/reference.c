@@ -4,6 +4,7 @@
 #include "judge/reference.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "core/memory.h"
 #include "core/progress.h"
@@ -22,10 +23,29 @@ typedef struct {
   double R;   /* sum_a exp(f_a - top) r_a */
 } sums;
 
+/* The same of a kind that knows h in float32 alone. */
+static int round_queries(double *h, const fopo_policy *pi, const double *theta, size_t M,
+                         const float *x) {
+  size_t D = fopo_policy_context_dim(pi), L = pi->items.cols, n = pi->theta.rows * pi->theta.cols;
+  fopo_policy at = *pi;
+  float *rounded = fopo_alloc(n + L + D, sizeof *rounded), *q = rounded + n, *in = q + L;
+  int status = rounded != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK) memcpy(in, x, D * sizeof *in);
+  at.theta.x = rounded;
+  for (size_t m = 0; m < M && status == FOPO_OK; m++) {
+    for (size_t i = 0; i < n; i++) rounded[i] = (float)theta[m * n + i];
+    status = fopo_policy_queries(fopo_matrix_view(q, 1, L), &at, fopo_matrix_view(in, 1, D));
+    for (size_t j = 0; j < L && status == FOPO_OK; j++) h[j * M + m] = (double)q[j];
+  }
+  fopo_free(rounded);
+  return status;
+}
+
 /* h [L, M]: h(x) / T for every theta, all M side by side, as the inner loop reads them. */
 static int make_queries(double *h, const fopo_policy *pi, const double *theta, size_t M,
                         const float *x) {
   size_t D = fopo_policy_context_dim(pi), L = pi->items.cols, n = pi->theta.rows * pi->theta.cols;
+  if (pi->kind->reference == NULL) return round_queries(h, pi, theta, M, x);
   double *in = fopo_alloc(D + L + pi->n_hidden, sizeof *in);
   if (in == NULL) return FOPO_ERR_MEMORY;
   double *q = in + D, *scratch = q + L;

@@ -358,15 +358,16 @@ int fopo_options_ask(const fopo_gradient_options *o) {
   return proposes || fopo_estimator_asks(o->estimator);
 }
 
-/* A caller who makes draws or gives coefficients sees all of them, on the host. */
+/* A caller who makes queries or draws, or gives coefficients, sees all of them, on the host. */
 static int check_caller(const fopo_gradient *g) {
   const fopo_parts *parts = g->data.parts;
   int possible = g->data.device->ops->weigh != NULL && fopo_parts_is_alone(parts);
-  if (!fopo_options_ask(&g->options) || (possible && parts->shared == NULL)) return FOPO_OK;
+  int asks = fopo_options_ask(&g->options) || g->data.policy->options.custom != NULL;
+  if (!asks || (possible && parts->shared == NULL)) return FOPO_OK;
   return fopo_fail(
       FOPO_ERR_UNAVAILABLE,
-      "a custom gradient or proposal calls a Lua function, on the CPU and in one "
-      "process; use device = \"cpu\" and no other ranks, or an estimator in C, as snis");
+      "a custom policy, gradient or proposal calls a Lua function, on the CPU and in one process; "
+      "use device = \"cpu\" and no other ranks, or one in C, as linear, snis and mixture");
 }
 
 int fopo_gradient_check_fit(fopo_gradient *g) {

@@ -54,13 +54,14 @@ static fopo_matrix dense_columns(fopo_matrix x) {
   return (fopo_matrix){x.x, x.rows, x.cols - FOPO_LIST_SCALARS, x.ld};
 }
 
-/* A part scores the given items by a query, and has the options with this kind in common. */
+/* A part scores the given items by a query, which it knows in double too, and has the options with
+ * this kind in common. */
 static int can_be_part(const fopo_policy_kind *kind) {
   size_t own = offsetof(fopo_policy_options, own);
   for (const fopo_option *row = kind->options; row->name != NULL; row++) {
     if (row->member >= own && row->member < own + FOPO_POLICY_OWN * sizeof(double)) return 0;
   }
-  return kind->score_list == NULL && kind->more_columns == 0;
+  return kind->score_list == NULL && kind->more_columns == 0 && kind->reference != NULL;
 }
 
 /* NULL: there is no part, or it is none that can be. */

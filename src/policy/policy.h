@@ -17,6 +17,7 @@
 
 typedef struct fopo_policy fopo_policy;
 typedef struct fopo_policy_kind fopo_policy_kind;
+typedef struct fopo_custom fopo_custom;
 
 /* What a policy does with the items of X. KNOWN masks them wherever X is known, and is the default
  * of policies that are made for sessions; MASK refuses contexts whose X is not known. */
@@ -55,6 +56,8 @@ typedef struct {
   int activation;     /* mlp: a fopo_activation */
   int scored;         /* neighbours: a fopo_scored */
   int dense_kind;     /* neighbours: of the dense part, 1 + its place among all kinds; 0: none */
+  const fopo_custom *custom; /* custom: its functions (policy/custom.h); NULL: another kind's.
+                              * Not owned */
   double own[FOPO_POLICY_OWN];
 } fopo_policy_options;
 
@@ -152,7 +155,8 @@ struct fopo_policy_kind {
   /* Q [N, L] = h(x) / T of x [N, D], on the host, in blocks if memory is needed. */
   int (*queries)(fopo_matrix Q, const fopo_policy *pi, fopo_matrix x);
 
-  /* q [L] = h(x) in double at theta, in theta's layout; scratch [n_hidden]. */
+  /* q [L] = h(x) in double at theta, in theta's layout; scratch [n_hidden]. NULL: the kind knows h
+   * in float32 alone. */
   void (*reference)(double *q, double *scratch, const fopo_policy *pi, const double *theta,
                     const double *x);
 

@@ -78,6 +78,10 @@ int fopo_interrupt_by_signal(int number) {
   return 1;
 }
 
+lua_State *fopo_interrupt_running(void) {
+  return pthread_equal(pthread_self(), main_thread) ? top->L : NULL;
+}
+
 static void on_interrupt(int number) {
   int saved = errno, again = fopo_interrupted();
   if (fopo_interrupt_by_signal(number) && again) insist();

@@ -31,6 +31,10 @@ int fopo_interrupt_divisible(lua_State *L);
  * sends the signal `number` to that and returns 0. */
 int fopo_interrupt_by_signal(int number);
 
+/* The state whose function runs now, for C that calls Lua from inside its loops; NULL: on another
+ * thread than the main one. */
+lua_State *fopo_interrupt_running(void);
+
 /* Call after the interruption was handled: clears the flag and restores the user's hook. */
 void fopo_interrupt_done(void);
 

@@ -188,10 +188,13 @@ static void *work(void *payload) {
 
 static int check(const fopo_trainer *t, const fopo_run_plan *plan) {
   int asks = fopo_options_ask(fopo_gradient_get(t->o.gradient));
-  if (asks || fopo_reward_from_caller(t->o.reward)) {
+  int own = t->o.policy->options.custom != NULL;
+  if (asks || own || fopo_reward_from_caller(t->o.reward)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "a job cannot call the Lua function of a custom %s; use t:run for it",
-                     asks ? "gradient or proposal" : "reward");
+                     own    ? "policy"
+                     : asks ? "gradient or proposal"
+                            : "reward");
   }
   if (t->o.policy->learns[FOPO_BLOCK_ITEMS]) {
     return fopo_fail(FOPO_ERR_ARGUMENT,

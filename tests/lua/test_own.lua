@@ -430,6 +430,243 @@ function TestProposal:test_refusals_and_resume()
   os.remove(path)
 end
 
+TestPolicy = {}
+
+-- The linear policy as functions; o: other options.
+local function linear(items, o)
+  local given = {
+    items = items, parameters = {theta = fopo.array.eye(items.cols)},
+    queries = function(x, p) return x:matmul(p.theta) end,
+    backward = function(x, V) return {theta = x:matmul(V, true)} end,
+  }
+  for name, value in pairs(o or {}) do given[name] = value end
+  return fopo.policy.custom(given)
+end
+
+-- The same bits as in C: gradients, a run with validation and a log, measures, recommendations.
+function TestPolicy:test_linear_is_that_of_c()
+  local s, items = world()
+  local rw, options = fopo.reward.hits(s.train), {{}, {seen = "keep", rows = "bfloat16"},
+                                                  {train_items = true}, {temperature = 0.5}}
+  for _, o in ipairs(options) do
+    local own = linear(items, o)
+    o.items, o.theta = items, "identity"
+    local of_c = fopo.policy.linear(o)
+    for _, g in ipairs{fopo.gradient.exact{}, fopo.gradient.snis{samples = 60},
+                       fopo.gradient.snis{proposal = fopo.proposal.mixture{k = 9}},
+                       fopo.gradient.head_tail{head = 30, tail = 50}} do
+      local G, stats, _, rows = g:compute(own, s.train, {3, 1, 44}, rw)
+      local H, of_stats, _, of_rows = g:compute(of_c, s.train, {3, 1, 44}, rw)
+      lu.assertEquals(differ(H, G:reshape(6, 6)), 0)
+      lu.assertEquals(stats.reward, of_stats.reward)
+      lu.assertEquals(rows and rows:totable(), of_rows and of_rows:totable())
+    end
+    local runs = {}
+    for i, pi in ipairs{own, of_c} do
+      runs[i] = fopo.trainer{policy = pi, data = s.train, valid = s.valid,
+                             gradient = fopo.gradient.snis{samples = 60}}
+      runs[i]:run{steps = 12, every = 4, view = false}
+    end
+    lu.assertEquals(runs[1].history.valid, runs[2].history.valid)
+    lu.assertEquals(differ(of_c:theta(), own:theta():reshape(6, 6)), 0)
+    local a, b = fopo.evaluate(own, s.test), fopo.evaluate(of_c, s.test)
+    lu.assertEquals({a.reward, a.expected}, {b.reward, b.expected})
+    lu.assertEquals(own:best(s.test, {k = 4}):totable(), of_c:best(s.test, {k = 4}):totable())
+    lu.assertEquals(own:recommend({items = {3, 9}}, 5)[5].item,
+                    of_c:recommend({items = {3, 9}}, 5)[5].item)
+  end
+end
+
+-- The policy with item biases of examples/methods: its scores by the formula, and the proof of its
+-- gradient, that of its items too.
+function TestPolicy:test_item_biases()
+  local s, items = world()
+  local pi = example("biases")(items, s.train)
+  local x, b = s.train:contexts(items, {scale = "unit"}), pi:items():columns(7)
+  local count = fopo.baseline.popular{data = s.train}
+  pi:set_parameters{theta = fopo.array.randn(6, 6, 3), c = fopo.array.zeros(1, 1) + 0.4}
+  local f = (x:matmul(pi:parameters().theta):matmul(items, false, true) + (b * 0.4):transpose())
+            / pi.temperature
+  local scores = pi:queries(s.train:contexts(pi:items())):matmul(pi:items(), false, true)
+  lu.assertTrue(differ(f, scores) < 1e-5)
+  local most, best = count:best(s.train, {k = 1, exclude = "none"}), b:argmax()
+  lu.assertEquals(b:get(most:get(1, 1), 1), b:get(best, 1))
+  local o = {data = s.train, contexts = 2, samples = 100, repetitions = 30, print = false}
+  for _, learn in ipairs{{"theta", "c"}, {"theta", "c", "items"}} do
+    o.policy = example("biases")(items, s.train, {learn = learn})
+    o.gradient = fopo.gradient.snis{}
+    local r = fopo.check(o)
+    lu.assertTrue(r.ok, r.first)
+  end
+end
+
+-- A network as functions, with the parameters of one in C.
+function TestPolicy:test_network_is_that_of_c()
+  local s, items = world()
+  local of_c, rw = fopo.policy.mlp{items = items, hidden = {7}, seen = "keep"},
+                   fopo.reward.hits(s.train)
+  local parameters = of_c:parameters()
+  for name, value in pairs(parameters) do
+    parameters[name] = fopo.array.randn(value.rows, value.cols, #name)
+  end
+  of_c:set_parameters(parameters)
+  local function hidden(x, p)
+    local e = ((x:matmul(p.W1) + p.b1) * 2):exp()
+    return (e - 1) / (e + 1) -- tanh
+  end
+  local function own(slope)
+    return fopo.policy.custom{
+      items = items, parameters = parameters, seen = "keep", learn = {"W1", "b1", "W2"},
+      queries = function(x, p) return hidden(x, p):matmul(p.W2) + p.b2 end,
+      backward = function(x, V, p)
+        local y = hidden(x, p)
+        local back = V:matmul(p.W2, false, true) * (1 - y * y) * slope
+        return {W1 = x:matmul(back, true), b1 = back:sum("columns"), W2 = y:matmul(V, true),
+                b2 = V:sum("columns")}
+      end}
+  end
+  local pi, g = own(1), fopo.gradient.exact{}
+  local G, H = g:compute(pi, s.train, {3, 1, 44}, rw), g:compute(of_c, s.train, {3, 1, 44}, rw)
+  local at, size = {W1 = 1, b1 = 43, W2 = 50, b2 = 92}, {W1 = 42, b1 = 7, W2 = 42, b2 = 6}
+  local first = 1
+  for _, name in ipairs{"W1", "W2", "b1", "b2"} do -- theta is in the order of the names
+    local a = G:columns(first, first + size[name] - 1)
+    lu.assertTrue(differ(H:columns(at[name], at[name] + size[name] - 1), a) < 1e-4)
+    first = first + size[name]
+  end
+  lu.assertEquals(pi.fixed, {"b2"})
+  local function report(slope)
+    return fopo.check{policy = own(slope), data = s.train, gradient = g, contexts = 2,
+                      repetitions = 30, print = false}
+  end
+  local r = report(1)
+  lu.assertTrue(r.ok, r.first)
+  lu.assertEquals(report(1.1).first, "exact gradient")
+  local t = fopo.trainer{policy = pi, data = s.train, valid = false, gradient = g}
+  t:run{steps = 2, view = false}
+  lu.assertEquals(differ(pi:parameters().b2, parameters.b2), 0)
+  lu.assertTrue(differ(pi:parameters().W1, parameters.W1) > 0)
+  lu.assertStrContains(tostring(pi),
+                       "policy custom: 250 items, W1 [6, 7], W2 [7, 6], b1 [1, 7], b2 [1, 6], "
+                       .. "97 parameters, b2 fixed, temperature")
+end
+
+-- Files and checkpoints hold the parameters; the functions are given again.
+function TestPolicy:test_saved_loaded_resumed()
+  local s, items = world()
+  local path, pi = os.tmpname() .. ".npz", linear(items, {learn = {"theta"}})
+  local functions = {queries = function(x, p) return x:matmul(p.theta) end,
+                     backward = function() end}
+  pi:set_theta(fopo.array.randn(1, 36, 4))
+  pi:save(path)
+  local again = fopo.policy.load(path, functions)
+  lu.assertEquals(differ(pi:theta(), again:theta()), 0)
+  lu.assertEquals(tostring(again), tostring(pi))
+  lu.assertEquals(fopo.evaluate(again, s.test).expected, fopo.evaluate(pi, s.test).expected)
+  fails("its policy is the user's own, whose functions no file holds; give queries and backward",
+        fopo.policy.load, path)
+  fopo.policy.linear{items = items}:save(path)
+  fails("its policy is linear, which takes no functions", fopo.policy.load, path, functions)
+  local function run(policy)
+    return fopo.trainer{policy = policy, data = s.train, valid = false,
+                        gradient = fopo.gradient.snis{samples = 60}}
+  end
+  local t = run(linear(items))
+  t:run{steps = 3, view = false}
+  t:save(path)
+  t:run{steps = 3, view = false}
+  local other = run(linear(items)):resume(path)
+  other:run{steps = 3, view = false}
+  lu.assertEquals(differ(t.policy:theta(), other.policy:theta()), 0)
+  local of_c = run(fopo.policy.linear{items = items})
+  fails("policy", of_c.resume, of_c, path)
+  os.remove(path)
+end
+
+function TestPolicy:test_tunes_judges_logs_and_is_described()
+  local s, items = world()
+  local found = fopo.tune{data = s.train, valid = s.valid, items = items, trials = 2, steps = 8,
+                          view = false, over = {lr = {1e-3, 1e-2}},
+                          policy = function() return linear(items) end}
+  lu.assertNil(found.trials[1].failed)
+  local lg = fopo.data.synthetic_logs{n = 200, actions = 20, dim = 4}
+  local own = linear(lg:items(), {parameters = {theta = fopo.array.eye(4)}})
+  local e, of_c = fopo.ope(own, lg), fopo.ope(fopo.policy.linear{items = lg:items(),
+                                                                theta = "identity"}, lg)
+  lu.assertEquals(e.ips.value, of_c.ips.value)
+  local t = fopo.trainer{policy = linear(items), data = s.train, valid = false,
+                         gradient = fopo.gradient.custom{coefficients = snis, samples = 60}}
+  t:run{steps = 2, view = false}
+  lu.assertStrContains(fopo.view.text(t), "reward")
+end
+
+-- What a function of it does is its own: errors say it, objects that C uses are safe.
+function TestPolicy:test_errors()
+  local s, items = world()
+  local calls, bad = 0, nil
+  local pi = linear(items, {queries = function(x, p)
+    calls = calls + 1
+    return (calls > 2 and bad or function() return x:matmul(p.theta) end)(x, p)
+  end})
+  local t = fopo.trainer{policy = pi, data = s.train, valid = false,
+                         gradient = fopo.gradient.snis{samples = 60}}
+  local function run() t:run{steps = 5, view = false} end
+  bad = function(x) return x.nothing.at_all end
+  fails("in queries of policy.custom, given x [32, 6], p table", run)
+  lu.assertEquals(t.step, 2)
+  bad = function(x) return x:columns(2) end
+  fails("queries of policy.custom gave an array [32, 5]; an array [32, 6] or a table of 32 rows "
+        .. "with 6 numbers is needed", run)
+  for _, object in ipairs{pi, s.train, t} do
+    bad = function() return object.step end
+    fails("a function of a custom policy computes with arrays alone", run)
+  end
+  bad = function() coroutine.yield() end
+  fails("attempt to yield", coroutine.wrap(run))
+  local kept = items:copy()
+  bad = function(x, p) -- what C works on is not freed
+    local y <close> = x:matmul(p.theta)
+    items:close()
+    collectgarbage()
+    return y
+  end
+  run()
+  lu.assertEquals(t.step, 7)
+  local whole = fopo.trainer{policy = linear(kept, {data = s.train}), data = s.train, valid = false,
+                             gradient = fopo.gradient.snis{samples = 60}}
+  whole:run{steps = 7, view = false}
+  lu.assertEquals(differ(whole.policy:theta(), t.policy:theta()), 0)
+  local function backward(f)
+    return fopo.gradient.exact{}:compute(linear(kept, {backward = f, data = s.train}), s.train,
+                                         {1}, fopo.reward.hits(s.train))
+  end
+  fails("backward of policy.custom gave 3; a table of arrays, one for each of theta", backward,
+        function() return 3 end)
+  fails("backward of policy.custom, for theta, gave nil; an array [6, 6]", backward,
+        function() return {} end)
+end
+
+function TestPolicy:test_refusals()
+  local s, items = world()
+  local pi = linear(items)
+  local t = fopo.trainer{policy = pi, data = s.train, valid = false}
+  fails("a job cannot call the Lua function of a custom policy; use t:run", t.start, t,
+        {steps = 1})
+  fails("dense is a policy of kind custom; use linear or mlp", fopo.policy.neighbours,
+        {data = s.train, start = "cosine", dense = pi})
+  fails("needs the option queries", fopo.policy.custom, {items = items, parameters = {},
+                                                         backward = print})
+  for what, parameters in pairs{
+    ["a custom policy has no parameters"] = {}, ["a parameter cannot be called \"items\""] =
+      {items = items}, ["parameters are arrays by name"] = {W = 3},
+    ["cannot be called \"a b\""] = {["a b"] = items}} do
+    fails(what, linear, items, {parameters = parameters})
+  end
+  fails("the parameters has", linear, items, {parameters = {W = items * (0 / 0)}})
+  fails("there is no block \"W\" to learn; use some of theta, items", linear, items,
+        {learn = {"W"}})
+end
+
 TestBaseline = {}
 
 -- The scores of an untrained policy as a function: the lists and measures are those of the policy.

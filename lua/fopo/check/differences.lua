@@ -14,17 +14,30 @@ local function random_reward(seed)
   return reward.custom(function(ids) return array.randn(ids.rows, ids.cols, seed) end)
 end
 
+-- How far a step of length 1 in theta moves the queries of a policy of the user's functions, along
+-- the way that moves them most, or further: by a step in a random direction.
+local function slope_of_queries(c)
+  local theta, Q = c.pi:theta(), c.pi:queries(c.picked)
+  local way = array.randn(theta.rows, theta.cols, c.seed)
+  local step = 1e-3 * math.max(theta:norm(), 1) / way:norm()
+  local _ <close> = tools.afterwards(function() c.pi:set_theta(theta) end)
+  c.pi:set_theta(theta + way * step)
+  return (c.pi:queries(c.picked) - Q):norm() / step
+end
+
 -- How far a step of length 1 in theta moves a score, about: |x| |beta| / temperature, or tau.
 local function slope_of_scores(c)
   if c.pi.scores_lists then return math.exp(c.pi:parameters().log_tau:get(1, 1)) end
   local items = c.pi:items()
-  local size = c.picked:norm() / math.sqrt(c.picked.rows) * items:norm() / math.sqrt(items.rows)
-  return size / c.pi.temperature
+  local moved = c.pi.in_double and c.picked:norm() / c.pi.temperature or slope_of_queries(c)
+  return moved / math.sqrt(c.picked.rows) * items:norm() / math.sqrt(items.rows)
 end
 
--- The step of central differences, so that scores move by about 1e-5.
+-- The step of central differences, so that scores move by about 1e-5; by 0.03 where queries are
+-- float32.
 local function difference_step(c)
-  local h = 1e-5 / math.max(slope_of_scores(c), 1e-12)
+  local moves = c.pi.in_double and 1e-5 or 0.03
+  local h = moves / math.max(slope_of_scores(c), 1e-12)
   local most = c.pi.difference_step
   return most > 0 and math.min(h, most) or h
 end

@@ -4,6 +4,7 @@ local array = require "fopo.array"
 local define = require "fopo.base.define"
 local saves = require "fopo.base.saves"
 local origin = require "fopo.base.origin"
+local own = require "fopo.serve.own"
 local text = require "fopo.base.text"
 local who = require "fopo.serve.who"
 local file = {}
@@ -50,19 +51,32 @@ local function learn_of(f)
   return learn
 end
 
-local function made_of(f, items)
+local function made_of(f, items, functions)
   local o = {items = items, seed = 1, learn = learn_of(f)}
   for name, value in pairs(f) do o[name] = o[name] or value end
-  local pi = native["policy_" .. f.kind](o)
+  for name, value in pairs(functions) do o[name] = value end
+  local pi = (f.kind == "custom" and own or native["policy_" .. f.kind])(o)
   pi:set_parameters(f.parameters)
   return pi
 end
 
+-- The functions of a policy of the user's, which no file holds; of another, none.
+local function check_functions(f, path, o)
+  local given = o.queries ~= nil and o.backward ~= nil
+  if f.kind == "custom" and not given then
+    define.fail("%s: its policy is the user's own, whose functions no file holds; give queries and "
+                .. "backward", path)
+  elseif f.kind ~= "custom" and (o.queries or o.backward) then
+    define.fail("%s: its policy is %s, which takes no functions", path, f.kind)
+  end
+end
+
 -- The policy of a file, its items, and what the file says.
-local function read(path, given)
+local function read(path, given, functions)
   local f = native.policy_load(path)
+  check_functions(f, path, functions)
   local items = items_of(f, path, given)
-  local pi = made_of(f, items)
+  local pi = made_of(f, items, functions)
   if f.learnt_items then pi:set_items(f.learnt_items) end
   return pi, items, f
 end
@@ -113,7 +127,10 @@ assert(fopo.policy.load(path):theta():get(2, 3) == pi:theta():get(2, 3))
 os.remove(path)]],
   call = saves("policy", function(pi, path, o)
     native.policy_save(pi, path, pi:initial_items(), names_for(pi, o.data), o.items)
-  end, function(pi, path) read(path, pi:initial_items()) end),
+  end, function(pi, path)
+    local any = pi.kind == "custom" and function() end or nil
+    read(path, pi:initial_items(), {queries = any, backward = any})
+  end),
 }
 
 -- ---- loading ----
@@ -124,6 +141,8 @@ file.load = define.fn{
   options = {
     {"items", "string|array", nil, "the items that the policy was made with, or the path of their "
      .. ".npy; if left out, those in the file or in the .npy that it names"},
+    {"queries", "function", nil, "of a policy that fopo.policy.custom made, as it was given there"},
+    {"backward", "function", nil, "the same"},
   },
   text = [[The policy, equal to the bit, with the names of its items, so that it recommends for a
 new user {items = {"Alien"}} without the data. Everything in the file is checked; one that is
@@ -137,7 +156,7 @@ pi = fopo.policy.load(path)
 assert(pi:recommend({items = {3, 14}}, 5)[5].name)
 os.remove(path)]],
   call = function(path, o)
-    local pi, items, f = read(path, o.items)
+    local pi, items, f = read(path, o.items, {queries = o.queries, backward = o.backward})
     if f.names and not origin.dataset(items) then origin.set(items, {dataset = f.names}) end
     return pi
   end,

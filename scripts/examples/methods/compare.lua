@@ -19,7 +19,7 @@ local s = d:sessions{min_items = 10, valid = 0.1, test = 0.2, seed = 1}
 local items = fopo.embed.svd(s.train, {dim = 32})
 local q = fopo.proposal.uniform() -- so that weights vary, and clipping them matters
 
--- {name, in, gradient}
+-- {name, in, gradient, policy (linear if left out)}
 local methods = {{"exact", "C", fopo.gradient.exact{}},
                  {"snis", "C", fopo.gradient.snis{proposal = q, samples = o.samples}}}
 for _, name in ipairs{"snis", "clipped_snis", "top_k"} do
@@ -29,11 +29,13 @@ end
 local two_stage = dofile(folder .. "two_stage.lua")(items)
 methods[#methods + 1] = {"two_stage", "Lua",
                          fopo.gradient.snis{proposal = two_stage, samples = o.samples}}
+methods[#methods + 1] = {"biases", "Lua", fopo.gradient.snis{proposal = q, samples = o.samples},
+                         dofile(folder .. "biases.lua")(items, s.train)}
 
 local form = "%-13s %-4s %9s %9s %9s %9s  %s"
 print(form:format("method", "in", "expected", "recall@5", "ndcg@20", "distinct", "CPU ms a step"))
 for _, method in ipairs(methods) do
-  local pi = fopo.policy.linear{items = items, seed = 1}
+  local pi = method[4] or fopo.policy.linear{items = items, seed = 1}
   local t = fopo.trainer{policy = pi, data = s.train, gradient = method[3], batch = o.batch,
                          optim = fopo.optim.adam{lr = 3e-3}, valid = false}
   local start = os.clock()

@@ -1,0 +1,202 @@
+/* The functions of fopo.policy.custom: Lua that C calls from inside its loops, wherever it needs
+ * queries (policy/custom.h). The objects that C then works on must stay as they are, so the
+ * functions may use arrays alone, and nothing is closed before they return (bind_object.c). */
+#include <stdio.h>
+#include <string.h>
+
+#include "bind/families.h"
+#include "core/memory.h"
+#include "core/progress.h"
+#include "policy/custom.h"
+#include "term/interrupt.h"
+
+typedef struct {
+  bind_object object; /* without a handle: policies keep it */
+  fopo_custom custom;
+  lua_State *L;          /* the main state */
+  int queries, backward; /* references in its registry */
+} bind_custom;
+
+/* One call, on its way through lua_pcall. */
+typedef struct {
+  const bind_custom *functions;
+  const float *theta;
+  fopo_matrix x, V, Q;
+  float *G, scale;
+  int accumulate;
+} request;
+
+static void done(bind_object *o) {
+  const bind_custom *c = (const bind_custom *)o;
+  luaL_unref(c->L, LUA_REGISTRYINDEX, c->queries);
+  luaL_unref(c->L, LUA_REGISTRYINDEX, c->backward);
+}
+
+static const bind_type custom_type = {
+    .name = "fopo.custom", .size = sizeof(bind_custom), .done = done};
+
+/* ---- calls ---- */
+
+static void push_matrix(lua_State *L, fopo_matrix m) {
+  bind_array *a = bind_array_unset(L, 0, m.rows, m.cols);
+  for (size_t i = 0; i < m.rows; i++) {
+    memcpy((float *)a->data + i * m.cols, fopo_matrix_row(m, i), m.cols * sizeof *m.x);
+  }
+}
+
+static void push_parameters(lua_State *L, const request *r) {
+  const fopo_custom *c = &r->functions->custom;
+  float *at = (float *)r->theta;
+  lua_createtable(L, 0, (int)c->n);
+  for (size_t i = 0; i < c->n; i++) {
+    const fopo_custom_parameter *p = &c->parameter[i];
+    push_matrix(L, fopo_matrix_view(at, p->rows, p->cols));
+    lua_setfield(L, -2, p->name);
+    at += p->rows * p->cols;
+  }
+}
+
+/* Protected: 1 the request. */
+static int call_queries(lua_State *L) {
+  const request *r = lua_touserdata(L, 1);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, r->functions->queries);
+  push_matrix(L, r->x);
+  push_parameters(L, r);
+  lua_call(L, 2, 1);
+  bind_take_answer(
+      L, &(bind_answer){"queries of policy.custom", "the query", r->Q.x, r->Q.rows, r->Q.cols});
+  return 0;
+}
+
+static int call_backward(lua_State *L) {
+  const request *r = lua_touserdata(L, 1);
+  const fopo_custom *c = &r->functions->custom;
+  float *G = r->G;
+  lua_rawgeti(L, LUA_REGISTRYINDEX, r->functions->backward);
+  push_matrix(L, r->x);
+  push_matrix(L, r->V);
+  push_parameters(L, r);
+  lua_call(L, 3, 1);
+  if (!lua_istable(L, -1)) {
+    return bind_refuse(L,
+                       "backward of policy.custom gave %s; a table of arrays, one for each of "
+                       "%s, is needed",
+                       bind_found(L, -1), c->names);
+  }
+  for (size_t i = 0; i < c->n; i++) {
+    const fopo_custom_parameter *p = &c->parameter[i];
+    char whose[80];
+    size_t n = p->rows * p->cols;
+    float *own = bind_scratch(L, n, sizeof *own);
+    snprintf(whose, sizeof whose, "backward of policy.custom, for %s,", p->name);
+    lua_getfield(L, -2, p->name);
+    bind_take_answer(L, &(bind_answer){whose, "the gradient", own, p->rows, p->cols});
+    for (size_t k = 0; k < n; k++) G[k] = (r->accumulate ? G[k] : 0.0f) + r->scale * own[k];
+    lua_pop(L, 2);
+    G += n;
+  }
+  return 0;
+}
+
+/* Calls on the state that has called C. What the function raises becomes a status. */
+static int call(lua_CFunction protected, request *r) {
+  lua_State *L = fopo_interrupt_running();
+  if (L == NULL) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                     "a custom policy calls Lua functions, on the main thread alone; use t:run");
+  }
+  if (!lua_checkstack(L, 8)) return fopo_fail(FOPO_ERR_MEMORY, "Lua's stack is full");
+  lua_pushcfunction(L, protected);
+  lua_pushlightuserdata(L, r);
+  int before = bind_arrays_alone(1), lua = lua_pcall(L, 1, 0, 0), status = FOPO_OK;
+  bind_arrays_alone(before);
+  if (lua == LUA_OK) return FOPO_OK;
+  if (lua == LUA_ERRMEM) status = FOPO_ERR_MEMORY;
+  if (lua == LUA_ERRRUN) status = fopo_interrupted() ? FOPO_ERR_INTERRUPTED : FOPO_ERR_ARGUMENT;
+  const char *why = luaL_tolstring(L, -1, NULL);
+  status = fopo_fail(status, "%s", why);
+  lua_pop(L, 2);
+  return status;
+}
+
+static int queries(void *caller, fopo_matrix Q, const float *theta, fopo_matrix x) {
+  request r = {.functions = caller, .theta = theta, .x = x, .Q = Q};
+  return call(call_queries, &r);
+}
+
+static int backward(void *caller, float *G, const float *theta, fopo_matrix x, fopo_matrix V,
+                    float scale, int accumulate) {
+  request r = {.functions = caller,
+               .theta = theta,
+               .x = x,
+               .V = V,
+               .G = G,
+               .scale = scale,
+               .accumulate = accumulate};
+  return call(call_backward, &r);
+}
+
+/* ---- making ---- */
+
+/* A reference on option `name`, a function. */
+static int refer(lua_State *L, const char *name) {
+  luaL_checktype(L, bind_option(L, 1, name), LUA_TFUNCTION);
+  return luaL_ref(L, LUA_REGISTRYINDEX);
+}
+
+/* The parameters in the order of the names at 1, which are a list. */
+static void read_parameters(lua_State *L, fopo_custom *c) {
+  int names = bind_option(L, 1, "names"), arrays = bind_option(L, 1, "parameters");
+  size_t n = lua_rawlen(L, names);
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, names, (lua_Integer)i + 1);
+    const char *name = bind_string(L, -1, "the name of a parameter");
+    const bind_array *a = bind_array_numbers(L, bind_option(L, arrays, name), name);
+    bind_check(L, fopo_custom_add(c, name, a->rows, a->cols));
+    lua_pop(L, 2);
+  }
+  lua_pop(L, 2);
+}
+
+/* Pushes their first values [1, n]. */
+static bind_array *push_first(lua_State *L, const fopo_custom *c) {
+  size_t n = 0;
+  for (size_t i = 0; i < c->n; i++) n += c->parameter[i].rows * c->parameter[i].cols;
+  bind_array *theta = bind_array_unset(L, 0, 1, n);
+  float *to = theta->data;
+  int arrays = bind_option(L, 1, "parameters");
+  for (size_t i = 0; i < c->n; i++) {
+    const fopo_custom_parameter *p = &c->parameter[i];
+    const bind_array *a = bind_array_numbers(L, bind_option(L, arrays, p->name), p->name);
+    memcpy(to, a->data, p->rows * p->cols * sizeof *to);
+    to += p->rows * p->cols;
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+  return theta;
+}
+
+void bind_custom_attach(lua_State *L, bind_object *pi, int slot, fopo_policy_options *o) {
+  fopo_custom custom = {.queries = queries, .backward = backward};
+  read_parameters(L, &custom);
+  o->given = bind_matrix(push_first(L, &custom));
+  lua_insert(L, -2);
+  int refs[] = {refer(L, "queries"), refer(L, "backward")};
+  bind_custom *fresh = fopo_alloc(1, sizeof *fresh);
+  if (fresh == NULL) {
+    luaL_unref(L, LUA_REGISTRYINDEX, refs[0]);
+    luaL_unref(L, LUA_REGISTRYINDEX, refs[1]);
+    bind_fail(L, FOPO_ERR_MEMORY);
+  }
+  fresh->object = (bind_object){.type = &custom_type, .refs = 1};
+  fresh->custom = custom;
+  fresh->custom.caller = fresh;
+  fresh->queries = refs[0];
+  fresh->backward = refs[1];
+  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+  fresh->L = lua_tothread(L, -1);
+  lua_pop(L, 1);
+  bind_keep(pi, slot, &fresh->object);
+  bind_release(&fresh->object);
+  o->custom = &fresh->custom;
+}
