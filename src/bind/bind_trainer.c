@@ -325,10 +325,9 @@ static int reads(lua_State *L) {
 }
 
 /* Pushes an array of the file as a list, of integers if it holds integers. */
-static void push_list(lua_State *L, fopo_archive *archive, const fopo_array *a, const char *path) {
+static void push_list(lua_State *L, fopo_archive *archive, fopo_array *a, const char *path) {
   fopo_dtype type = a->type == FOPO_I64 ? FOPO_I64 : FOPO_F64;
-  a = fopo_archive_need(archive, path, a->name, type, -1);
-  if (a == NULL) bind_fail(L, FOPO_ERR_FORMAT);
+  bind_check(L, fopo_archive_need(&a, archive, path, a->name, type, -1));
   size_t n = fopo_array_count(a);
   lua_createtable(L, (int)(n < INT_MAX ? n : INT_MAX), 0);
   for (size_t i = 0; i < n; i++) {
@@ -360,7 +359,7 @@ static int resume(lua_State *L) {
   int history = lua_gettop(L);
   lua_newtable(L);
   for (size_t i = 0; i < box->archive.n; i++) {
-    const fopo_array *a = &box->archive.items[i];
+    fopo_array *a = &box->archive.items[i];
     if (strncmp(a->name, "history.", 8) == 0) {
       push_list(L, &box->archive, a, path);
       lua_setfield(L, history, a->name + 8);

@@ -713,33 +713,34 @@ static int convert(fopo_array *a, fopo_dtype type, const char *path) {
   return FOPO_OK;
 }
 
-fopo_array *fopo_archive_need(fopo_archive *archive, const char *path, const char *name,
-                              fopo_dtype type, int ndim) {
-  fopo_array *a = fopo_archive_find(archive, name);
-  if (a == NULL) {
-    fopo_fail(FOPO_ERR_FORMAT, "%s has no member '%s'", path, name);
-    return NULL;
+int fopo_archive_need(fopo_array **a, fopo_archive *archive, const char *path, const char *name,
+                      fopo_dtype type, int ndim) {
+  fopo_array *found = fopo_archive_find(archive, name);
+  *a = NULL;
+  if (found == NULL) return fopo_fail(FOPO_ERR_FORMAT, "%s has no member '%s'", path, name);
+  if (ndim >= 0 && found->ndim != ndim) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s: '%s' has %d dimensions instead of %d", path, name,
+                     found->ndim, ndim);
   }
-  if (ndim >= 0 && a->ndim != ndim) {
-    fopo_fail(FOPO_ERR_FORMAT, "%s: '%s' has %d dimensions instead of %d", path, name, a->ndim,
-              ndim);
-    return NULL;
-  }
-  return convert(a, type, path) == FOPO_OK ? a : NULL;
+  int status = convert(found, type, path);
+  if (status == FOPO_OK) *a = found;
+  return status;
 }
 
 int fopo_archive_number(void *value, fopo_archive *archive, const char *path, const char *name,
                         fopo_dtype type) {
-  const fopo_array *a = fopo_archive_need(archive, path, name, type, 0);
-  if (a == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *a;
+  int status = fopo_archive_need(&a, archive, path, name, type, 0);
+  if (status != FOPO_OK) return status;
   memcpy(value, a->data, fopo_dtype_size(type));
   return FOPO_OK;
 }
 
 int fopo_archive_text(char *out, size_t size, fopo_archive *archive, const char *path,
                       const char *name) {
-  const fopo_array *a = fopo_archive_need(archive, path, name, FOPO_BYTES, 0);
-  if (a == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *a;
+  int status = fopo_archive_need(&a, archive, path, name, FOPO_BYTES, 0);
+  if (status != FOPO_OK) return status;
   snprintf(out, size, "%.*s", (int)strnlen(a->data, a->itemsize), (const char *)a->data);
   return FOPO_OK;
 }

@@ -41,11 +41,11 @@ int fopo_archive_check(const fopo_archive *archive, const char *path, const char
 /* The member of that name, or NULL. */
 fopo_array *fopo_archive_find(const fopo_archive *archive, const char *name);
 
-/* The member, converted in place to `type` (numbers to numbers; a loss such as 1e40 as F32, -1 as
- * U32 or 1.5 as I64 is FOPO_ERR_FORMAT) with ndim == `ndim` (-1: any), or NULL with a sentence
- * naming `path` (for the message only) and what was missing or wrong. */
-fopo_array *fopo_archive_need(fopo_archive *archive, const char *path, const char *name,
-                              fopo_dtype type, int ndim);
+/* *a: the member, converted in place to `type` (numbers to numbers) with ndim == `ndim` (-1: any).
+ * Where there is none, or a number is lost, as of 1e40 as F32, -1 as U32 or 1.5 as I64: *a is NULL,
+ * FOPO_ERR_FORMAT and a sentence naming `path`, which is for the message only. */
+int fopo_archive_need(fopo_array **a, fopo_archive *archive, const char *path, const char *name,
+                      fopo_dtype type, int ndim);
 
 /* The same of one number, which *value becomes; and of a text, of which out [size] gets what
  * fits. */

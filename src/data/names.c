@@ -122,18 +122,20 @@ int fopo_names_load(fopo_names *names, fopo_archive *archive, const char *path, 
   char name[MEMBER];
   *names = (fopo_names){0};
   if (fopo_archive_find(archive, member(name, side, "numbers")) != NULL) {
-    fopo_array *numbers = fopo_archive_need(archive, path, name, FOPO_I64, 1);
-    if (numbers == NULL) return FOPO_ERR_FORMAT;
+    fopo_array *numbers;
+    int status = fopo_archive_need(&numbers, archive, path, name, FOPO_I64, 1);
+    if (status != FOPO_OK) return status;
     if (numbers->shape[0] != n) return bad_names(path, side);
     *names = (fopo_names){.n = n, .numbers = fopo_array_release(numbers)};
     return FOPO_OK;
   }
   if (fopo_archive_find(archive, member(name, side, "text")) == NULL) return FOPO_OK;
-  fopo_array *text = fopo_archive_need(archive, path, name, FOPO_U8, 1);
-  if (text == NULL) return FOPO_ERR_FORMAT;
-  fopo_array *offsets =
-      fopo_archive_need(archive, path, member(name, side, "offsets"), FOPO_U64, 1);
-  if (offsets == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *text, *offsets;
+  int status = fopo_archive_need(&text, archive, path, name, FOPO_U8, 1);
+  if (status == FOPO_OK) {
+    status = fopo_archive_need(&offsets, archive, path, member(name, side, "offsets"), FOPO_U64, 1);
+  }
+  if (status != FOPO_OK) return status;
   if (offsets->shape[0] != n + 1 || !are_strings(text->data, offsets->data, n, text->shape[0])) {
     return bad_names(path, side);
   }

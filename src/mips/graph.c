@@ -418,22 +418,16 @@ void fopo_graph_members(fopo_array a[FOPO_GRAPH_MEMBERS], uint64_t numbers[FOPO_
   a[2] = fopo_array_of("upper", FOPO_U32, g->upper, 2, g->n_upper, 1 + o->M);
 }
 
-/* Moves an array out of the archive; its shape must be the one that follows from the options and
- * the items. NULL if it is not. */
-static void *move_array(fopo_archive *archive, const char *path, const char *name, fopo_dtype type,
-                        int ndim, size_t rows, size_t cols) {
-  fopo_array *a = fopo_archive_need(archive, path, name, type, ndim);
-  if (a == NULL) return NULL;
-  if (a->shape[0] != rows || a->shape[1] != cols) {
-    fopo_fail(FOPO_ERR_FORMAT,
-              "%s: %s is %zu x %zu, but the items and M require %zu x %zu; the index is damaged, "
-              "build it again",
-              path, name, a->shape[0], a->shape[1], rows, cols);
-    return NULL;
-  }
-  void *data = a->data;
-  a->data = NULL;
-  return data;
+/* An array whose shape must be the one that follows from the options and the items. */
+static int need_shape(fopo_array **a, fopo_archive *archive, const char *path, const char *name,
+                      fopo_dtype type, int ndim, size_t rows, size_t cols) {
+  int status = fopo_archive_need(a, archive, path, name, type, ndim);
+  if (status != FOPO_OK || ((*a)->shape[0] == rows && (*a)->shape[1] == cols)) return status;
+  return fopo_fail(
+      FOPO_ERR_FORMAT,
+      "%s: %s is %zu x %zu, but the items and M require %zu x %zu; the index is damaged, "
+      "build it again",
+      path, name, (*a)->shape[0], (*a)->shape[1], rows, cols);
 }
 
 static int load_numbers(fopo_graph *g, fopo_archive *archive, const char *path, size_t n) {
@@ -516,17 +510,19 @@ int fopo_graph_load(fopo_graph *g, fopo_archive *archive, const char *path, size
                     const uint8_t *absent) {
   *g = (fopo_graph){0};
   int status = load_numbers(g, archive, path, n);
-  if (status != FOPO_OK) return status;
   size_t M = g->options.M, stored = g->reachable;
-  uint8_t *levels = move_array(archive, path, "levels", FOPO_U8, 1, n, 1);
-  if (levels == NULL) return FOPO_ERR_FORMAT;
-  status = adopt_levels(g, n, levels);
+  fopo_array *levels, *links, *upper;
+  if (status == FOPO_OK) status = need_shape(&levels, archive, path, "levels", FOPO_U8, 1, n, 1);
+  if (status == FOPO_OK) status = adopt_levels(g, n, fopo_array_release(levels));
   if (status == FOPO_OK) status = check_absent(g, absent, path);
+  if (status == FOPO_OK) {
+    status = need_shape(&links, archive, path, "links", FOPO_U32, 2, n, 1 + 2 * M);
+  }
   if (status != FOPO_OK) return status;
-  g->links = move_array(archive, path, "links", FOPO_U32, 2, n, 1 + 2 * M);
-  if (g->links == NULL) return FOPO_ERR_FORMAT;
-  g->upper = move_array(archive, path, "upper", FOPO_U32, 2, g->n_upper, 1 + M);
-  if (g->upper == NULL) return FOPO_ERR_FORMAT;
+  g->links = fopo_array_release(links);
+  status = need_shape(&upper, archive, path, "upper", FOPO_U32, 2, g->n_upper, 1 + M);
+  if (status != FOPO_OK) return status;
+  g->upper = fopo_array_release(upper);
   status = check_links(g, path);
   if (status == FOPO_OK) status = find_reachable(g);
   if (status != FOPO_OK || g->reachable == stored) return status;

@@ -297,8 +297,9 @@ static int check_items(fopo_archive *archive, const char *path, fopo_matrix item
                      "%s is an index of version %" PRIu64 ", this program reads %d; build it again",
                      path, version, VERSION);
   }
-  const fopo_array *sizes = fopo_archive_need(archive, path, "items", FOPO_U64, 1);
-  if (sizes == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *sizes;
+  status = fopo_archive_need(&sizes, archive, path, "items", FOPO_U64, 1);
+  if (status != FOPO_OK) return status;
   if (sizes->shape[0] != 2) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: items has %zu numbers, not 2; build the index again",
                      path, sizes->shape[0]);

@@ -205,9 +205,9 @@ static int load(fopo_index **ix, fopo_archive *archive, const char *path, fopo_m
   uint64_t budget;
   *ix = NULL;
   int status = fopo_index_number(&budget, archive, path, "budget", SIZE_MAX);
+  fopo_array *order;
+  if (status == FOPO_OK) status = fopo_archive_need(&order, archive, path, "order", FOPO_U32, 1);
   if (status != FOPO_OK) return status;
-  fopo_array *order = fopo_archive_need(archive, path, "order", FOPO_U32, 1);
-  if (order == NULL) return FOPO_ERR_FORMAT;
   if (order->shape[0] != items.rows) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: order has %zu entries for %zu items; build it again",
                      path, order->shape[0], items.rows);

@@ -52,12 +52,13 @@ static int check_candidates(fopo_candidate_cache *cache, fopo_device *device, fo
                             const char *path, const fopo_proposal *q, size_t N, size_t P) {
   int status = fopo_candidate_cache_reserve(cache, device, N, q->k);
   if (status != FOPO_OK || fopo_archive_find(archive, sets_name) == NULL) return status;
-  const fopo_array *sets = fopo_archive_need(archive, path, sets_name, FOPO_U32, 2);
-  const fopo_array *counts =
-      sets ? fopo_archive_need(archive, path, counts_name, FOPO_U32, 1) : NULL;
-  const fopo_array *served =
-      counts ? fopo_archive_need(archive, path, served_name, FOPO_U32, 1) : NULL;
-  if (served == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *sets, *counts, *served;
+  status = fopo_archive_need(&sets, archive, path, sets_name, FOPO_U32, 2);
+  if (status == FOPO_OK)
+    status = fopo_archive_need(&counts, archive, path, counts_name, FOPO_U32, 1);
+  if (status == FOPO_OK)
+    status = fopo_archive_need(&served, archive, path, served_name, FOPO_U32, 1);
+  if (status != FOPO_OK) return status;
   if (sets->shape[0] != N || counts->shape[0] != N || served->shape[0] != N) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: it has candidates of %zu contexts, not of %zu", path,
                      sets->shape[0], N);
@@ -83,9 +84,9 @@ static int check_mass(fopo_archive *archive, const char *path) {
 static int check_norms(fopo_archive *archive, const char *path, size_t P) {
   fopo_mass m = {0};
   if (fopo_archive_find(archive, norms_name) == NULL) return FOPO_OK;
-  const fopo_array *counts = fopo_archive_need(archive, path, norms_name, FOPO_U64, 1);
-  if (counts == NULL) return FOPO_ERR_FORMAT;
-  int status = fopo_archive_number(&m.held, archive, path, held_name, FOPO_F64);
+  fopo_array *counts;
+  int status = fopo_archive_need(&counts, archive, path, norms_name, FOPO_U64, 1);
+  if (status == FOPO_OK) status = fopo_archive_number(&m.held, archive, path, held_name, FOPO_F64);
   if (status != FOPO_OK) return status;
   if (counts->shape[0] != NORMS) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: %s has %zu numbers, not %d", path, norms_name,

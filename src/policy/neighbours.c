@@ -537,8 +537,9 @@ static int are_rows(const fopo_array *indptr, const fopo_array *ids) {
 /* Finite numbers [n]. */
 static int check_numbers(fopo_policy_file *f, const char *name, size_t n) {
   char label[512];
-  const fopo_array *a = fopo_archive_need(f->archive, f->path, name, FOPO_F32, 1);
-  if (a == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *a;
+  int status = fopo_archive_need(&a, f->archive, f->path, name, FOPO_F32, 1);
+  if (status != FOPO_OK) return status;
   if (a->shape[0] != n) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: %s has %zu numbers, but %zu belong to its weights",
                      f->path, name, a->shape[0], n);
@@ -549,11 +550,12 @@ static int check_numbers(fopo_policy_file *f, const char *name, size_t n) {
 
 static int load(fopo_policy_file *f) {
   size_t one = 1;
-  int status = FOPO_OK;
-  fopo_array *indptr = fopo_archive_need(f->archive, f->path, "weights_indptr", FOPO_U64, 1);
-  if (indptr == NULL) return FOPO_ERR_FORMAT;
-  fopo_array *ids = fopo_archive_need(f->archive, f->path, "weights_ids", FOPO_U32, 1);
-  if (ids == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *indptr, *ids;
+  int status = fopo_archive_need(&indptr, f->archive, f->path, "weights_indptr", FOPO_U64, 1);
+  if (status == FOPO_OK) {
+    status = fopo_archive_need(&ids, f->archive, f->path, "weights_ids", FOPO_U32, 1);
+  }
+  if (status != FOPO_OK) return status;
   if (!are_rows(indptr, ids)) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: its weights are not rows of items", f->path);
   }

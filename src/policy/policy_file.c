@@ -58,11 +58,12 @@ static int check_items_file(const fopo_policy_saving *s, uint32_t crc) {
   if (status == FOPO_OK) status = fopo_npy_load(&a, s->items_file);
   if (status != FOPO_OK) return status;
   fopo_archive one = {&a, 1};
-  int same = a.ndim == 2 && a.shape[0] == items.rows && a.shape[1] == items.cols &&
-             fopo_archive_need(&one, s->items_file, a.name, FOPO_F32, 2) != NULL &&
-             fopo_items_crc(fopo_matrix_view(a.data, a.shape[0], a.shape[1])) == crc;
+  fopo_array *numbers = NULL;
+  int same = a.ndim == 2 && a.shape[0] == items.rows && a.shape[1] == items.cols;
+  if (same) status = fopo_archive_need(&numbers, &one, s->items_file, a.name, FOPO_F32, 2);
+  same = numbers != NULL && fopo_items_crc(fopo_matrix_view(a.data, a.shape[0], a.shape[1])) == crc;
   fopo_free(a.data);
-  if (same) return FOPO_OK;
+  if (same || status == FOPO_ERR_MEMORY) return status;
   return fopo_fail(FOPO_ERR_ARGUMENT,
                    "%s does not hold the %zu x %zu items that this policy was made with; write "
                    "them with pi:initial_items():save(path), or save without items",
@@ -217,8 +218,9 @@ static int read_option(file *f, const fopo_option *row) {
  * have that shape. */
 static int matrix_of(const file *f, const char *name, int ndim, size_t *rows, size_t *cols) {
   char label[512];
-  const fopo_array *a = fopo_archive_need(f->archive, f->path, name, FOPO_F32, ndim);
-  if (a == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *a;
+  int status = fopo_archive_need(&a, f->archive, f->path, name, FOPO_F32, ndim);
+  if (status != FOPO_OK) return status;
   if ((*rows != 0 && a->shape[0] != *rows) || (*cols != 0 && a->shape[1] != *cols) ||
       a->shape[0] == 0 || a->shape[1] == 0) {
     return fopo_fail(FOPO_ERR_FORMAT,
@@ -272,9 +274,11 @@ static int read_reference(fopo_policy_loaded *p, const file *f) {
   if (status == FOPO_OK) {
     status = fopo_archive_number(&p->items_crc, f->archive, f->path, "items_crc", FOPO_U32);
   }
+  fopo_array *a;
+  if (status == FOPO_OK) {
+    status = fopo_archive_need(&a, f->archive, f->path, "items_shape", FOPO_U64, 1);
+  }
   if (status != FOPO_OK) return status;
-  const fopo_array *a = fopo_archive_need(f->archive, f->path, "items_shape", FOPO_U64, 1);
-  if (a == NULL) return FOPO_ERR_FORMAT;
   uint64_t shape[2] = {0, 0};
   if (a->shape[0] == 2) memcpy(shape, a->data, sizeof shape);
   if (shape[0] == 0 || shape[0] >= UINT32_MAX || shape[1] != p->L || p->items_file[0] == '\0') {

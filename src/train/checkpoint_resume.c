@@ -24,8 +24,9 @@ static int is_text(const fopo_array *a, const char *text) {
 
 static int need_text(fopo_archive *archive, const char *path, const char *name, const char *wanted,
                      const char *remedy) {
-  const fopo_array *a = fopo_archive_need(archive, path, name, FOPO_BYTES, 0);
-  if (a == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *a;
+  int status = fopo_archive_need(&a, archive, path, name, FOPO_BYTES, 0);
+  if (status != FOPO_OK) return status;
   if (is_text(a, wanted)) return FOPO_OK;
   return fopo_fail(FOPO_ERR_ARGUMENT, "%s: its %s is \"%.*s\", here it is \"%s\"; %s", path, name,
                    (int)(a->itemsize < 40 ? a->itemsize : 40), (const char *)a->data, wanted,
@@ -42,8 +43,9 @@ static int need_steps(uint64_t *value, fopo_archive *archive, const char *path, 
 
 static int need_matrix(const float **x, fopo_archive *archive, const char *path, const char *name,
                        size_t rows, size_t cols) {
-  const fopo_array *a = fopo_archive_need(archive, path, name, FOPO_F32, 2);
-  if (a == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *a;
+  int status = fopo_archive_need(&a, archive, path, name, FOPO_F32, 2);
+  if (status != FOPO_OK) return status;
   if (a->shape[0] != rows || a->shape[1] != cols) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "%s: %s is %zu x %zu but this policy needs %zu x %zu", path,
                      name, a->shape[0], a->shape[1], rows, cols);
@@ -90,8 +92,9 @@ static int check_policy(fopo_archive *archive, const char *path, const fopo_poli
                      "%s: its policy is a network, here it is %s; use the same policy", path,
                      pi->kind->name);
   }
-  const fopo_array *a = fopo_archive_need(archive, path, "network", FOPO_U64, 1);
-  if (a == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *a;
+  int status = fopo_archive_need(&a, archive, path, "network", FOPO_U64, 1);
+  if (status != FOPO_OK) return status;
   if (a->shape[0] == n && memcmp(a->data, shape, n * sizeof *shape) == 0) return FOPO_OK;
   return fopo_fail(FOPO_ERR_ARGUMENT,
                    "%s: its network has other layers or another activation than "
@@ -148,8 +151,9 @@ static int check_squares(const float *v, size_t n, const char *path, const char 
 /* How often each row of a block was updated. */
 static int need_updates(fopo_moments *x, fopo_archive *archive, const char *path,
                         const char *name) {
-  fopo_array *t = fopo_archive_need(archive, path, name, FOPO_U32, 1);
-  if (t == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *t;
+  int status = fopo_archive_need(&t, archive, path, name, FOPO_U32, 1);
+  if (status != FOPO_OK) return status;
   x->updates = t->data;
   if (t->shape[0] == x->rows) return FOPO_OK;
   return fopo_fail(FOPO_ERR_FORMAT, "%s: %s has %zu numbers for %zu items", path, name, t->shape[0],
@@ -197,12 +201,12 @@ static int need_record(fopo_stretch *record, fopo_archive *archive, const char *
       fopo_archive_find(archive, "record") == NULL) {
     return FOPO_OK; /* a file of an earlier version */
   }
-  const fopo_array *a = fopo_archive_need(archive, path, "record_names", FOPO_BYTES, 0);
-  if (a == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *a;
+  int status = fopo_archive_need(&a, archive, path, "record_names", FOPO_BYTES, 0);
+  if (status != FOPO_OK) return status;
   int same = is_text(a, names);
-  a = fopo_archive_need(archive, path, "record", FOPO_F64, 1);
-  if (a == NULL) return FOPO_ERR_FORMAT;
-  if (!same) return FOPO_OK;
+  status = fopo_archive_need(&a, archive, path, "record", FOPO_F64, 1);
+  if (status != FOPO_OK || !same) return status;
   if (a->shape[0] != FOPO_RECORD) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: its record has %zu numbers, not %d", path, a->shape[0],
                      FOPO_RECORD);

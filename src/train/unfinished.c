@@ -70,8 +70,9 @@ static int read_kept(fopo_unfinished *u, fopo_archive *archive, const char *path
     u->kept[block] = NULL;
     return FOPO_OK;
   }
-  const fopo_array *a = fopo_archive_need(archive, path, kept_names[block], FOPO_F32, 2);
-  if (a == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *a;
+  int status = fopo_archive_need(&a, archive, path, kept_names[block], FOPO_F32, 2);
+  if (status != FOPO_OK) return status;
   if (a->shape[0] != own.rows || a->shape[1] != own.cols) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: %s is %zu x %zu but the policy needs %zu x %zu", path,
                      kept_names[block], a->shape[0], a->shape[1], own.rows, own.cols);
@@ -83,8 +84,9 @@ static int read_kept(fopo_unfinished *u, fopo_archive *archive, const char *path
 
 static int read_each(fopo_unfinished *u, fopo_archive *archive, const char *path, int by) {
   if (fopo_archive_find(archive, each_names[by]) == NULL) return FOPO_OK;
-  const fopo_array *a = fopo_archive_need(archive, path, each_names[by], FOPO_F32, 1);
-  if (a == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *a;
+  int status = fopo_archive_need(&a, archive, path, each_names[by], FOPO_F32, 1);
+  if (status != FOPO_OK) return status;
   size_t n = a->shape[0];
   u->each.of[by] = n > 0 ? fopo_alloc(n, sizeof *u->each.of[by]) : NULL;
   if (n > 0 && u->each.of[by] == NULL) return FOPO_ERR_MEMORY;
@@ -95,10 +97,12 @@ static int read_each(fopo_unfinished *u, fopo_archive *archive, const char *path
 
 static int read_numbers(fopo_unfinished *u, fopo_archive *archive, const char *path,
                         uint64_t step) {
-  const fopo_array *counts = fopo_archive_need(archive, path, counts_name, FOPO_U64, 1);
-  const fopo_array *numbers =
-      counts ? fopo_archive_need(archive, path, numbers_name, FOPO_F64, 1) : NULL;
-  if (numbers == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *counts, *numbers;
+  int status = fopo_archive_need(&counts, archive, path, counts_name, FOPO_U64, 1);
+  if (status == FOPO_OK) {
+    status = fopo_archive_need(&numbers, archive, path, numbers_name, FOPO_F64, 1);
+  }
+  if (status != FOPO_OK) return status;
   uint64_t x[FOPO_UNFINISHED_COUNTS];
   double y[FOPO_UNFINISHED_NUMBERS];
   int fits =

@@ -621,7 +621,9 @@ static int converts(fopo_dtype from, double value, fopo_dtype to) {
   default: x.b = (uint8_t)value; break;
   }
   fopo_archive archive = one_array(from, &x, 1);
-  fopo_array *a = fopo_archive_need(&archive, "x.npz", "x", to, 1);
+  fopo_array *a;
+  int status = fopo_archive_need(&a, &archive, "x.npz", "x", to, 1);
+  assert_int_equal(status, a != NULL ? FOPO_OK : FOPO_ERR_FORMAT);
   int equal =
       a != NULL && a->type == to && a->itemsize == fopo_dtype_size(to) && element(a, 0) == value;
   if (a == NULL) says("x.npz: 'x' holds");
@@ -651,12 +653,17 @@ TEST(conversions) {
   assert_false(converts(FOPO_F64, (double)NAN, FOPO_I32));
   double inf = HUGE_VAL;
   DONE(fopo_archive_done) fopo_archive archive = one_array(FOPO_F64, &inf, 1);
-  assert_non_null(fopo_archive_need(&archive, "x.npz", "x", FOPO_F32, 1));
-  assert_null(fopo_archive_need(&archive, "x.npz", "x", FOPO_F32, 2));
+  fopo_array *a;
+  fopo_memory_fail_after(0, 0);
+  assert_int_equal(fopo_archive_need(&a, &archive, "x.npz", "x", FOPO_F32, 1), FOPO_ERR_MEMORY);
+  fopo_memory_fail_after(-1, 0);
+  assert_null(a);
+  ok(fopo_archive_need(&a, &archive, "x.npz", "x", FOPO_F32, 1));
+  assert_int_equal(fopo_archive_need(&a, &archive, "x.npz", "x", FOPO_F32, 2), FOPO_ERR_FORMAT);
   says("1 dimensions instead of 2");
-  assert_null(fopo_archive_need(&archive, "x.npz", "y", FOPO_F32, -1));
+  assert_int_equal(fopo_archive_need(&a, &archive, "x.npz", "y", FOPO_F32, -1), FOPO_ERR_FORMAT);
   says("no member 'y'");
-  assert_null(fopo_archive_need(&archive, "x.npz", "x", FOPO_BYTES, -1));
+  assert_int_equal(fopo_archive_need(&a, &archive, "x.npz", "x", FOPO_BYTES, -1), FOPO_ERR_FORMAT);
 }
 
 /* ---- failures of the system ---- */

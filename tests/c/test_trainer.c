@@ -108,8 +108,8 @@ TEST_WITH(test_resume, no_leak) {
       run(&s, 3); /* it need not be fresh */
       ok(fopo_trainer_resume(s.t, file_name(), &file));
       assert_int_equal(fopo_trainer_step(s.t), 7);
-      fopo_array *back = fopo_archive_need(&file, file_name(), "history", FOPO_F64, 1);
-      assert_non_null(back);
+      fopo_array *back;
+      ok(fopo_archive_need(&back, &file, file_name(), "history", FOPO_F64, 1));
       assert_memory_equal(back->data, rewards, sizeof rewards);
       fopo_archive_done(&file);
       run(&s, 13);

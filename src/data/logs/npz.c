@@ -28,13 +28,12 @@ int fopo_logs_save(const fopo_logs *logs, const char *path) {
 }
 
 /* A member of exactly `count` elements. */
-static fopo_array *need_count(fopo_archive *file, const char *path, const char *name,
-                              fopo_dtype type, size_t count) {
-  fopo_array *a = fopo_archive_need(file, path, name, type, 1);
-  if (a == NULL || a->shape[0] == count) return a;
-  fopo_fail(FOPO_ERR_FORMAT, "%s: %s has %zu elements instead of %zu", path, name, a->shape[0],
-            count);
-  return NULL;
+static int need_count(fopo_array **a, fopo_archive *file, const char *path, const char *name,
+                      fopo_dtype type, size_t count) {
+  int status = fopo_archive_need(a, file, path, name, type, 1);
+  if (status != FOPO_OK || (*a)->shape[0] == count) return status;
+  return fopo_fail(FOPO_ERR_FORMAT, "%s: %s has %zu elements instead of %zu", path, name,
+                   (*a)->shape[0], count);
 }
 
 /* The checks of every event that the text readers make, too. */
@@ -77,21 +76,22 @@ static int load_members(fopo_logs *logs, fopo_archive *file, const char *path) {
   }
   snprintf(logs->format, sizeof logs->format, "%.*s", (int)kind->itemsize,
            (const char *)kind->data);
-  fopo_array *x = fopo_archive_need(file, path, "contexts", FOPO_F32, 2);
-  if (x == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *x, *actions, *rewards, *p, *counts;
+  status = fopo_archive_need(&x, file, path, "contexts", FOPO_F32, 2);
+  if (status != FOPO_OK) return status;
   logs->n = x->shape[0];
   logs->contexts = fopo_matrix_view(fopo_array_release(x), x->shape[0], x->shape[1]);
-  fopo_array *actions = need_count(file, path, "actions", FOPO_U32, logs->n);
-  if (actions == NULL) return FOPO_ERR_FORMAT;
+  status = need_count(&actions, file, path, "actions", FOPO_U32, logs->n);
+  if (status != FOPO_OK) return status;
   logs->actions = fopo_array_release(actions);
-  fopo_array *rewards = need_count(file, path, "rewards", FOPO_F32, logs->n);
-  if (rewards == NULL) return FOPO_ERR_FORMAT;
+  status = need_count(&rewards, file, path, "rewards", FOPO_F32, logs->n);
+  if (status != FOPO_OK) return status;
   logs->rewards = fopo_array_release(rewards);
-  fopo_array *p = need_count(file, path, "propensities", FOPO_F32, logs->n);
-  if (p == NULL) return FOPO_ERR_FORMAT;
+  status = need_count(&p, file, path, "propensities", FOPO_F32, logs->n);
+  if (status != FOPO_OK) return status;
   logs->propensities = fopo_array_release(p);
-  fopo_array *counts = need_count(file, path, "counts", FOPO_U64, 2);
-  if (counts == NULL) return FOPO_ERR_FORMAT;
+  status = need_count(&counts, file, path, "counts", FOPO_U64, 2);
+  if (status != FOPO_OK) return status;
   const uint64_t *count = counts->data;
   logs->n_actions = (size_t)count[0];
   logs->skipped = (size_t)count[1];
@@ -100,8 +100,9 @@ static int load_members(fopo_logs *logs, fopo_archive *file, const char *path) {
                      logs->n_actions);
   }
   if (fopo_archive_find(file, "scales") != NULL) {
-    fopo_array *scales = fopo_archive_need(file, path, "scales", FOPO_F32, 2);
-    if (scales == NULL) return FOPO_ERR_FORMAT;
+    fopo_array *scales;
+    status = fopo_archive_need(&scales, file, path, "scales", FOPO_F32, 2);
+    if (status != FOPO_OK) return status;
     if (scales->shape[0] != 2 || scales->shape[1] != logs->contexts.cols) {
       return fopo_fail(FOPO_ERR_FORMAT, "%s: scales is %zu x %zu for contexts of %zu columns", path,
                        scales->shape[0], scales->shape[1], logs->contexts.cols);
@@ -109,8 +110,9 @@ static int load_members(fopo_logs *logs, fopo_archive *file, const char *path) {
     logs->scales = fopo_array_release(scales);
   }
   if (fopo_archive_find(file, "items") == NULL) return FOPO_OK;
-  fopo_array *items = fopo_archive_need(file, path, "items", FOPO_F32, 2);
-  if (items == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *items;
+  status = fopo_archive_need(&items, file, path, "items", FOPO_F32, 2);
+  if (status != FOPO_OK) return status;
   if (items->shape[0] != logs->n_actions) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: items has %zu rows for %zu actions", path,
                      items->shape[0], logs->n_actions);

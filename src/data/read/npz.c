@@ -21,13 +21,14 @@ typedef struct {
   int use_values, use_times;
 } reader;
 
-static fopo_array *need(reader *r, const char *name, fopo_dtype type, int ndim) {
-  return fopo_archive_need(&r->archive, r->path, name, type, ndim);
+static int need(fopo_array **a, reader *r, const char *name, fopo_dtype type, int ndim) {
+  return fopo_archive_need(a, &r->archive, r->path, name, type, ndim);
 }
 
 static int read_shape(reader *r) {
-  fopo_array *shape = need(r, "shape", FOPO_U64, 1);
-  if (shape == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *shape;
+  int status = need(&shape, r, "shape", FOPO_U64, 1);
+  if (status != FOPO_OK) return status;
   const uint64_t *n = shape->data;
   if (shape->shape[0] != 2 || n[0] >= UINT32_MAX || n[1] >= UINT32_MAX) {
     return fopo_fail(FOPO_ERR_FORMAT,
@@ -44,9 +45,8 @@ static int read_shape(reader *r) {
 static int read_values(reader *r, size_t n, fopo_array **values) {
   *values = NULL;
   if (!r->use_values) return FOPO_OK;
-  *values = need(r, "data", FOPO_F32, 1);
-  if (*values == NULL) return FOPO_ERR_FORMAT;
-  if ((*values)->shape[0] == n) return FOPO_OK;
+  int status = need(values, r, "data", FOPO_F32, 1);
+  if (status != FOPO_OK || (*values)->shape[0] == n) return status;
   return fopo_fail(FOPO_ERR_FORMAT, "%s: %zu values for %zu entries", r->path, (*values)->shape[0],
                    n);
 }
@@ -55,8 +55,9 @@ static int read_values(reader *r, size_t n, fopo_array **values) {
 static int read_times(reader *r, const char *name, size_t n, fopo_array **times) {
   *times = NULL;
   if (!r->use_times || fopo_archive_find(&r->archive, name) == NULL) return FOPO_OK;
-  fopo_array *a = need(r, name, FOPO_F64, 1);
-  if (a == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *a;
+  int status = need(&a, r, name, FOPO_F64, 1);
+  if (status != FOPO_OK) return status;
   if (a->shape[0] != n) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: %zu %s for %zu entries", r->path, a->shape[0], name, n);
   }
@@ -149,12 +150,13 @@ static uint32_t *expand(const uint64_t *start, size_t rows) {
 }
 
 static int read_compressed(reader *r, fopo_dataset *d, int by_columns) {
-  fopo_array *indices = need(r, "indices", FOPO_U32, 1), *values;
-  fopo_array *indptr = indices != NULL ? need(r, "indptr", FOPO_U64, 1) : NULL;
-  if (indptr == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *indices, *indptr, *values;
+  int status = need(&indices, r, "indices", FOPO_U32, 1);
+  if (status == FOPO_OK) status = need(&indptr, r, "indptr", FOPO_U64, 1);
+  if (status != FOPO_OK) return status;
   /* "major" is the compressed side: rows of CSR, columns of CSC. */
   size_t n = indices->shape[0], major = by_columns ? r->cols : r->rows;
-  int status = read_values(r, n, &values);
+  status = read_values(r, n, &values);
   if (status == FOPO_OK) status = check_starts(r, indptr, major, n);
   if (status != FOPO_OK) return status;
   /* Sorted CSR: its arrays become the matrix. */
@@ -184,15 +186,16 @@ static int read_compressed(reader *r, fopo_dataset *d, int by_columns) {
 }
 
 static int read_coordinates(reader *r, fopo_dataset *d) {
-  fopo_array *row = need(r, "row", FOPO_U32, 1), *values;
-  fopo_array *col = row != NULL ? need(r, "col", FOPO_U32, 1) : NULL;
-  if (col == NULL) return FOPO_ERR_FORMAT;
+  fopo_array *row, *col, *values;
+  int status = need(&row, r, "row", FOPO_U32, 1);
+  if (status == FOPO_OK) status = need(&col, r, "col", FOPO_U32, 1);
+  if (status != FOPO_OK) return status;
   size_t n = row->shape[0];
   if (col->shape[0] != n) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: %zu rows and %zu columns of entries", r->path, n,
                      col->shape[0]);
   }
-  int status = read_values(r, n, &values);
+  status = read_values(r, n, &values);
   if (status == FOPO_OK) status = in_range(r, row->data, n, r->rows);
   if (status == FOPO_OK) status = in_range(r, col->data, n, r->cols);
   if (status != FOPO_OK) return status;
@@ -240,15 +243,16 @@ static int read_extras(reader *r, fopo_dataset *d) {
 }
 
 static int read_matrix(reader *r, fopo_dataset *d) {
-  fopo_array *format = need(r, "format", FOPO_BYTES, 0);
-  if (format == NULL) {
-    if (fopo_archive_find(&r->archive, "format") != NULL) return FOPO_ERR_FORMAT;
+  if (fopo_archive_find(&r->archive, "format") == NULL) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s is not a sparse matrix: scipy.sparse.save_npz writes one",
                      r->path);
   }
+  fopo_array *format;
+  int status = need(&format, r, "format", FOPO_BYTES, 0);
+  if (status != FOPO_OK) return status;
   char name[8] = "";
   memcpy(name, format->data, format->itemsize < sizeof name ? format->itemsize : sizeof name - 1);
-  int status = read_shape(r);
+  status = read_shape(r);
   if (status != FOPO_OK) return status;
   if (strcmp(name, "csr") == 0) return read_compressed(r, d, 0);
   if (strcmp(name, "csc") == 0) return read_compressed(r, d, 1);
