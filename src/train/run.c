@@ -289,6 +289,12 @@ static int keep_if_best(fopo_run *r) {
   return 1;
 }
 
+/* Is the record that is due, judged by a sample, the last one that patience allows? */
+static int is_over(const fopo_run *r) {
+  uint64_t patience = r->plan.patience;
+  return patience > 0 && known(r)->waited + 1 >= patience && r->judged != r->t->step && !is_best(r);
+}
+
 static void note_best(fopo_run *r) {
   uint64_t *waited = &known(r)->waited;
   *waited = keep_if_best(r) ? 0 : *waited + 1;
@@ -333,7 +339,8 @@ static fopo_run_record record_of(const fopo_run *r) {
   return row;
 }
 
-/* The start and the end are judged by all contexts, records between them by a sample. */
+/* The start and the end are judged by all contexts, records between them by a sample; one of them
+ * that tells that patience is over is the end. */
 static int validate(fopo_run *r, int all) {
   if (r->plan.valid.sessions == NULL) return FOPO_OK;
   int status = fopo_validation_run(&r->valid, &r->validation, r->t->o.policy, all);
@@ -348,6 +355,7 @@ static int make_record(fopo_run_event *e, fopo_run *r) {
   if (r->stage == DUE && r->plan.ask) r->stage = ASKED;
   if (r->stage == DUE) {
     status = validate(r, fopo_run_is_done(r));
+    if (status == FOPO_OK && is_over(r)) status = validate(r, 1);
     if (status == FOPO_OK) r->stage = JUDGED;
   }
   if (r->stage != JUDGED) return status;

@@ -384,6 +384,22 @@ function TestValidation:test_goes_on()
   os.remove(path)
 end
 
+-- The last record is judged by all contexts, whatever ends the run; those before by a sample.
+function TestValidation:test_last_record()
+  for _, how in ipairs{{steps = 30}, {steps = 3000, patience = 2}} do
+    local t, all = plain{optim = fopo.optim.adam{lr = 0.3}, exclude = "none"}, {}
+    how.every, how.keep_best, how.view = 10, false, false
+    how.on_record = function()
+      all[#all + 1] = fopo.evaluate(t.policy, world.s.valid, {exclude = "none"}).reward
+    end
+    t:run(how)
+    lu.assertEquals(#t.history.valid, #all)
+    lu.assertTrue(how.patience == nil or t.step < how.steps)
+    lu.assertAlmostEquals(t.history.valid[#all], all[#all], 1e-12)
+    lu.assertNotEquals(t.history.valid, all)
+  end
+end
+
 -- A policy that was set by hand, or another way to validate, begins anew, and says so.
 function TestValidation:test_begins_anew()
   local t = validated()
