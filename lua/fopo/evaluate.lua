@@ -10,6 +10,7 @@ local proportion = require "fopo.base.proportion"
 local seen = require "fopo.base.seen"
 local sealed = require "fopo.base.sealed"
 local text = require "fopo.base.text"
+local norms = require "fopo.run.norms"
 
 local STANDARD = {1, 5, 20} -- k, if left out
 local MULTIPLY_ADDS = 1e10  -- that an expected reward may cost if expected_contexts is left out
@@ -84,6 +85,7 @@ local function describe(e)
     lines[#lines + 1] = title(e) .. " via the index "
                         .. interval(e.index.reward, e.index.low, e.index.high)
   end
+  if e.note then lines[#lines + 1] = text.fill("note: " .. e.note, 100, "  ") end
   return table.concat(lines, "\n")
 end
 
@@ -92,7 +94,7 @@ local meta = sealed.kind({__name = "fopo.evaluation", __tostring = describe, des
   remedy = "it was measured; fopo.evaluate(pi, sessions, {...}) measures anew",
   known = {"expected", "expected_se", "expected_contexts", "expected_low",
            "expected_high", "effective", "likelihood", "likelihood_se", "index", "reward_index",
-           "value", "slate"},
+           "value", "slate", "note"},
 })
 
 -- ---- measuring
@@ -177,6 +179,7 @@ local function add_expected(e, who, sessions, o)
   e.expected_low, e.expected_high = proportion.normal(found.reward, found.se,
                                                       e.valued and math.huge)
   e.effective = found.effective
+  e.note = norms.began_unknown(who, found.effective)
   e.likelihood, e.likelihood_se = found.likelihood, found.likelihood_se
 end
 
@@ -246,6 +249,8 @@ The result prints as a table and is one:
   e.interval.recall[k]          {low, high}: 95 %, Wilson's for hit, the normal one for means
   e.slate                       with slate = g: {k, measure, reward, expected}, the reward of the
                                 slates of the k best items, and the mean of those that g draws
+  e.note                        a sentence where the softmax is nearly uniform because the policy
+                                has the defaults of items whose sessions are not known; else nil
   e.seconds, e.unanswered       of search and measures; contexts without a recommendation
 
 With reward = a reward of hits that has values (e.valued), both rewards are values: "value" is the

@@ -90,10 +90,15 @@ function TestDefaults:test_items_from_elsewhere()
       lu.assertEquals(trained(made(items:copy())), right)
       for _, x in ipairs{loaded(items), elsewhere(items)} do
         local pi = made(x)
-        local before = fopo.evaluate(pi, s.test).expected
+        local before = fopo.evaluate(pi, s.test)
         local expected, _, said = trained(pi)
         lu.assertEquals(expected, right)
-        lu.assertTrue(before < expected, before)
+        lu.assertTrue(before.expected < expected, before.expected)
+        lu.assertEquals(before.note ~= nil, options.temperature == nil)
+        local printed = tostring(before):gsub("%s+", " ")
+        lu.assertEquals(printed:find("{items = items, data = s.train}", 1, true) ~= nil,
+                        options.temperature == nil)
+        lu.assertNil(fopo.evaluate(pi, s.test).note)
         lu.assertStrContains(said, BEGAN)
         lu.assertEquals(said:find("temperature", 1, true) ~= nil, options.temperature == nil)
         lu.assertEquals(said:find("theta", 1, true) ~= nil, kind == "linear")

@@ -106,6 +106,22 @@ end
 -- Whether the policy of t has the defaults of items whose sessions are not known, as of NumPy's.
 function norms.unknown(t) return origin.of(t.policy).unknown end
 
+-- A sentence if pi chooses among so many items in effect that its softmax is nearly uniform.
+local function is_uniform(pi, n)
+  return n and n > UNIFORM * pi.n_items
+    and ("the softmax is nearly uniform: in effect it chooses among %s of %s items, so the "
+         .. "expected reward is that of chance and hardly learns"):format(
+      text.count(math.floor(n + 0.5)), text.count(pi.n_items))
+end
+
+-- The same with its cause and the remedy, of a policy with such defaults; else nil.
+function norms.began_unknown(pi, n)
+  local what = origin.of(pi).unknown and is_uniform(pi, n)
+  return what and ("%s: the policy does not know the sessions, of which its temperature, theta, "
+                   .. "contexts and mask follow; make it by fopo.policy.%s{items = items, data = "
+                   .. "s.train}"):format(what, pi.kind) or nil
+end
+
 -- A sentence if the policy of t chooses among nearly all items, or nil. What it learns from are
 -- sessions.
 function norms.uniform(t)
@@ -117,15 +133,8 @@ function norms.uniform(t)
   local x = cache.contexts(some, pi)
   if x.cols ~= pi.context_dim then return nil end
   local n = native.evaluate_expected(pi, x, some, CONTEXTS, pi.seen ~= "keep", nil).effective
-  if not n or n <= UNIFORM * pi.n_items then return nil end
-  local what = ("the softmax is nearly uniform: in effect it chooses among %s of %s items, so the "
-                .. "expected reward is that of chance and hardly learns"):format(
-    text.count(math.floor(n + 0.5)), text.count(pi.n_items))
-  if norms.unknown(t) then
-    return ("%s: the policy does not know the sessions, of which its temperature, theta, contexts "
-            .. "and mask follow; make it by fopo.policy.%s{items = items, data = s.train}"):format(
-      what, pi.kind)
-  end
+  local what = is_uniform(pi, n)
+  if not what or norms.unknown(t) then return norms.began_unknown(pi, n) end
   local from, remedies = causes(pi, data)
   return ("%s%s; make the policy with %s"):format(what,
     #from > 0 and "; that comes from " .. table.concat(from, ", and from ") or "",
