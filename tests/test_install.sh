@@ -35,7 +35,7 @@ install_and_check() {
   cd "$top/elsewhere"
   "$program" -v | grep -q '^fopo 0\.' || fail 'the installed fopo -v'
   [ "$("$program" -e 'print(index.norm ~= nil)')" = true ] || fail 'the installed fopo -e'
-  "$program" -e 'fopo.demo()' | grep -q 'fopo.demo(8)' || fail 'the installed lessons'
+  "$program" -e 'fopo.demo()' | grep -q 'fopo.demo(11)' || fail 'the installed lessons'
   "$program" "$top/root$prefix/share/fopo/examples/quickstart.lua" \
     "$top/root$prefix/share/fopo/datasets/sample.csv" 8 20 >"$top/talk" 2>&1 ||
     fail 'the installed example' "$(cat "$top/talk")"

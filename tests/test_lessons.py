@@ -1,4 +1,5 @@
-"""A lesson at a terminal: Return, predictions, back, leaving by q, Ctrl-C and Ctrl-D, and pipes."""
+"""A lesson at a terminal: Return, predictions, exercises, back, leaving by q, Ctrl-C and Ctrl-D,
+and pipes."""
 import re
 import subprocess
 
@@ -95,6 +96,52 @@ for env, cols in (({"TERM": "dumb"}, 80), ({"NO_COLOR": "1"}, 80), ({}, 40), ({}
     p.send("q\r")
     leave(p, "at %d columns" % cols)
     p.close()
+
+STOP = re.compile(r"(Your prediction: |In place of ___: |Return [^:\n]*: |fopo> )$")
+
+
+def play(number, answers, cols):
+    """A lesson to its end at 24 rows, each exercise first with a wrong answer. No line is longer
+    than the screen is wide, and at 80 columns what is printed between two stops fits on it."""
+    p = start(24, cols)
+    p.raw, answers, typed = b"", list(answers), 0
+    p.send('fopo.demo(%d, {scale = "small"})\r' % number)
+    while True:
+        seen = len(p.raw)
+        p.wait(lambda _: len(p.raw) > seen and STOP.search(plain(p)))
+        shown = plain(p)
+        stop = STOP.search(shown).group(1)
+        lines = shown.split("\n")[1:]  # without what was typed
+        check("the lines of lesson %d in %d columns" % (number, cols),
+              max(map(len, lines)) <= cols, max(lines, key=len))
+        check("a screen at a time, not %d rows" % len(lines), cols < 80 or len(lines) <= 24, shown)
+        if stop == "fopo> ":
+            break
+        p.raw = b""
+        if stop.startswith("In place"):
+            typed += 1
+            p.send("0 --\r" if typed % 2 else answers.pop(0) + "\r")
+        else:
+            p.send("1\r" if stop.startswith("Your") else "\r")
+    check("lesson %d is done" % number, re.search(
+        r"lesson %d, [^:]*: done, \d of 5 predictions right, 0 of 2 exercises" % number,
+        " ".join(shown.split())), shown)
+    p.send("\x04")
+    p.ended()
+    p.close()
+
+
+def plain(p):
+    """What was printed since p.raw was emptied, without colours."""
+    return re.sub(r"\x1b\[[?\d;]*[a-zA-Z]", "", p.raw.decode("utf-8", "replace")).replace("\r", "")
+
+
+for number, answers in (
+        (9, ("(P - H) / U * math.exp(f)", "2000")),
+        (10, ("earned / weight", "math.log(1 + lambda * w * r) / lambda")),
+        (11, ("p[a] / (1 - taken)", "v / math.log(1 + j, 2)"))):
+    for cols in (80, 60):
+        play(number, answers, cols)
 
 
 # without a terminal: to the end; with ask = true the answers may come through a pipe

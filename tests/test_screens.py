@@ -102,7 +102,7 @@ p.settle(0.2)
 p.send("q\r")
 p.wait(lambda _: last_line(p) == PROMPT)
 check("q leaves", enter(p, "3 * 3", "9") == "9")
-shown = enter(p, "fopo.demo()", "fopo.demo(8)")
+shown = enter(p, "fopo.demo()", "fopo.demo(11)")
 check("the lessons fit", "The lessons run offline" in shown, shown)
 enter(p, "d = data.synthetic{users = 200, items = 90, clusters = 4}; s = d:sessions{}", "")
 for code in ("array.randn(30, 300, 1)", "array.randn(9, 9, 1):scale(1e-9)", "s"):

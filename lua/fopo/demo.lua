@@ -1,7 +1,8 @@
 -- fopo.demo: the lessons, one step after the other. A lesson (fopo/lessons/*.lua) is data:
 --
 --   {name =, title =, minutes =, about =, source =, sizes = {users = {20000, 400}, ...},
---    steps = {{title =, text =, code =, ask =, after =, claim =}, ...}, try = {line, ...}}
+--    steps = {{title =, text =, code =, ask =, after =, claim =}, ...},
+--    exercises = {...} (fopo/exercise.lua), try = {line, ...}}
 --
 -- The code of a step is shown and then run exactly as it is written, on global variables. $users in
 -- it is the size of that name: the first value, or the second with scale = "small". In the prose
@@ -11,13 +12,14 @@
 -- a list of expressions that must hold after the code: they test what the prose says, and a claim
 -- that fails is shown to the reader.
 local define = require "fopo.base.define"
+local exercise = require "fopo.exercise"
 local explain = require "fopo.prompt.explain"
 local native = require "fopo.native"
 local page = require "fopo.view.page"
 local text = require "fopo.base.text"
 
 local names = {"arms", "epsilon", "catalogue", "faults", "serving", "logs", "recommend",
-               "heart"}
+               "heart", "tail", "learning", "slates"}
 local kept = {} -- lesson name -> its latest result in this session
 local left = {} -- global -> the value that a lesson left there
 
@@ -165,7 +167,7 @@ local function steps(p, r, at)
   while at <= #r.lesson.steps do
     r.at = at
     local where = play(p, r, at)
-    if not where and p.asks and at < #r.lesson.steps then
+    if not where and p.asks then
       where = select(2, p:read("Return goes on, b goes back, q leaves: "))
     end
     if where == "leave" then return end
@@ -174,9 +176,44 @@ local function steps(p, r, at)
   r.done = true
 end
 
+-- Asks for what stands in the hole of exercise i until it is right or nothing is typed. Returns
+-- "back" or "leave" if that was typed.
+local function solve(p, r, i, texts)
+  while true do
+    local typed, where = p:read("In place of ___: ")
+    if where then return where end
+    if typed == "" then
+      p:verdict(("One answer: %s"):format(r.lesson.exercises[i].answer))
+      return
+    end
+    local right, sentence = exercise.judge(r.lesson, i, typed, texts)
+    if r.solved[i] == nil then r.solved[i] = right end -- the first answer counts
+    p:verdict(sentence, right)
+    if right then return end
+  end
+end
+
+local function exercises(p, r)
+  local list, texts = r.lesson.exercises, {}
+  function texts.code(s) return sized(s, r.lesson, r.scale) end
+  function texts.prose(s) return filled(s, r) end
+  exercise.offer(r.lesson, texts)
+  local i = 1
+  while i <= #list do
+    p:title(("Now you, %d of %d"):format(i, #list), "fill the hole, ___")
+    p:prose(texts.prose(list[i].text))
+    local where = p:code(texts.code(list[i].code))
+    if p.asks and not where then where = solve(p, r, i, texts) end
+    if where == "leave" then return end
+    i = where == "back" and math.max(1, i - 1) or i + 1
+  end
+  p:prose("fopo.check_answer(1, \"...\") takes another answer.")
+end
+
 local function ending(p, r, i)
   if r.done then
-    p:title("Now you", "lines to paste at the prompt")
+    exercises(p, r)
+    p:title("And then", "lines to paste at the prompt")
     p:code(sized(table.concat(r.lesson.try, "\n"), r.lesson, r.scale))
   end
   local made = made_since(r.before)
@@ -189,8 +226,8 @@ end
 -- The globals that the code of a lesson assigns, in their order.
 local function assigned(lesson)
   local list, seen = {}, {}
-  for _, step in ipairs(lesson.steps) do
-    for line in step.code:gmatch("[^\n]+") do
+  local function look(code)
+    for line in code:gmatch("[^\n]+") do
       local words = not line:find("^for%f[%W]") and line:match("^([%a_][%w_, ]*)=[^=]")
                     or line:match("^function ([%w_]+)") or ""
       for name in words:gmatch("[%w_]+") do
@@ -199,6 +236,8 @@ local function assigned(lesson)
       end
     end
   end
+  for _, step in ipairs(lesson.steps) do look(step.code) end
+  for _, it in ipairs(lesson.exercises) do look(it.code) end
   return list
 end
 
@@ -244,7 +283,7 @@ local function teach(i, o)
                 .. "fopo.demo(%d)", o.from, i)
   end
   local r = setmetatable({lesson = lesson, number = i, scale = o.scale, steps = o.from - 1, at = 1,
-                          claims = {}, answers = {}}, result)
+                          claims = {}, answers = {}, solved = {}}, result)
   if o.from > 1 then r.answers = last.answers end
   if rawget(_G, "fopo") == nil then rawset(_G, "fopo", fopo) end
   local p = page.new(o.ask)
@@ -259,13 +298,15 @@ end
 
 -- ---- fopo.demo ----
 
--- ", 3 of 4 predictions right", or "" if there was none.
+-- ", 3 of 4 predictions right, 1 of 2 exercises", or "" if there was none.
 local function predictions(r)
-  local n, right = 0, 0
+  local n, right, tried, solved = 0, 0, 0, 0
   for _, a in pairs(r.answers) do
     if a.given then n, right = n + 1, right + (a.right and 1 or 0) end
   end
-  return n > 0 and (", %d of %d predictions right"):format(right, n) or ""
+  for _, ok in pairs(r.solved) do tried, solved = tried + 1, solved + (ok and 1 or 0) end
+  return (n > 0 and (", %d of %d predictions right"):format(right, n) or "")
+    .. (tried > 0 and (", %d of %d exercises"):format(solved, tried) or "")
 end
 
 function result.describe(r)
@@ -311,11 +352,12 @@ return define.fn{
      one_of = {"full", "small"}},
   },
   text = [[A lesson in steps. Each has a few sentences, some code, a question whose answer you may
-predict, the run of the code, and what its result means. Return goes on, b goes back a step; q,
-Ctrl-C or Ctrl-D leaves. The variables are globals and stay; what you have under the same names is
+predict, the run of the code, and what its result means. At the end are two exercises, code with a
+hole that you fill and that is checked. Return goes on, b goes back a step; q, Ctrl-C or Ctrl-D
+leaves. The variables are globals and stay; what you have under the same names is
 kept in the table mine. All data are made from seeds, so only
 times differ on another machine. Returns the result: r.done, r.answers[step] = {given, truth,
-right}, r.claims.]],
+right}, r.solved[exercise], r.claims.]],
   example = "fopo.demo()",
   call = function(which, o)
     if which == nil then return list() end

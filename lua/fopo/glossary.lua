@@ -30,6 +30,8 @@ combine: an estimator's second half: from draws and rewards to V
 commit: to let a whole step count: cached sets age, an adaptive epsilon moves
 context: one row of the data that the policy acts on: a session or an event
 covariance gradient: the paper's estimator, c_s = wbar_s (r_s - rbar); `gradient.snis`
+coverage: which actions a log shows, and how often, of those that a policy takes: what its estimates
+    rest on
 CUDA graph: a recorded sequence of GPU work that is launched with one call
 device: what the operations of a step run on: the CPU or a GPU
 direct model: an estimate of the reward by a model that was fitted to a log
@@ -66,10 +68,13 @@ OPE: off-policy evaluation: the worth of a policy from another policy's log
 pane: a rectangle of the live view
 panel: up to 32 queries, transposed, that are multiplied with items at once
 part: the contexts of a batch that are worked on at once, so that memory is bounded
+pessimism: to choose or learn a policy by what it earns at least, so that an action that the log
+    hardly shows counts for less
 piece: a share of a part: the host searches for one while the GPU works on another
 plan: what batches share: who searches, among how many norms, H, how they are cut, their memory
 phase: one of the five parts of a step's time: search, propose, reward, gradient, update
 policy: the softmax over the catalogue, with its parameters theta
+popularity bias: what was shown often is rewarded often, and looks good for that alone
 prefilter: a first scoring in 8 or 16 bits, with a bound, before float32
 prefix: the items of largest norm: those that a norm index packs, or that a hybrid searches exactly
 probe: a look at a few contexts that keeps nothing: the share of pi in the candidates, or how many

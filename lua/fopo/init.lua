@@ -44,6 +44,7 @@ local fopo = {
   help = require "fopo.help",
   examples = require "fopo.examples",
   demo = require "fopo.demo",
+  check_answer = require("fopo.exercise").check_answer,
   show = require "fopo.show",
   theme = require "fopo.theme",
   who = require "fopo.who",

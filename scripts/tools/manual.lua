@@ -113,7 +113,7 @@ local sections = {
    {"fopo.plot", "fopo.view", "fopo.theme"}},
   {"Help and lessons", "",
    {"fopo.help", "fopo.glossary", "fopo.who", "fopo.explain", "fopo.examples", "fopo.demo",
-    "fopo.show", "fopo.strict"}},
+    "fopo.check_answer", "fopo.show", "fopo.strict"}},
   {"The machine", "", {"fopo.clock", "fopo.time", "fopo.memory", "fopo.threads", "fopo.isa",
                        "fopo.device", "fopo.ranks", "fopo.network"}},
 }

@@ -3,7 +3,7 @@
 local lu = require "luaunit"
 local fopo = require "fopo"
 
-local lessons = 8
+local lessons = 11
 
 -- As at the prompt: fopo's modules are globals.
 local modules = {fopo = fopo}
@@ -38,6 +38,39 @@ local function lines_of(s) return (s .. "\n"):gmatch("([^\n]*)\n") end
 
 local function sized(lesson, s, which)
   return (s:gsub("%$([%a_]+)", function(name) return tostring(lesson.sizes[name][which]) end))
+end
+
+-- Answers that are wrong, of each lesson's two exercises.
+local wrong = {
+  arms = {"pays[a] - earned", "q / math.exp(f)"},
+  epsilon = {"sum / squares", "math.max(eps / P, (1 - eps) * kappa)"},
+  catalogue = {"B * S + K", "n * ms / 3600"},
+  faults = {"f + log_q", "sd / n"},
+  serving = {"found[u]", "b <= best"},
+  logs = {"pi_a / p", "expects + w * r"},
+  recommend = {"math.exp(score)", [["seen"]]},
+  heart = {"h.reward[1]", "valid[i] > valid[1]"},
+  tail = {"math.exp(f) / U", "16"},
+  learning = {"earned / #w", "w * r / (1 + lambda)"},
+  slates = {"p[a]", "v / j"},
+}
+
+-- The exercises take the lesson's answer, and neither a wrong one nor what is no Lua.
+local function exercises(lesson)
+  lu.assertEquals(#lesson.exercises, 2)
+  for n, it in ipairs(lesson.exercises) do
+    for line in lines_of(it.code) do lu.assertTrue(#line <= 77, "too wide: " .. line) end
+    local said, right = printed(fopo.check_answer, n, wrong[lesson.name][n])
+    lu.assertFalse(right, lesson.name .. " takes " .. wrong[lesson.name][n])
+    lu.assertStrContains(said, "Not yet. ")
+    lu.assertFalse(select(2, printed(fopo.check_answer, n, "1 +")))
+    lu.assertFalse(select(2, printed(fopo.check_answer, n, "nil .. 1")))
+    said, right = printed(fopo.check_answer, n, it.answer)
+    lu.assertTrue(right, lesson.name .. ": " .. said)
+    lu.assertStrContains(said, "Right. ")
+    lu.assertNil(said:find("[${]"), said)
+  end
+  lu.assertErrorMsgContains("has 2 exercises, not 3", fopo.check_answer, 3, "1")
 end
 
 -- Enters the lines as at the prompt: an entry ends where it is whole.
@@ -83,8 +116,8 @@ local function run(i)
   for name, v in pairs(own) do
     lu.assertTrue(rawequal(_G[name], v), name .. " was overwritten")
   end
+  exercises(lesson)
   try(sized(lesson, table.concat(lesson.try, "\n"), 2))
-  return r
 end
 
 TestLessons = {}
@@ -98,7 +131,7 @@ function TestLessons:test_names()
   local shown = printed(fopo.demo, "ten arms", {ask = false, scale = "small"})
   lu.assertStrContains(shown, "Lesson 1: Ten arms")
   lu.assertErrorMsgContains('did you mean "arms"', fopo.demo, "arm")
-  lu.assertErrorMsgContains("there is no lesson 9", fopo.demo, 9)
+  lu.assertErrorMsgContains("there is no lesson 12", fopo.demo, 12)
 end
 
 function TestLessons:test_from()

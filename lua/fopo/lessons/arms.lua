@@ -233,6 +233,35 @@ SNIS {%d|snis.samples}, whatever their number. Lesson 3 measures that.]],
                "by_reinforce[#by_reinforce] > earned + 0.2"},
     },
   },
+  exercises = {
+    {
+      text = [[
+The gradient of step 2 from the numbers of step 1: how fast does R change with the score of arm
+a?]],
+      code = [[
+function slope(a)
+  return ___
+end]],
+      answer = "prob[a] * (pays[a] - earned)",
+      claim = {"math.abs(slope(7) - exact:get(1, 7)) < 1e-6",
+               "math.abs(slope(10) - exact:get(1, 10)) < 1e-6"},
+      hint = "How often the arm is shown, prob[a], counts, and what it pays beyond R, earned.",
+      after = "An arm that pays less than {%.3f|earned} is lowered.",
+    },
+    {
+      text = [[
+A draw from q has the score f and was drawn with probability q. What is its weight in SNIS?]],
+      code = [[
+function weight(f, q)
+  return ___
+end]],
+      answer = "math.exp(f) / q",
+      claim = {"math.abs(weight(0, 0.1) - 10) < 1e-9",
+               "math.abs(weight(1, 0.5) - 2 * math.exp(1)) < 1e-9"},
+      hint = "Half as likely in q is twice the weight, and Z is not needed.",
+      after = "Were q = pi, all weights would be Z: equal.",
+    },
+  },
   try = {
     "scores[7] = -1            -- arm 7 is shown even less in the beginning:",
     "climb, by_snis = learn(fopo.gradient.exact{}), learn(snis)  -- who is stuck?",

@@ -138,6 +138,35 @@ fopo.plot.bars(hours, {"REINFORCE", "SNIS, mixture", "SNIS, uniform"},
 faster still, {%.2g|hours[3]} hours, but lesson 2 shows what they lose.]],
     },
   },
+  exercises = {
+    {
+      text = [[
+How many rows of the item embeddings does SNIS with the mixture read in a step of B contexts,
+besides those of the search?]],
+      code = [[
+function rows_of(B, S, K)
+  return ___
+end]],
+      answer = "B * (S + K)",
+      claim = {"rows_of(32, 1000, 256) == 40192", "rows_of(1, 10, 0) == 10"},
+      hint = "Every context has S draws and K candidates.",
+      after = "P is not in it.",
+    },
+    {
+      text = [[
+A step takes ms milliseconds and B contexts. How many hours are `passes` passes over N contexts?]],
+      code = [[
+function hours_of(passes, N, B, ms)
+  local n = passes * N / B -- steps
+  return ___
+end]],
+      answer = "n * ms / 1000 / 3600",
+      claim = {"math.abs(hours_of(50, 500000, 32, 36) - 7.8125) < 1e-9"},
+      hint = "An hour has 3600 seconds, each of 1000 milliseconds.",
+      after = [[
+With the mixture, at {%,d|P[#P]} items: {%.2g|hours_of(50, 500000, 32, mixture[#P])} hours.]],
+    },
+  },
   try = {
     "keep = fopo.proposal.mixture{index = fopo.index.norm(w.pi:items()),",
     "                             k = 256, refresh = 10}",

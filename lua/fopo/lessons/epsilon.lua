@@ -204,6 +204,40 @@ item; and since they have their density in the weights, the mean stays right.]],
       claim = {"by_head[3] < 0.7 * by_mixture[3]", "perfect > 999"},
     },
   },
+  exercises = {
+    {
+      text = [[
+The effective sample size of a list of weights, as in step 2.]],
+      code = [[
+function worth(weights)
+  local sum, squares = 0, 0
+  for _, w in ipairs(weights) do
+    sum, squares = sum + w, squares + w * w
+  end
+  return ___
+end]],
+      answer = "sum ^ 2 / squares",
+      claim = {"math.abs(worth{1, 1, 1, 1} - 4) < 1e-9", "math.abs(worth{9, 0, 0} - 1) < 1e-9",
+               "math.abs(worth{3, 1} - 1.6) < 1e-9"},
+      hint = "Four equal weights are worth 4, whatever they are; one weight alone is worth 1.",
+      after = "Weights of 3 and 1 are worth 1.6 draws.",
+    },
+    {
+      text = [[
+An item has the share kappa among the K candidates (0 if it is none of them). With which probability
+does the mixture draw it, of P items?]],
+      code = [[
+function density(eps, kappa, P)
+  return ___
+end]],
+      answer = "eps / P + (1 - eps) * kappa",
+      claim = {"math.abs(density(1, 0.5, 100) - 0.01) < 1e-9",
+               "math.abs(density(0, 0.5, 100) - 0.5) < 1e-9",
+               "math.abs(density(0.5, 0.2, 100) - 0.105) < 1e-9"},
+      hint = "A candidate is reached in two ways: by the uniform share and among the K.",
+      after = "Only with eps = 0 are there items that it never draws.",
+    },
+  },
   try = {
     "follow = fopo.proposal.adaptive{index = ix, k = 256}   -- eps follows pi",
     "t = learn(fopo.gradient.snis{proposal = follow})",

@@ -236,6 +236,35 @@ enough: each mistake is visible to some checks and hidden from others.]],
       claim = {"not shifted.ok", [[failed(shifted, "draws")]]},
     },
   },
+  exercises = {
+    {
+      text = [[
+Weights are computed in logarithms, lest exp f overflow. What is log w of a draw with score f and
+log q = log_q?]],
+      code = [[
+function log_weight(f, log_q)
+  return ___
+end]],
+      answer = "f - log_q",
+      claim = {"log_weight(1, -2) == 3", "log_weight(-1, 0.5) == -1.5"},
+      hint = [[w = exp f / q. (fault = "added_q" is this line with the other sign.)]],
+      after = "One sign, and only a check tells.",
+    },
+    {
+      text = [[
+n estimates have the mean `mean` and the standard deviation sd. By how many standard errors of their
+mean is it off the exact gradient?]],
+      code = [[
+function standard_errors(mean, exact, sd, n)
+  return math.abs(mean - exact) / (___)
+end]],
+      answer = "sd / math.sqrt(n)",
+      claim = {"math.abs(standard_errors(1.2, 1, 0.5, 25) - 2) < 1e-9",
+               "math.abs(standard_errors(0, 1, 1, 1) - 1) < 1e-9"},
+      hint = "The mean of four times as many estimates has half the error.",
+      after = "More than 4 or so is no chance: so fopo.check turns red.",
+    },
+  },
   try = {
     "checked(snis(half, \"added_q\"))      -- log q with the wrong sign",
     "learn(snis(half, \"added_q\"))        -- and it learns",

@@ -178,6 +178,40 @@ out earns {%.3f|earned} and item-kNN {%.3f|tried}.]],
                "gains[6] > 0", "earned > tried"},
     },
   },
+  exercises = {
+    {
+      text = [[
+The sign of the third fault: the gap between training and validation before anything was learnt. h
+is a history, as `known` and left_out.]],
+      code = [[
+function first_gap(h)
+  return ___
+end]],
+      answer = "h.reward[1] - h.valid[1]",
+      claim = {"first_gap{reward = {0.5, 0}, valid = {0.25, 0}} == 0.25",
+               "first_gap(known) > first_gap(left_out)"},
+      hint = "h.reward[1] is the first record's reward in training.",
+      after = "{%.3f|first_gap(known)}, and {%.3f|first_gap(left_out)} where the user is left out.",
+    },
+    {
+      text = [[
+keep_best: which record's parameters does a run end with, given its rewards on validation?]],
+      code = [[
+function kept_record(valid)
+  local best = 1
+  for i = 2, #valid do
+    if ___ then best = i end
+  end
+  return best
+end]],
+      answer = "valid[i] > valid[best]",
+      claim = {"kept_record{0.1, 0.3, 0.2} == 2", "kept_record{0.4, 0.3, 0.2} == 1",
+               "kept_record{0.1, 0.3, 0.2, 0.5} == 4"},
+      hint = "The best so far is valid[best].",
+      after = [[
+Without a mask it would have kept record {%d|kept_record(no_mask.valid)} of {%d|n}.]],
+    },
+  },
   try = {
     "pi = fopo.policy.linear{items = beta, seen = \"keep\"}",
     "t = fopo.trainer{policy = pi, data = s.train, exclude = \"seen\"}",

@@ -186,6 +186,35 @@ events is not reliable. A log that explores is worth more than any estimator.]],
       claim = {"told.ess < 0.5 * e.ess"},
     },
   },
+  exercises = {
+    {
+      text = [[
+The weight of an event in clipped IPS: the policy gives the action pi_a, the log gave it p.]],
+      code = [[
+function clipped_weight(pi_a, p, tau)
+  return ___
+end]],
+      answer = "pi_a / math.max(tau, p)",
+      claim = {"math.abs(clipped_weight(0.5, 0.1, 0.01) - 5) < 1e-9",
+               "math.abs(clipped_weight(0.5, 0.001, 0.01) - 50) < 1e-9"},
+      hint = "A propensity below tau counts as tau.",
+      after = "No weight is above 1 / tau.",
+    },
+    {
+      text = [[
+What an event adds to DR: the model expects `expects` of the policy in this context, and `model` of
+the action that was shown. The event has the weight w and the reward r.]],
+      code = [[
+function dr_term(expects, model, w, r)
+  return ___
+end]],
+      answer = "expects + w * (r - model)",
+      claim = {"dr_term(0.3, 0.2, 5, 0.2) == 0.3",
+               "math.abs(dr_term(0.3, 0.2, 2, 1) - 1.9) < 1e-9"},
+      hint = "A model that is right about the action needs no correction.",
+      after = "The weights multiply the model's errors alone.",
+    },
+  },
   try = {
     "fopo.ope(pi, thin, {clip = 0.005, model = \"ridge\"})    -- all of them",
     "truth:value(pi, {how = \"argmax\"})   -- always the best item instead",

@@ -157,6 +157,34 @@ This user took {%d|s.test:x(28).cols} items. How many of them make up half of th
       claim = {"math.abs(sum - why.score) < 1e-3 * math.abs(why.score)", "n < #why"},
     },
   },
+  exercises = {
+    {
+      text = [[
+The probability of item a by its scores f[1], f[2], ... and the temperature T.]],
+      code = [[
+function softmax(f, a, T)
+  local Z = 0
+  for _, score in ipairs(f) do Z = Z + ___ end
+  return math.exp(f[a] / T) / Z
+end]],
+      answer = "math.exp(score / T)",
+      claim = {"math.abs(softmax({1, 2, 3}, 1, 2) + softmax({1, 2, 3}, 2, 2) "
+               .. "+ softmax({1, 2, 3}, 3, 2) - 1) < 1e-9",
+               "math.abs(softmax({0, 0}, 1, 5) - 0.5) < 1e-9"},
+      hint = "The probabilities of all items add up to 1.",
+      after = "As T falls, the item of largest score gets all of it.",
+    },
+    {
+      text = [[
+Measure R_test, as the paper does: items of X may be recommended.]],
+      code = [[
+r_test = fopo.evaluate(pi, s.test, {k = 1, exclude = ___}).reward]],
+      answer = [["none"]],
+      claim = {"r_test == open.reward"},
+      hint = [[exclude says which items are left out: "seen" or "none".]],
+      after = "{%.3f|r_test}; what is served earns {%.3f|new.reward}.",
+    },
+  },
   try = {
     "pi:recommend({items = {3, 14}}, 5)",
     "pi:recommend(user, 5, {exclude = {\"seen\", best.item}})",

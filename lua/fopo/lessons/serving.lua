@@ -160,6 +160,37 @@ exact. On other embeddings a graph may win: fopo.index.auto measures and says wh
       claim = {"exact.recall == 1", "exact.scored < 0.5"},
     },
   },
+  exercises = {
+    {
+      text = [[
+The recall at K = 1: for which share of the users is the item that was found the best one?]],
+      code = [[
+function recall_of(found, best) -- lists: an item for each user
+  local n = 0
+  for u in ipairs(best) do
+    if ___ then n = n + 1 end
+  end
+  return n / #best
+end]],
+      answer = "found[u] == best[u]",
+      claim = {"recall_of({4, 2, 9, 1}, {4, 2, 8, 7}) == 0.5", "recall_of({1}, {1}) == 1"},
+      hint = "u is a user; found[u] and best[u] are items.",
+      after = "What the other items earn is not in it.",
+    },
+    {
+      text = [[
+The norm index goes through items by falling norm. A query has norm q, the next item norm b, and
+the best score so far is `best`. When may it stop?]],
+      code = [[
+function may_stop(q, b, best)
+  return ___
+end]],
+      answer = "q * b <= best",
+      claim = {"may_stop(2, 3, 7)", "not may_stop(2, 4, 7)", "not may_stop(1, 4, 3)"},
+      hint = "An inner product is at most the product of the norms.",
+      after = "All items behind it have smaller norms, so none of them can be better.",
+    },
+  },
   try = {
     "auto = fopo.index.auto(beta, {queries = Q, k = 1})",
     "auto",

@@ -73,7 +73,7 @@ local function block(self, lines, why)
   local height = math.max(10, term.height())
   local full = self.rows > 2 and self.rows + #lines + 4 > height
   for i = 0, #lines do
-    if self.asks and (full and i == 0 or self.rows > height - 4 and i > 1 and #lines - i > 2) then
+    if self.asks and (full and i == 0 or self.rows > height - 5 and i > 1 and #lines - i > 2) then
       local _, where = self:read(i == 0 and why or "Return shows the rest: ")
       if where then return where end
     end
@@ -147,10 +147,33 @@ local function highlighted(code)
   return table.concat(out)
 end
 
+-- A line of code in lines of at most `columns` columns, which are the same to Lua: it is broken at
+-- blanks, but not inside a string or a comment.
+local function folded(line, columns)
+  local out, indent = {}, line:match("^ *") .. "    "
+  while #line > columns do
+    local at, cut = #line:match("^ *") + 1, nil
+    while at <= columns + 1 do
+      local _, last = token(line, at)
+      if line:sub(at, at) == " " then cut = at end
+      at = last + 1
+    end
+    if not cut then break end
+    out[#out + 1] = line:sub(1, cut):match("^(.-)%s*$")
+    line = indent .. line:sub(cut + 1)
+  end
+  out[#out + 1] = line
+  return out
+end
+
 -- Prints the code and the question on it. Returns "back" or "leave" if that was typed at a stop.
 function page:code(code, question, choices)
-  local lines = split(code or "")
-  for i, line in ipairs(lines) do lines[i] = line == "" and line or "  " .. highlighted(line) end
+  local lines = {}
+  for _, line in ipairs(code and split(code) or {}) do
+    for _, part in ipairs(folded(line, math.max(20, term.width() - 3))) do
+      lines[#lines + 1] = part == "" and part or "  " .. highlighted(part)
+    end
+  end
   if not question then return block(self, lines, "Return shows the code: ") end
   if code then lines[#lines + 1] = "" end
   for _, line in ipairs(wrapped(question, width())) do
@@ -191,9 +214,9 @@ function page:read(prompt)
     print()
     return nil, "leave"
   end
-  typed = typed:match("^%s*(.-)%s*$"):lower()
-  if typed == "b" then return nil, "back" end
-  if typed == "q" then return nil, "leave" end
+  typed = typed:match("^%s*(.-)%s*$")
+  if typed:lower() == "b" then return nil, "back" end
+  if typed:lower() == "q" then return nil, "leave" end
   return typed
 end
 
