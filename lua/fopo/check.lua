@@ -164,7 +164,7 @@ local function objective_of(gradients)
                   .. "at a time", i, common(g, "objective_title"), title)
     end
   end
-  return objective, title
+  return common(gradients[1], "own_objective") or objective, title
 end
 
 local function context_of(o, r)

@@ -32,11 +32,11 @@ end
 -- What a gradient can be of: an option of every estimator, from the rows of C.
 local names, meanings = {}, {}
 for i, row in ipairs(native.objectives()) do
-  names[i] = row.name
+  if row.name ~= "custom" then names[i] = row.name end -- it is made by fopo.objective.custom
   meanings[i] = ("%s: %s"):format(row.name, row.text)
 end
-local objective = {"objective", "string", names[1], "what the gradient is of. " .. table.concat(
-                   meanings, "; "), one_of = names}
+local objective = {"objective", "string|objective", names[1], "what the gradient is of. "
+                   .. table.concat(meanings, "; "), one_of = names}
 
 -- The options of an estimator, and what all of them have but those with an option of that name.
 local function options_of(row)

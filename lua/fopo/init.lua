@@ -26,6 +26,7 @@ local fopo = {
   policy = require "fopo.policy",
   proposal = require "fopo.proposal",
   reward = require "fopo.reward",
+  objective = require "fopo.objective",
   gradient = require "fopo.gradient",
   schedule = require "fopo.schedule",
   optim = require "fopo.optim",

@@ -117,8 +117,8 @@ local make = define.fn{
      .. "out"},
     {"gradient", "gradient", nil, "the estimator; where left out fopo.gradient.head_tail{}, or "
      .. "sparse{} of a policy that scores lists"},
-    {"objective", "string", nil, "what is raised: that of the gradient, of whose options it is "
-     .. "one; give it where the gradient is left out"},
+    {"objective", "string|objective", nil, "what is raised: that of the gradient, of whose options "
+     .. "it is one; give it where the gradient is left out"},
     {"optim", "optim", nil, "the optimiser; where left out adam, or of a policy that scores lists "
      .. "adagrad with lr 0.05, which falls to 0.28 of it in five epochs"},
     {"batch", "integer", 32, "contexts a step", min = 1},
@@ -204,10 +204,12 @@ assert(t.step == 20 and #t.history.step > 0)]],
     local resplit = resplits(o, kind)
     complete(o, kind)
     local raises = o.gradient and common(o.gradient, "objective")
-    if raises and o.objective and o.objective ~= raises then
+    local wanted = define.kind(o.objective) == "objective" and "custom" or o.objective
+    if raises and wanted and (wanted ~= raises or wanted == "custom") then
       define.fail("fopo.trainer: objective is \"%s\" but the gradient's is \"%s\"; give it to the "
-                  .. "gradient: fopo.gradient.%s{objective = \"%s\"}", o.objective,
-                  raises, common(o.gradient, "kind"), o.objective)
+                  .. "gradient: fopo.gradient.%s{objective = %s}", wanted, raises,
+                  common(o.gradient, "kind"), wanted == "custom" and "the objective"
+                  or ("%q"):format(wanted))
     end
     o.gradient = o.gradient or lists and require("fopo.gradient").sparse{objective = o.objective}
                  or standard_gradient(o.policy.n_items, o.objective)

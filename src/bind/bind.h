@@ -12,7 +12,8 @@
  *   2. it creates its results, empty, so that an error at any later moment leaks nothing;
  *   3. it fetches the objects of its arguments again, because creating may run finalisers, and they
  *      may close handles;
- *   4. it calls C that calls no Lua, but for the functions of a custom policy (bind_custom.c).
+ *   4. it calls C that calls no Lua, but for the functions of a custom policy or objective
+ *      (bind_custom.c).
  *
  * A file binds one family: static functions first, each with the Lua call above it, then the
  * luaL_Reg tables and the bind_type. Its rows in families.def put it into a module.

@@ -1,6 +1,7 @@
-/* The functions of fopo.policy.custom: Lua that C calls from inside its loops, wherever it needs
- * queries (policy/custom.h). The objects that C then works on must stay as they are, so the
- * functions may use arrays alone, and nothing is closed before they return (bind_object.c). */
+/* The functions of fopo.policy.custom and fopo.objective.custom: Lua that C calls from inside its
+ * loops, wherever it needs queries (policy/custom.h), or the value of an objective
+ * (device/objective.h). The objects that C then works on must stay as they are, so the functions
+ * may use arrays alone, and nothing is closed before they return (bind_object.c). */
 #include <stdio.h>
 #include <string.h>
 
@@ -99,11 +100,11 @@ static int call_backward(lua_State *L) {
 }
 
 /* Calls on the state that has called C. What the function raises becomes a status. */
-static int call(lua_CFunction protected, request *r) {
+static int call(lua_CFunction protected, void *r) {
   lua_State *L = fopo_interrupt_running();
   if (L == NULL) {
-    return fopo_fail(FOPO_ERR_UNAVAILABLE,
-                     "a custom policy calls Lua functions, on the main thread alone; use t:run");
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "a custom policy or objective calls Lua functions, on "
+                                           "the main thread alone; use t:run");
   }
   if (!lua_checkstack(L, 8)) return fopo_fail(FOPO_ERR_MEMORY, "Lua's stack is full");
   lua_pushcfunction(L, protected);
@@ -200,3 +201,96 @@ void bind_custom_attach(lua_State *L, bind_object *pi, int slot, fopo_policy_opt
   bind_release(&fresh->object);
   o->custom = &fresh->custom;
 }
+
+/* ---- objectives ---- */
+
+typedef struct {
+  bind_own_objective *objective;
+  double *value, *slope; /* slope NULL: it is not wanted */
+  const double *R;
+  size_t n;
+} rule_request;
+
+static void done_objective(bind_object *o) {
+  const bind_own_objective *own = (const bind_own_objective *)o;
+  luaL_unref(own->L, LUA_REGISTRYINDEX, own->function);
+}
+
+static void take_numbers(lua_State *L, double *to, const char *whose, size_t n) {
+  float *own = bind_scratch(L, n, sizeof *own);
+  lua_insert(L, -2);
+  bind_take_answer(L, &(bind_answer){whose, "the number", own, n, 1});
+  for (size_t i = 0; i < n; i++) to[i] = (double)own[i];
+  lua_pop(L, 2);
+}
+
+/* Protected: 1 the request. */
+static int call_rule(lua_State *L) {
+  const rule_request *r = lua_touserdata(L, 1);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, r->objective->function);
+  bind_array *R = bind_array_unset(L, 0, r->n, 1);
+  for (size_t i = 0; i < r->n; i++) ((float *)R->data)[i] = (float)r->R[i];
+  lua_call(L, 1, 2);
+  if (r->slope == NULL) {
+    lua_pop(L, 1);
+  } else {
+    take_numbers(L, r->slope, "objective.custom, second, the slope", r->n);
+  }
+  take_numbers(L, r->value, "objective.custom", r->n);
+  return 0;
+}
+
+static int rule(void *caller, double *value, double *slope, const double *R, size_t n) {
+  rule_request r = {caller, value, slope, R, n};
+  return call(call_rule, &r);
+}
+
+/* native.objective_custom(f, title) */
+static int objective_custom(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  const char *title = bind_string(L, 2, "title");
+  bind_own_objective *o = bind_new(L, &bind_objective_type, 0);
+  snprintf(o->title, sizeof o->title, "%s", title);
+  o->rule = (fopo_own_objective){rule, o, o->title};
+  lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+  o->L = lua_tothread(L, -1);
+  lua_pushvalue(L, 1);
+  o->function = luaL_ref(L, LUA_REGISTRYINDEX);
+  lua_pop(L, 1);
+  return 1;
+}
+
+/* o:values(R): the values of contexts by their expected rewards R [n, 1], and their slopes. */
+static int values(lua_State *L) {
+  size_t n = bind_array_count(bind_array_numbers(L, 2, "R"));
+  double *R = bind_scratch(L, n, sizeof *R), *value = bind_scratch(L, n, sizeof *value);
+  double *slope = bind_scratch(L, n, sizeof *slope);
+  bind_array *both[] = {bind_array_new(L, 0, n, 1), bind_array_new(L, 0, n, 1)};
+  const bind_array *given = bind_array_numbers(L, 2, "R");
+  bind_push_again(L, 1, &bind_objective_type);
+  bind_own_objective *o = bind_get(L, 1, &bind_objective_type);
+  for (size_t i = 0; i < n; i++) R[i] = (double)((const float *)given->data)[i];
+  bind_check(L, rule(o, value, slope, R, n));
+  for (size_t i = 0; i < n; i++) {
+    ((float *)both[0]->data)[i] = (float)value[i];
+    ((float *)both[1]->data)[i] = (float)slope[i];
+  }
+  lua_pop(L, 1);
+  return 2;
+}
+
+static int field_title(lua_State *L, bind_object *o) {
+  return bind_return_string(L, ((const bind_own_objective *)o)->title);
+}
+
+const luaL_Reg bind_custom_functions[] = {{"objective_custom", objective_custom}, {NULL, NULL}};
+
+static const luaL_Reg methods[] = {{"values", values}, {NULL, NULL}};
+
+static const bind_field fields[] = {{"title", field_title, NULL}, {NULL, NULL, NULL}};
+
+const bind_type bind_objective_type = {.name = "fopo.objective",
+                                       .size = sizeof(bind_own_objective),
+                                       .done = done_objective,
+                                       .methods = methods,
+                                       .fields = fields};

@@ -6,7 +6,7 @@
 
 /* Slots. The proposal is a copy: its epsilon and k can be set without changing the one that was
  * given. */
-enum { PROPOSAL, BOUND };
+enum { PROPOSAL, BOUND, OBJECTIVE };
 
 /* An object without a handle; its slots keep the objects that a binding points into. */
 static const bind_type binding_type = {.name = "fopo.binding", .size = sizeof(bind_object)};
@@ -120,6 +120,17 @@ static void take_function(lua_State *L, int table, const fopo_estimator *e) {
   }
 }
 
+/* What the gradient is of: a name, or an objective of the user's. */
+static void read_objective(lua_State *L, int at, fopo_gradient_options *o) {
+  if (!bind_is(L, at, &bind_objective_type)) {
+    o->objective = bind_objective(L, at);
+    o->rule = NULL;
+    return;
+  }
+  o->objective = FOPO_OBJECTIVE_CUSTOM;
+  o->rule = &((const bind_own_objective *)bind_get(L, at, &bind_objective_type))->rule;
+}
+
 /* native.gradient_NAME({...}[, proposal]): the estimator with its options. One that draws from a
  * proposal, or takes candidates from it, needs one: the argument, or the option `proposal`. */
 static int make(lua_State *L, const fopo_estimator *e) {
@@ -129,13 +140,16 @@ static int make(lua_State *L, const fopo_estimator *e) {
     if (!(row->flags & FOPO_OPTION_OF_CANDIDATES)) bind_read_row(L, table, row, &o);
   }
   int is_own = bind_row(e->options, "objective") != NULL;
-  if (table != 0 && !is_own && bind_has(L, table, "objective")) {
-    o.objective = bind_objective(L, bind_option(L, table, "objective"));
-    lua_pop(L, 1);
-  }
+  int named = table != 0 && !is_own && bind_has(L, table, "objective");
+  int objective_at = named ? bind_option(L, table, "objective") : 0;
+  if (named) read_objective(L, objective_at, &o);
   fopo_fault fault = fault_option(L, table, e);
   int needed = fopo_options_proposal(&o) != NULL, given = !lua_isnoneornil(L, 2);
   push_gradient(L, given || !needed ? 2 : bind_option(L, 1, "proposal"), o, fault);
+  if (o.rule != NULL) {
+    bind_keep(&get_gradient(L, -1)->object, OBJECTIVE,
+              bind_get(L, objective_at, &bind_objective_type));
+  }
   take_function(L, 1, e);
   return 1;
 }
@@ -145,8 +159,14 @@ static int make(lua_State *L, const fopo_estimator *e) {
 static int copy(lua_State *L) {
   fopo_gradient_options o = *fopo_gradient_get(get_gradient(L, 1)->gradient);
   fopo_fault fault = fopo_gradient_planted(get_gradient(L, 1)->gradient);
-  if (!lua_isnoneornil(L, 3)) o.objective = bind_objective(L, 3);
+  int other = !lua_isnoneornil(L, 3);
+  if (other) read_objective(L, 3, &o);
   push_gradient(L, 2, o, fault);
+  if (o.rule != NULL) {
+    bind_keep(&get_gradient(L, -1)->object, OBJECTIVE,
+              other ? bind_get(L, 3, &bind_objective_type)
+                    : get_gradient(L, 1)->object.keeps[OBJECTIVE]);
+  }
   lua_getiuservalue(L, 1, 1);
   lua_setiuservalue(L, -2, 1);
   return 1;
@@ -416,8 +436,20 @@ static const fopo_objective *objective_of(bind_object *o) {
   return &fopo_objective_rows[fopo_gradient_get(gradient_of(o))->objective];
 }
 
+static const char *title_of(bind_object *o) {
+  const fopo_own_objective *own = fopo_gradient_get(gradient_of(o))->rule;
+  return own != NULL ? own->title : objective_of(o)->title;
+}
+
 BIND_FIELD(field_objective, string, objective_of(o)->name)
-BIND_FIELD(field_objective_title, string, objective_of(o)->title)
+BIND_FIELD(field_objective_title, string, title_of(o))
+
+/* An objective of the user's; nil: its objective is another. */
+static int field_own_objective(lua_State *L, bind_object *o) {
+  (void)o;
+  bind_push_kept(L, 1, &bind_gradient_type, OBJECTIVE);
+  return 1;
+}
 
 static unsigned needs_of(bind_object *o) {
   return fopo_gradient_get(gradient_of(o))->estimator->needs;
@@ -474,6 +506,7 @@ static int field_proposal(lua_State *L, bind_object *o) {
 static const bind_field fields[] = {{"kind", field_kind, NULL},
                                     {"objective", field_objective, NULL},
                                     {"objective_title", field_objective_title, NULL},
+                                    {"own_objective", field_own_objective, NULL},
                                     {"samples", field_samples, NULL},
                                     {"epsilon", field_epsilon, set_one},
                                     {"k", field_k, set_one},

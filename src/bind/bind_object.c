@@ -204,7 +204,8 @@ void *bind_get(lua_State *L, int index, const bind_type *type) {
   handle *h = get_handle(L, index, type);
   if (arrays_alone && type != &bind_array_type) {
     bind_refuse(L,
-                "a function of a custom policy computes with arrays alone; take what it needs of "
+                "a function of a custom policy or objective computes with arrays alone; take what "
+                "it needs of "
                 "a %s before",
                 short_name(type));
   }

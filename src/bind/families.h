@@ -132,6 +132,14 @@ void bind_custom_attach(lua_State *L, bind_object *pi, int slot, fopo_policy_opt
 const bind_array *bind_policy_initial(const bind_policy *pi);
 
 typedef struct {
+  bind_object object;
+  fopo_own_objective rule;
+  char title[64];
+  lua_State *L; /* the main state */
+  int function; /* a reference in its registry */
+} bind_own_objective;
+
+typedef struct {
   bind_object
       object; /* keeps: the index. User value 1 of the handle: the function of a custom one */
   fopo_proposal proposal;
@@ -146,8 +154,9 @@ typedef struct {
 } bind_reward;
 
 typedef struct {
-  bind_object object; /* keeps: its own proposal, and the objects that it is bound to. User values
-                       * of the handle: the function of a custom one, that of a custom proposal */
+  bind_object
+      object; /* keeps: its own proposal, the objects that it is bound to, and an objective. User
+               * values of the handle: the function of a custom one, that of a custom proposal */
   fopo_gradient *gradient;
 } bind_gradient;
 

@@ -4,6 +4,7 @@
 #ifndef FOPO_DEVICE_OBJECTIVE_H
 #define FOPO_DEVICE_OBJECTIVE_H
 
+#include "device/objectives/custom.h"
 #include "device/objectives/likelihood.h"
 #include "device/objectives/log_reward.h"
 #include "device/objectives/objectives.def"
@@ -26,6 +27,14 @@ typedef struct {
 } fopo_objective;
 
 extern const fopo_objective fopo_objective_rows[FOPO_OBJECTIVE_ROWS];
+
+/* FOPO_OBJECTIVE_CUSTOM: value [n] of contexts by their expected rewards R [n], and its slope by R;
+ * slope NULL: it is not wanted. Called by the thread that called C. */
+typedef struct {
+  int (*rule)(void *caller, double *value, double *slope, const double *R, size_t n);
+  void *caller;
+  const char *title; /* of the value */
+} fopo_own_objective;
 
 /* The rule of an objective for the sums of a context. */
 FOPO_ON_BOTH static inline fopo_objective_rule

@@ -53,6 +53,7 @@ typedef struct {
   const fopo_sparse_scores *sparse;
   size_t n;
   const fopo_few_items *few; /* NULL: all items */
+  const fopo_own_objective *rule;
 } plan;
 
 /* The session of the i-th context. */
@@ -307,13 +308,16 @@ static void mean_of(double *mean, double *se, const double *x, size_t n) {
 
 /* The value of the objective in each context. That of target items has their mean f - log Z in the
  * place of the rule's - log Z, as the operation add_targets makes it. */
-static void fill_values(work *w, fopo_objective_kind objective, size_t n) {
+static int fill_values(work *w, const plan *p, fopo_objective_kind objective, size_t n) {
+  const fopo_own_objective *own = objective == FOPO_OBJECTIVE_CUSTOM ? p->rule : NULL;
+  if (own != NULL) return own->rule(own->caller, w->value, NULL, w->reward, n);
   int targets = fopo_objective_rows[objective].targets;
   for (size_t i = 0; i < n; i++) {
     double log_z = w->log_z[i];
     double value = fopo_objective_rule_of(objective, w->reward[i], log_z, 1.0).value;
     w->value[i] = targets ? w->likelihood[i] + (log_z - value) : value;
   }
+  return FOPO_OK;
 }
 
 /* The standard error of a mean value by those of log Z, which move a reward by its share and a
@@ -324,12 +328,14 @@ static double error_of(const work *w, size_t n, int is_share) {
   return error / (double)n;
 }
 
-static fopo_expected summary(work *w, size_t n) {
+static int sum_up(fopo_expected *to, work *w, const plan *p) {
+  size_t n = p->n;
   fopo_expected e = {.contexts = n};
   mean_of(&e.reward, &e.se, w->reward, n);
   mean_of(&e.likelihood, &e.likelihood_se, w->likelihood, n);
   for (int k = 0; k < FOPO_OBJECTIVE_ROWS; k++) {
-    fill_values(w, (fopo_objective_kind)k, n);
+    int status = fill_values(w, p, (fopo_objective_kind)k, n);
+    if (status != FOPO_OK) return status;
     mean_of(&e.value[k], &e.value_se[k], w->value, n);
     e.value_se[k] = hypot(e.value_se[k], error_of(w, n, k == FOPO_OBJECTIVE_REWARD));
   }
@@ -342,11 +348,13 @@ static fopo_expected summary(work *w, size_t n) {
   while (e.unanswered < n && items[e.unanswered] == 0.0) e.unanswered++;
   size_t left = n - e.unanswered;
   if (left > 0) e.effective = fopo_sorted_median(items + e.unanswered, left);
-  return e;
+  *to = e;
+  return FOPO_OK;
 }
 
 int fopo_evaluate_expected_each(fopo_expected *e, float *each, fopo_objective_kind objective,
-                                const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sessions,
+                                const fopo_own_objective *rule, const fopo_policy *pi,
+                                fopo_matrix x, const fopo_sessions *sessions,
                                 const fopo_sparse_scores *s, size_t most,
                                 const fopo_few_items *few) {
   *e = (fopo_expected){0};
@@ -356,7 +364,7 @@ int fopo_evaluate_expected_each(fopo_expected *e, float *each, fopo_objective_ki
   fopo_sparse_scores own = fopo_mask_of(&sessions->X);
   if (pi->masks_seen && s == NULL) s = &own;
   size_t n = most > 0 && most < x.rows ? most : x.rows, block = n < BLOCK ? n : BLOCK;
-  plan p = {.pi = pi, .x = x, .sessions = sessions, .sparse = s, .n = n, .few = few};
+  plan p = {.pi = pi, .x = x, .sessions = sessions, .sparse = s, .n = n, .few = few, .rule = rule};
   work w = {.rows = fopo_alloc(block, sizeof *w.rows),
             .sums = fopo_alloc(block, sizeof *w.sums),
             .reward = fopo_alloc(n, sizeof *w.reward),
@@ -378,11 +386,9 @@ int fopo_evaluate_expected_each(fopo_expected *e, float *each, fopo_objective_ki
     status = fopo_list_rows_renew(&w.lists, pi->items.rows, 0);
   }
   if (status == FOPO_OK) status = sum_contexts(&w, &p);
-  if (status == FOPO_OK) *e = summary(&w, n);
-  if (status == FOPO_OK && each != NULL) {
-    fill_values(&w, objective, n);
-    for (size_t i = 0; i < n; i++) each[i] = (float)w.value[i];
-  }
+  if (status == FOPO_OK) status = sum_up(e, &w, &p);
+  if (status == FOPO_OK && each != NULL) status = fill_values(&w, &p, objective, n);
+  for (size_t i = 0; i < n && status == FOPO_OK && each != NULL; i++) each[i] = (float)w.value[i];
   fopo_matrix_done(&w.x);
   fopo_matrix_done(&w.Q);
   fopo_free(w.lists);
@@ -401,6 +407,6 @@ int fopo_evaluate_expected_each(fopo_expected *e, float *each, fopo_objective_ki
 int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
                            const fopo_sessions *sessions, const fopo_sparse_scores *s,
                            size_t most) {
-  return fopo_evaluate_expected_each(e, NULL, (fopo_objective_kind)0, pi, x, sessions, s, most,
-                                     NULL);
+  return fopo_evaluate_expected_each(e, NULL, (fopo_objective_kind)0, NULL, pi, x, sessions, s,
+                                     most, NULL);
 }

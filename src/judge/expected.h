@@ -55,10 +55,12 @@ int fopo_few_items_take(fopo_few_items *few, fopo_matrix items, const uint32_t *
                         uint64_t seed);
 void fopo_few_items_done(fopo_few_items *few); /* accepts {0} */
 
-/* The same; each [contexts that are summed]: the value of the objective in each of them. few: NULL,
- * or items of the policy, which has a whole catalogue and does not score lists. */
+/* The same; each [contexts that are summed]: the value of the objective in each of them. rule: of
+ * FOPO_OBJECTIVE_CUSTOM, or NULL, and that value is the expected reward. few: NULL, or items of the
+ * policy, which has a whole catalogue and does not score lists. */
 int fopo_evaluate_expected_each(fopo_expected *e, float *each, fopo_objective_kind objective,
-                                const fopo_policy *pi, fopo_matrix x, const fopo_sessions *sessions,
+                                const fopo_own_objective *rule, const fopo_policy *pi,
+                                fopo_matrix x, const fopo_sessions *sessions,
                                 const fopo_sparse_scores *s, size_t most,
                                 const fopo_few_items *few);
 

@@ -334,11 +334,34 @@ static int add_items(fopo_batch *b) {
   return fopo_batch_add_draws(b);
 }
 
+/* The values of an objective of the caller's in the piece, whose V is that of the expected rewards
+ * until it is multiplied by the slopes. On the CPU alone (fopo_gradient_check_fit). */
+static int apply_rule(fopo_batch *b) {
+  const fopo_own_objective *rule = b->options->rule;
+  const fopo_span *x = &b->piece;
+  double *R = b->arrays.host_rule, *value = R + x->n, *slope = value + x->n;
+  for (size_t i = 0; i < x->n; i++) R[i] = (double)x->stats[i * FOPO_STATS + FOPO_STAT_REWARD];
+  int status = rule->rule(rule->caller, value, slope, R, x->n);
+  for (size_t i = 0; i < x->n && status == FOPO_OK; i++) {
+    if (!isfinite(value[i]) || !isfinite(slope[i])) {
+      return fopo_fail(FOPO_ERR_NUMERIC,
+                       "the objective of context %llu, whose expected reward is %g, is %g with the "
+                       "slope %g; both must be finite",
+                       (unsigned long long)x->rows[i] + 1, R[i], value[i], slope[i]);
+    }
+    float *V = fopo_matrix_row(x->V, i);
+    for (size_t j = 0; j < x->V.cols; j++) V[j] *= (float)slope[i];
+    x->stats[i * FOPO_STATS + FOPO_STAT_REWARD] = (float)value[i];
+  }
+  return status;
+}
+
 /* The estimator's second half, and the part of the target items if the objective has any. */
 static int combine(fopo_batch *b) {
   const fopo_estimator *e = b->options->estimator;
   fopo_device *d = b->data->device;
   int status = e->combine(b);
+  if (status == FOPO_OK && b->options->rule != NULL) status = apply_rule(b);
   if (status != FOPO_OK || !fopo_batch_has_targets(b) || e->needs & FOPO_SCORES_LISTS) {
     return status;
   }

@@ -53,6 +53,7 @@ typedef struct {
   float *host_G;         /* [n_theta] on the host */
   float *host_stats;     /* [part, FOPO_STATS] on the host, scratch of add_items */
   float *host_weight;    /* [part] */
+  double *host_rule;     /* [3, part] R, value and slope of an objective of the caller's */
 } fopo_batch_arrays;
 
 /* The gradient of items that are learnt, from the coefficients c that the estimators give out: with
@@ -71,7 +72,7 @@ typedef struct {
   uint32_t *ids; /* device, those of the rows; owned */
 } fopo_item_rows;
 
-enum { FOPO_BATCH_ARRAYS = 38 }; /* rows of the table in batch_memory.c */
+enum { FOPO_BATCH_ARRAYS = 39 }; /* rows of the table in batch_memory.c */
 
 typedef enum {
   FOPO_STAGE_IDLE,

@@ -54,6 +54,7 @@ static void list(fopo_buffer to[FOPO_BATCH_ARRAYS], fopo_batch *b) {
       FOPO_HOST_BUFFER(m->host_G, data->n_theta),
       FOPO_HOST_BUFFER(m->host_stats, learns * part * FOPO_STATS),
       FOPO_HOST_BUFFER(m->host_weight, learns * part),
+      FOPO_HOST_BUFFER(m->host_rule, b->options->rule != NULL ? 3 * part : 0),
       FOPO_BUFFER(b->items.rows, rows * data->L),
       FOPO_BUFFER(b->items.ids, rows),
       FOPO_BUFFER(c->device.ids, found),

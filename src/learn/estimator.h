@@ -19,10 +19,11 @@ typedef struct fopo_batch fopo_batch; /* learn/batch.h */
 
 typedef struct {
   const fopo_estimator *estimator;
-  fopo_objective_kind objective; /* what the gradient is of (device/objective.h) */
-  size_t samples;                /* S draws a context; head_tail: U draws outside the candidates */
-  int baseline;                  /* reinforce: 0 none, 1 mean */
-  int own_value;                 /* custom: 1: the caller gives the value of each context, too */
+  fopo_objective_kind objective;  /* what the gradient is of (device/objective.h) */
+  const fopo_own_objective *rule; /* of the objective custom; NULL: another. Not owned */
+  size_t samples;                 /* S draws a context; head_tail: U draws outside the candidates */
+  int baseline;                   /* reinforce: 0 none, 1 mean */
+  int own_value;                  /* custom: 1: the caller gives the value of each context, too */
   fopo_proposal proposal; /* of estimators that need one; head_tail: its index and k, epsilon 0 */
   size_t head;            /* head_tail: H, items of a head that all contexts share; 0: candidates */
   int products;           /* head_tail: fopo_products of a head that all contexts share */

@@ -298,8 +298,15 @@ static int check_objective(const fopo_gradient *g) {
                      "exact, snis or head_tail",
                      o->estimator->title, row->title);
   }
-  if (!row->targets) return FOPO_OK;
-  if (g->batch.reward->Y == NULL) {
+  int own = o->objective == FOPO_OBJECTIVE_CUSTOM;
+  if (own && o->estimator->needs & FOPO_SCORES_LISTS) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                     "gradient %s cannot raise an objective of fopo.objective.custom; use another "
+                     "policy, or an objective in C, as smoothed",
+                     o->estimator->name);
+  }
+  if (!row->targets && !own) return FOPO_OK;
+  if (row->targets && g->batch.reward->Y == NULL) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "the %s is of the items that users took, which this reward does not name; use "
                      "fopo.reward.hits",
@@ -362,12 +369,14 @@ int fopo_options_ask(const fopo_gradient_options *o) {
 static int check_caller(const fopo_gradient *g) {
   const fopo_parts *parts = g->data.parts;
   int possible = g->data.device->ops->weigh != NULL && fopo_parts_is_alone(parts);
-  int asks = fopo_options_ask(&g->options) || g->data.policy->options.custom != NULL;
+  int asks = fopo_options_ask(&g->options) || g->data.policy->options.custom != NULL ||
+             g->options.rule != NULL;
   if (!asks || (possible && parts->shared == NULL)) return FOPO_OK;
   return fopo_fail(
       FOPO_ERR_UNAVAILABLE,
-      "a custom policy, gradient or proposal calls a Lua function, on the CPU and in one process; "
-      "use device = \"cpu\" and no other ranks, or one in C, as linear, snis and mixture");
+      "a custom policy, gradient, objective or proposal calls a Lua function, on the CPU and in "
+      "one "
+      "process; use device = \"cpu\" and no other ranks, or one in C, as linear, snis and mixture");
 }
 
 int fopo_gradient_check_fit(fopo_gradient *g) {

@@ -189,10 +189,12 @@ static void *work(void *payload) {
 static int check(const fopo_trainer *t, const fopo_run_plan *plan) {
   int asks = fopo_options_ask(fopo_gradient_get(t->o.gradient));
   int own = t->o.policy->options.custom != NULL;
-  if (asks || own || fopo_reward_from_caller(t->o.reward)) {
+  int rule = fopo_gradient_get(t->o.gradient)->rule != NULL;
+  if (asks || own || rule || fopo_reward_from_caller(t->o.reward)) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "a job cannot call the Lua function of a custom %s; use t:run for it",
                      own    ? "policy"
+                     : rule ? "objective"
                      : asks ? "gradient or proposal"
                             : "reward");
   }

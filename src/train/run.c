@@ -135,6 +135,7 @@ int fopo_run_new(fopo_run **run, fopo_trainer *t, const fopo_run_plan *plan) {
   r->t = t;
   r->plan = *plan;
   r->plan.valid.objective = fopo_gradient_get(t->o.gradient)->objective;
+  r->plan.valid.rule = fopo_gradient_get(t->o.gradient)->rule;
   r->plan.valid.value = t->o.reward->value;
   r->plan.valid.seed = t->o.seed;
   r->last = plan->steps < UINT64_MAX - t->step ? t->step + plan->steps : UINT64_MAX;

@@ -26,11 +26,12 @@ typedef struct {
                                * the seed, always the same; 0: all */
   uint64_t seed;              /* of them, and of the items that stand for a large catalogue */
   int unseen;                 /* 1: the items of X are neither recommended nor drawn */
-  fopo_objective_kind objective; /* what `expected` below is */
-  fopo_measure_kind measure;     /* of the first k items of each list */
-  size_t k;                      /* 0: no such measure is wanted */
-  const float *value;            /* [P] of the reward that is trained for, by which both rewards are
-                                  * measured; NULL: 1 */
+  fopo_objective_kind objective;  /* what `expected` below is */
+  const fopo_own_objective *rule; /* of an objective of the caller's; NULL: another */
+  fopo_measure_kind measure;      /* of the first k items of each list */
+  size_t k;                       /* 0: no such measure is wanted */
+  const float *value; /* [P] of the reward that is trained for, by which both rewards are
+                       * measured; NULL: 1 */
 } fopo_validation_options;
 
 /* What each context came to in each of the ways, so that two validations can be paired: the first

@@ -476,7 +476,7 @@ TEST(test_expected_by_few_items) {
                           few.rows.cols * sizeof(float));
       assert_true(row >= few.head || item == order[row]);
     }
-    ok(fopo_evaluate_expected_each(&e, each, FOPO_OBJECTIVE_REWARD, &x.w.pi, x.w.contexts,
+    ok(fopo_evaluate_expected_each(&e, each, FOPO_OBJECTIVE_REWARD, NULL, &x.w.pi, x.w.contexts,
                                    &sessions, &mask, 0, &few));
     fopo_few_items_done(&few);
     for (size_t b = 0; b < N; b++) {

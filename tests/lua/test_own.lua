@@ -619,7 +619,7 @@ function TestPolicy:test_errors()
         .. "with 6 numbers is needed", run)
   for _, object in ipairs{pi, s.train, t} do
     bad = function() return object.step end
-    fails("a function of a custom policy computes with arrays alone", run)
+    fails("a function of a custom policy or objective computes with arrays alone", run)
   end
   bad = function() coroutine.yield() end
   fails("attempt to yield", coroutine.wrap(run))
@@ -665,6 +665,108 @@ function TestPolicy:test_refusals()
   fails("the parameters has", linear, items, {parameters = {W = items * (0 / 0)}})
   fails("there is no block \"W\" to learn; use some of theta, items", linear, items,
         {learn = {"W"}})
+end
+
+TestObjective = {}
+
+local function smoothed(slope)
+  return fopo.objective.custom{title = "own", value = function(R)
+    return (R + 1):log(), (R + 1) ^ -1 * (slope or 1)
+  end}
+end
+
+-- log(1 + R) as a function is that of C: gradients, values, a run and what it is validated by.
+function TestObjective:test_smoothed_is_that_of_c()
+  local s, items = world()
+  local rw, pi = fopo.reward.hits(s.train), fopo.policy.linear{items = items}
+  for kind, all in pairs{exact = {{}}, snis = {{samples = 60}},
+                         head_tail = {{head = 40, tail = 50}, {k = 40, tail = 50}}} do
+    for _, o in ipairs(all) do
+      o.objective = "smoothed"
+      local G, of_c = fopo.gradient[kind](o):compute(pi, s.train, {3, 1, 44}, rw)
+      o.objective = smoothed()
+      local g = fopo.gradient[kind](o)
+      for _, same in ipairs{g, g:copy(g.proposal)} do
+        local H, own = same:compute(pi, s.train, {3, 1, 44}, rw)
+        lu.assertTrue(differ(G, H) < 1e-6)
+        lu.assertAlmostEquals(own.reward, of_c.reward, 1e-6)
+      end
+    end
+  end
+  local runs = {}
+  for i, objective in ipairs{smoothed(), "smoothed"} do
+    runs[i] = fopo.trainer{policy = fopo.policy.linear{items = items}, data = s.train,
+                           valid = s.valid, objective = objective}
+    runs[i]:run{steps = 20, every = 5, view = false, best_by = "expected"}
+  end
+  local own, of_c = runs[1].history, runs[2].history
+  for i = 1, 4 do
+    lu.assertAlmostEquals(own.reward[i], of_c.reward[i], 1e-5)
+    lu.assertAlmostEquals(own.valid_expected[i], of_c.valid_expected[i], 1e-5)
+  end
+  lu.assertTrue(differ(runs[2].policy:theta(), runs[1].policy:theta()) < 1e-4)
+  lu.assertStrContains(tostring(runs[1]), "gradient head and tail of the own: K 250")
+  lu.assertStrContains(tostring(runs[1]), (" own %.4f"):format(own.valid_expected[4]))
+end
+
+function TestObjective:test_check_proves_the_slope()
+  local s, items = world()
+  local function report(objective)
+    return fopo.check{data = s.train, policy = fopo.policy.linear{items = items}, contexts = 2,
+                      gradient = fopo.gradient.snis{objective = objective}, samples = 100,
+                      repetitions = 30, print = false}
+  end
+  local right = report(smoothed())
+  lu.assertTrue(right.ok, right.first)
+  lu.assertEquals(right.rows[2].name, "own")
+  lu.assertEquals(report(smoothed(1.01)).first, "exact gradient")
+  local value, slope = smoothed():values(fopo.array.from{{0.5}, {2}})
+  lu.assertTrue(value:near(fopo.array.from{{math.log(1.5)}, {math.log(3)}}, 1e-6))
+  lu.assertTrue(slope:near(fopo.array.from{{1 / 1.5}, {1 / 3}}, 1e-6))
+end
+
+function TestObjective:test_errors_and_refusals()
+  local s, items = world()
+  local calls, bad = 0, nil
+  local own = fopo.objective.custom{value = function(R)
+    calls = calls + 1
+    return (calls > 2 and bad or function() return R, R * 0 + 1 end)(R)
+  end}
+  local g = fopo.gradient.snis{objective = own, samples = 60}
+  local t = trainer(s, items, g)
+  local function run() t:run{steps = 5, view = false} end
+  bad = function(R) return R.x.y end
+  fails("in objective.custom, given R [32, 1]", run)
+  lu.assertEquals(t.step, 2)
+  bad = function(R) return R end
+  fails("objective.custom, second, the slope gave nil; an array [32, 1]", run)
+  bad = function(R) return R, R * (0 / 0) end
+  fails("with the slope", run)
+  bad = function() return t.step end
+  fails("a function of a custom policy or objective computes with arrays alone", run)
+  bad = function(R) return R, R * 0 + 1 end -- the expected reward itself: nothing was lost
+  t:run{steps = 2, view = false}
+  local of_c = trainer(s, items, fopo.gradient.snis{samples = 60})
+  of_c:run{steps = 4, view = false}
+  lu.assertTrue(differ(of_c.policy:theta(), t.policy:theta()) < 1e-6)
+  fails("a job cannot call the Lua function of a custom objective; use t:run", t.start, t,
+        {steps = 1})
+  local function with(policy, gradient)
+    return function()
+      fopo.trainer{policy = policy, data = s.train, gradient = gradient, valid = false}
+    end
+  end
+  fails("the value of your own cannot move items", with(
+    fopo.policy.linear{items = items, train_items = true}, g))
+  fails("sparse cannot raise an objective of fopo.objective.custom", with(
+    fopo.policy.neighbours{data = s.train, start = "cosine"},
+    fopo.gradient.sparse{objective = own}))
+  fails("custom estimates the gradient of the expected reward alone", with(
+    fopo.policy.linear{items = items}, custom{objective = own}))
+  fails("objective", fopo.gradient.snis, {objective = "custom"})
+  fails("give it to the gradient", fopo.trainer,
+        {policy = fopo.policy.linear{items = items}, data = s.train, gradient = g,
+         objective = own})
 end
 
 TestBaseline = {}

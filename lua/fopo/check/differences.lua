@@ -1,6 +1,7 @@
 -- The exact gradient and the expected reward against central differences in double.
 local native = require "fopo.native"
 local array = require "fopo.array"
+local define = require "fopo.base.define"
 local reward = require "fopo.reward"
 local laws = require "fopo.check.laws"
 local tools = require "fopo.check.tools"
@@ -96,6 +97,22 @@ function slopes_of.log_reward(c, i, r, h)
   return slope, math.log(math.max(mean, 1e-6)), log_z
 end
 
+-- An objective of the user's: its slope by R is compared with differences of its value, for moves
+-- of R by a hundredth, as the value is float32.
+local function slopes_of_own(c, i, r, h)
+  local slope, mean, log_z = slopes_by_value(c, i, r, h)
+  local step = 0.01 * math.max(math.abs(mean), 1e-12)
+  local values = c.objective:values(array.from{{mean - step}, {mean}, {mean + step}})
+  local by_R = (values:get(3, 1) - values:get(1, 1)) / (2 * step)
+  for k = 1, #slope do slope[k] = slope[k] * by_R end
+  return slope, values:get(2, 1), log_z
+end
+
+local function slopes_for(c)
+  if define.kind(c.objective) == "objective" then return slopes_of_own end
+  return slopes_of[c.objective] or slopes_by_value
+end
+
 function slopes_of.likelihood(c, i, r, h)
   local sum, value, worth, log_z, masked = {}, 0, 0, nil, c.masked(i)
   for k = 1, c.directions.rows do sum[k] = 0 end
@@ -168,8 +185,7 @@ local function reference(c)
     local _, alone = exact:compute(c.pi, c.x, {row}, c.reward, c.with{})
     c.concentration[i] = 1 / alone.ess
     local r = c.reward:value(all, {row})
-    local slopes_here = slopes_of[c.objective] or slopes_by_value
-    local slope, mean, log_z = slopes_here(c, i, r, h, c.objective)
+    local slope, mean, log_z = slopes_for(c)(c, i, r, h, c.objective)
     for k, s in ipairs(slope) do slopes[k] = (slopes[k] or 0) + s / #c.rows end
     value, c.log_z[i] = value + mean / #c.rows, log_z
     c.largest_reward = math.max(c.largest_reward or 0, math.abs(r:max()), math.abs(r:min()))
@@ -225,8 +241,7 @@ local function weight_differences(c)
       for side = -1, 1, 2 do
         local moved = native.policy_moved(c.pi, items, ids, V, side * h)
         local with = setmetatable({pi = moved, directions = none}, {__index = c})
-        local slopes_here = slopes_of[c.objective] or slopes_by_value
-        value[side] = select(2, slopes_here(with, i, r, 1, c.objective))
+        value[side] = select(2, slopes_for(c)(with, i, r, 1, c.objective))
       end
       slope = slope + (value[1] - value[-1]) / (2 * h * #c.rows)
     end

@@ -165,9 +165,11 @@ function validation.by_log(t)
   return ope(t.policy, t.valid, {estimators = {"snips"}, bootstrap = 0}).snips.value
 end
 
--- "likelihood": what the value of t's objective is called in a line; nil: it is the reward.
+-- "likelihood", or the title of the user's own: what the value of t's objective is called in a
+-- line; nil: it is the reward.
 function validation.objective(t)
   local name = native.gradient_common(t.gradient, "objective")
+  if name == "custom" then return native.gradient_common(t.gradient, "objective_title") end
   return name ~= "reward" and name:gsub("_", " ") or nil
 end
 
