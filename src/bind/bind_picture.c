@@ -24,16 +24,38 @@ const double *bind_series_numbers(lua_State *L, const char *name, int series, si
   return x;
 }
 
-/* Copies option `name` of the table at `index`. */
-static void read_word(lua_State *L, int index, const char *name, fopo_picture_word word) {
-  const char *given = bind_option_string(L, index, name);
+static void copy_word(lua_State *L, fopo_picture_word word, const char *given, const char *name) {
   size_t n = given != NULL ? strlen(given) : 0;
   if (n >= FOPO_PICTURE_WORD) {
     bind_refuse(L, "%s has %zu bytes; the words of a picture have at most %d", name, n,
                 FOPO_PICTURE_WORD - 1);
   }
   if (given != NULL) memcpy(word, given, n + 1);
+}
+
+/* Copies option `name` of the table at `index`. */
+static void read_word(lua_State *L, int index, const char *name, fopo_picture_word word) {
+  copy_word(L, word, bind_option_string(L, index, name), name);
   lua_pop(L, 1);
+}
+
+/* Reads the list of labels of the options, if there is one. It stays on the stack. */
+static void read_labels(lua_State *L, fopo_picture *p) {
+  if (!bind_has(L, 1, "labels")) return;
+  bind_table(L, bind_option(L, 1, "labels"), "labels");
+  size_t n = lua_rawlen(L, -1);
+  if (n > FOPO_PICTURE_LABELS) {
+    bind_refuse(L, "%zu labels are more than a picture can show; use at most %d", n,
+                FOPO_PICTURE_LABELS);
+  }
+  fopo_picture_word *labels = bind_scratch(L, n, sizeof *labels);
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, -2, (lua_Integer)i + 1);
+    copy_word(L, labels[i], lua_tostring(L, -1), "a label");
+    lua_pop(L, 1);
+  }
+  p->labels = labels;
+  p->n_labels = n;
 }
 
 /* Reads element i of the list of series, index 2. Its numbers stay on the stack. */
@@ -73,7 +95,7 @@ static void read_options(lua_State *L, fopo_picture *p) {
 
 /* native.draw_picture(options, series): gnuplot's exit status, the picture and what gnuplot said;
  * or nil and a sentence. options: kind, width, height, logx, logy, intervals, title, xlabel,
- * ylabel; series: a list of {x =, y =, low =, high =, name =, style =}. */
+ * ylabel, labels; series: a list of {x =, y =, low =, high =, name =, style =}. */
 static int draw_picture(lua_State *L) {
   fopo_output output;
   bind_table(L, 1, "the options");
@@ -90,6 +112,7 @@ static int draw_picture(lua_State *L) {
   memset(p, 0, sizeof *p);
   memset(series, 0, n * sizeof *series);
   read_options(L, p);
+  read_labels(L, p);
   for (size_t i = 0; i < n; i++) read_series(L, &series[i], (int)i + 1);
   p->series = series;
   p->n_series = n;

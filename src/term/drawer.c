@@ -1,6 +1,6 @@
-/* A request is the fopo_picture, then each series and its numbers; the answer is a head and what
- * gnuplot left. Both ends are the same program, so the bytes are those of its memory; but the one
- * that draws believes none of them. */
+/* A request is the fopo_picture, its labels, then each series and its numbers; the answer is a head
+ * and what gnuplot left. Both ends are the same program, so the bytes are those of its memory; but
+ * the one that draws believes none of them. */
 #include "term/drawer.h"
 
 #include <errno.h>
@@ -101,7 +101,8 @@ static int is_word(const char *word) { return memchr(word, 0, FOPO_PICTURE_WORD)
 static int is_picture(const fopo_picture *p) {
   return p->kind <= FOPO_PICTURE_PNG && p->width > 0 && p->width <= MOST_PIXELS && p->height > 0 &&
          p->height <= MOST_PIXELS && p->intervals <= FOPO_PICTURE_ERRORS && is_word(p->title) &&
-         is_word(p->xlabel) && is_word(p->ylabel) && p->n_series <= FOPO_PICTURE_SERIES;
+         is_word(p->xlabel) && is_word(p->ylabel) && p->n_labels <= FOPO_PICTURE_LABELS &&
+         p->n_series <= FOPO_PICTURE_SERIES;
 }
 
 /* Reads the numbers of a series into memory that *numbers owns; 0: they do not come. */
@@ -137,11 +138,14 @@ static int answer_with(int status, fopo_output *output) {
 /* Serves one request; 0: there is none any more, or it is damaged. */
 static int serve_one(void) {
   static fopo_picture_series series[FOPO_PICTURE_SERIES];
+  static fopo_picture_word labels[FOPO_PICTURE_LABELS];
   double *numbers[FOPO_PICTURE_SERIES] = {NULL};
   fopo_picture p;
   fopo_output output;
   if (!get(&p, sizeof p) || !is_picture(&p)) return 0;
-  int whole = 1;
+  int whole = get(labels, p.n_labels * sizeof *labels);
+  for (size_t i = 0; i < p.n_labels && whole; i++) whole = is_word(labels[i]);
+  p.labels = labels;
   for (size_t i = 0; i < p.n_series && whole; i++) whole = get_series(&series[i], &numbers[i]);
   p.series = series;
   if (whole) whole = answer_with(fopo_picture_draw(&output, &p), &output);
@@ -163,7 +167,8 @@ static int put_series(const fopo_picture_series *s) {
 }
 
 static int ask(const fopo_picture *picture) {
-  int done = put(picture, sizeof *picture);
+  int done = put(picture, sizeof *picture) &&
+             put(picture->labels, picture->n_labels * sizeof *picture->labels);
   for (size_t i = 0; i < picture->n_series && done; i++) done = put_series(&picture->series[i]);
   return done;
 }

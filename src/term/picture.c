@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/memory.h"
 #include "core/status.h"
@@ -23,13 +24,15 @@ __attribute__((format(printf, 2, 3))) static void add(fopo_string *s, const char
   fopo_string_put(s, line);
 }
 
-/* A string in gnuplot's double quotes. Control characters become spaces. A digit is \ooo too, as
- * gnuplot would take it for a fourth one of the byte before it. */
+/* A string in gnuplot's double quotes. Control characters become spaces, but a line end. A digit is
+ * \ooo too, as gnuplot would take it for a fourth one of the byte before it. */
 static void add_quoted(fopo_string *s, const char *word) {
   fopo_string_put(s, "\"");
   for (const unsigned char *c = (const unsigned char *)word; *c != '\0'; c++) {
     int letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z');
-    if (*c <= ' ' || *c == 0x7f) {
+    if (*c == '\n') {
+      fopo_string_put(s, "\\n");
+    } else if (*c <= ' ' || *c == 0x7f) {
       fopo_string_put(s, " ");
     } else {
       add(s, letter ? "%c" : "\\%03o", *c);
@@ -46,11 +49,35 @@ static void set(fopo_string *s, const char *what, const char *word) {
   fopo_string_put(s, " noenhanced\n");
 }
 
-/* The block $sN of a series: x, y, low, high. */
-static void add_points(fopo_string *s, const fopo_picture_series *of, size_t number) {
+/* Bars of several series stand beside each other: `places` of them share 0.8 of the least distance
+ * between two x. With a logarithmic x they keep their own widths. */
+typedef struct {
+  size_t places;
+  double width; /* of a bar; 0: gnuplot's */
+} bar_layout;
+
+static bar_layout layout_of(const fopo_picture *p) {
+  bar_layout layout = {0, 0};
+  double least = INFINITY;
+  for (size_t k = 0; k < p->n_series; k++) {
+    const fopo_picture_series *of = &p->series[k];
+    if (of->style != FOPO_PICTURE_BARS) continue;
+    layout.places++;
+    for (size_t i = 1; i < of->n; i++) {
+      double step = fabs(of->x[i] - of->x[i - 1]);
+      if (isfinite(step) && step > 0 && step < least) least = step;
+    }
+  }
+  if (p->n_labels > 0 || !isfinite(least)) least = 1;
+  if (layout.places > 0 && !p->logx) layout.width = 0.8 * least / (double)layout.places;
+  return layout;
+}
+
+/* The block $sN of a series: x, y, low, high. shift: of x. */
+static void add_points(fopo_string *s, const fopo_picture_series *of, size_t number, double shift) {
   add(s, "$s%zu << EOD\n", number);
   for (size_t i = 0; i < of->n; i++) {
-    double x = of->x[i], y = of->y[i];
+    double x = of->x[i] + shift, y = of->y[i];
     if (isfinite(x) && isfinite(y)) {
       int has = of->low != NULL && isfinite(of->low[i]) && isfinite(of->high[i]);
       add(s, "%.9g %.9g %.9g %.9g\n", x, y, has ? of->low[i] : y, has ? of->high[i] : y);
@@ -77,12 +104,15 @@ static void add_intervals(fopo_string *s, int *elements, size_t number, int as_b
   }
 }
 
-/* Series beyond the palette are dashed. */
-static void add_series(fopo_string *s, int *elements, const fopo_picture_series *of,
-                       size_t number) {
+/* Series beyond the palette are dashed. width: of bars; 0: gnuplot's. */
+static void add_series(fopo_string *s, int *elements, const fopo_picture_series *of, size_t number,
+                       double width) {
   static const char *const with[] = {"1:2 with lines", "1:2 with points", "1:2 with boxes"};
   static const char *const look[] = {"lw 2", "pt 7 ps 0.6", "fs solid 0.6"};
-  begin(s, elements, number, with[of->style]);
+  char boxes[64];
+  int fixed = of->style == FOPO_PICTURE_BARS && width > 0;
+  if (fixed) snprintf(boxes, sizeof boxes, "1:2:(%.9g) with boxes", width);
+  begin(s, elements, number, fixed ? boxes : with[of->style]);
   int dashed = of->style == FOPO_PICTURE_LINES && number > COLOURS;
   add(s, "%s%s ", look[of->style], dashed ? " dt 2" : "");
   if (*of->name == '\0') {
@@ -97,13 +127,14 @@ static void add_series(fopo_string *s, int *elements, const fopo_picture_series 
 /* The elements of all series: bars before their intervals, lines and points upon them. */
 static void add_elements(fopo_string *s, const fopo_picture *p, int bands) {
   int elements = 0;
+  double width = layout_of(p).width;
   for (size_t i = 0; i < p->n_series; i++) {
     const fopo_picture_series *of = &p->series[i];
     int bars = of->style == FOPO_PICTURE_BARS;
     int as_band = bands && of->style == FOPO_PICTURE_LINES;
-    if (bars) add_series(s, &elements, of, i + 1);
+    if (bars) add_series(s, &elements, of, i + 1, width);
     if (of->low != NULL) add_intervals(s, &elements, i + 1, as_band);
-    if (!bars) add_series(s, &elements, of, i + 1);
+    if (!bars) add_series(s, &elements, of, i + 1, width);
   }
   fopo_string_put(s, "\n");
 }
@@ -119,7 +150,7 @@ static void add_setting(fopo_string *s, const fopo_picture *p) {
   fopo_string_put(s, "set grid lc rgb '#dddddd'\nset border 3\nset tics nomirror\n"
                      "set boxwidth 0.8 relative\n");
   add(s, "set key %s Left reverse noenhanced\n",
-      p->n_series > FEW ? "outside right top" : "top left");
+      p->n_series > FEW || layout_of(p).places > 1 ? "outside right top" : "top left");
   set(s, "title", p->title);
   set(s, "xlabel", p->xlabel);
   set(s, "ylabel", p->ylabel);
@@ -127,17 +158,54 @@ static void add_setting(fopo_string *s, const fopo_picture *p) {
   if (p->logy) fopo_string_put(s, "set logscale y\n");
 }
 
+/* A label of an axis, which gnuplot takes for a format: % is doubled. */
+static void add_label(fopo_string *s, const char *label) {
+  char format[2 * FOPO_PICTURE_WORD], *at = format;
+  for (const char *c = label; *c != '\0'; c++) {
+    if (*c == '%') *at++ = '%';
+    *at++ = *c;
+  }
+  *at = '\0';
+  add_quoted(s, format);
+}
+
+/* The labels below the bars; upright where they would run into each other. */
+static void add_labels(fopo_string *s, const fopo_picture *p) {
+  enum { LETTER = 8 }; /* pixels */
+  size_t longest = 0;
+  if (p->n_labels == 0) return;
+  for (size_t i = 0; i < p->n_labels; i++) {
+    size_t length = strlen(p->labels[i]);
+    if (length > longest) longest = length;
+  }
+  int upright = longest * LETTER * p->n_labels > 0.8 * p->width;
+  add(s, "set xrange [0.5:%zu.5]\nset xtics %s noenhanced (", p->n_labels,
+      upright ? "rotate by 90 right" : "norotate");
+  for (size_t i = 0; i < p->n_labels; i++) {
+    fopo_string_put(s, i > 0 ? ", " : "");
+    add_label(s, p->labels[i]);
+    add(s, " %zu", i + 1);
+  }
+  fopo_string_put(s, ")\n");
+}
+
 static void add_commands(fopo_string *s, const fopo_picture *p) {
   int bands = p->intervals == FOPO_PICTURE_BANDS ||
               (p->intervals == FOPO_PICTURE_FEW && p->n_series <= FEW);
   const char *drawn = NULL; /* how the last series with intervals has them */
+  bar_layout layout = layout_of(p);
+  size_t place = 0;
   add_setting(s, p);
+  add_labels(s, p);
   for (size_t i = 0; i < p->n_series; i++) {
     const fopo_picture_series *of = &p->series[i];
-    if (of->style == FOPO_PICTURE_BARS && !p->logy) fopo_string_put(s, "set yrange [*<0:*]\n");
-    add_points(s, of, i + 1);
+    int bars = of->style == FOPO_PICTURE_BARS;
+    if (bars && !p->logy) fopo_string_put(s, "set yrange [*<0:0<*]\n");
+    double middle = 0.5 * ((double)layout.places - 1);
+    add_points(s, of, i + 1, bars ? layout.width * ((double)place++ - middle) : 0);
     if (of->low != NULL) {
       drawn = bands && of->style == FOPO_PICTURE_LINES ? "bands: 95 % intervals"
+              : bars                                   ? "whiskers: 95 % intervals"
                                                        : "bars: 95 % intervals";
     }
   }

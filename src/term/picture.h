@@ -9,7 +9,7 @@
 
 #include "core/program.h"
 
-enum { FOPO_PICTURE_WORD = 512, FOPO_PICTURE_SERIES = 256 };
+enum { FOPO_PICTURE_WORD = 512, FOPO_PICTURE_SERIES = 256, FOPO_PICTURE_LABELS = 256 };
 
 /* A word: a title or a name, of at most 511 bytes; "": none. */
 typedef char fopo_picture_word[FOPO_PICTURE_WORD];
@@ -34,7 +34,9 @@ typedef struct {
   int logx, logy;    /* 1: logarithmic */
   fopo_picture_intervals intervals;
   fopo_picture_word title, xlabel, ylabel;
-  size_t n_series;                   /* at most FOPO_PICTURE_SERIES */
+  size_t n_labels;           /* of what stands at x = 1, 2, ...; at most FOPO_PICTURE_LABELS */
+  fopo_picture_word *labels; /* [n_labels]; not owned */
+  size_t n_series;           /* at most FOPO_PICTURE_SERIES */
   const fopo_picture_series *series; /* [n_series]; not owned */
 } fopo_picture;
 

@@ -12,6 +12,8 @@ picture.options = {
   {"ylabel", "string", nil, "beside it"},
   {"xunit", "string", nil, "put in brackets behind xlabel"},
   {"yunit", "string", nil, "put in brackets behind ylabel"},
+  {"labels", "table", nil, "of bars: what stands below x = 1, 2, ...; bars of several series stand "
+   .. "beside each other"},
   {"logx", "boolean", nil, "logarithmic; values <= 0 are left out"},
   {"logy", "boolean", nil, "the same for y"},
   {"width", "integer", 900, "pixels", min = 200, max = 10000},
@@ -32,11 +34,18 @@ end
 -- How a whole picture ends.
 local ends = {svg = "</svg>%s*$", png = "IEND\xAE\x42\x60\x82$"}
 
+local function labels_of(o)
+  local labels = o.labels and {}
+  for i, label in ipairs(o.labels or {}) do labels[i] = tostring(label) end
+  return labels
+end
+
 -- The picture. gnuplot does not say when its output does not fit on the disk.
 local function drawn(kind, series, o)
   local code, shot, words = native.draw_picture({
     kind = kind, width = o.width, height = o.height, logx = o.logx, logy = o.logy,
-    title = o.title, xlabel = with_unit(o.xlabel, o.xunit), ylabel = with_unit(o.ylabel, o.yunit),
+    title = o.title and text.fill(o.title, o.width // 9, ""), labels = labels_of(o),
+    xlabel = with_unit(o.xlabel, o.xunit), ylabel = with_unit(o.ylabel, o.yunit),
     intervals = o.intervals or "few",
   }, series)
   if not code then
