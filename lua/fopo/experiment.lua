@@ -90,6 +90,67 @@ print(fopo.report.runs(runs))]],
   end,
 }
 
+experiment.sweep = define.fn{
+  name = "fopo.experiment.sweep", returns = "table",
+  options = {
+    {"over", "table", nil, "settings by name: a value, a list of values, or a table of anything by "
+     .. "name, {gradient = {plain = f, own = g}}; or a list of such tables, whose runs are all "
+     .. "made", required = true},
+    {"out", "string", nil, "the folder of the rows and of what is made of them", required = true},
+    {"seeds", "integer|table", 5, "how many, 1, 2, ..., or a list of them; a table of settings "
+     .. "with `seed` has its own", min = 1},
+    {"split", "split|table", nil, "c.split: a split of sessions, or a list of several, on each of "
+     .. "which all is run"},
+    {"items", "array", nil, "[P, L] embeddings for the standard run; if left out those of "
+     .. "fopo.embed.svd, by the settings dim and scale"},
+    {"run", "function", nil, "called with the settings c of a run; returns numbers by name; the "
+     .. "standard run if left out"},
+    {"measures", "table", nil, "names of what tables show; the best has the largest mean of the "
+     .. "first; all, reward first, if left out"},
+    {"jobs", "integer", 1, "runs at once, in processes of their own", min = 1},
+    {"view", "boolean", true, "show the table as it grows, where there is a terminal, else a line "
+     .. "a run"},
+    {"report", "boolean", true, "write tables, pictures and TensorBoard's files at the end"},
+  },
+  text = [[
+Runs every combination of the settings in `over`, with every seed, on every split, and keeps a row
+a run in out/results.csv, on the disk when the run has ended. The same call makes only the runs
+that the file lacks, so a sweep that was stopped, by Ctrl-C or kill -9, goes on: call it again.
+With more values or seeds it makes those that are new. Rows of other settings stay in the file, and
+it is said which; they are not shown.
+The result prints as a table: over the runs that differ in seed alone the mean of each measure,
+with half its 95 % interval by Student's t over the seeds; on several splits over these, of the
+means over their seeds. Of a single run reward has its interval over the test sessions. "against
+the best" is the mean difference from the best in pairs of the same seed or split, with its
+interval; the best of many looks better than it is. It is a table too: rows, all that is kept of
+these settings; best, {settings by name}; failed, rows with their `error`; folder; interrupted.
+run(c, my) gets the settings, c.seed and c.split, and returns {name = number}, or lists of numbers,
+of which tables show the last and pictures all, over the list epoch, step or seconds. my.path is a
+file for the checkpoint of this run alone, t:run{checkpoint = my.path}, removed when the run has
+ended; my.rows are the rows so far; my.say(text) shows how far it is. What run uses and `over` does
+not name is not known to the rows: give it as a setting of one value.
+The standard run trains fopo.policy.linear on split.train for c.steps or c.epochs, and evaluates it
+on split.test. Its settings are dim and scale of fopo.embed.svd; temperature, effective, theta,
+contexts, seen and preset of the policy; lr, weight_decay, clip and schedule of fopo.optim.adam;
+batch and resplit of fopo.trainer; gradient, a name, or by name functions of (c, items); samples, k
+and epsilon. An unfinished run goes on from its checkpoint of once a minute.
+A run that raises an error is a row with that error; the others are made, and the next call tries
+it again. jobs = n forks the program: the rows are those of jobs = 1, the GPU is not used, and jobs
+of t:start must have ended.
+At the end out/ has table.csv, table.md and table.tex; pictures, a curve with bands over the seeds
+for each list and bars for each measure; and tensorboard/, with hparams.]],
+  example = [[
+s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+out = os.tmpname()
+os.remove(out)
+found = fopo.experiment.sweep{over = {lr = {1e-3, 1e-2}, steps = 20, dim = 8}, seeds = 2, split = s,
+                              out = out, view = false, report = false}
+print(found)
+assert(#found.rows == 4 and found.best.lr)
+os.execute("rm -r " .. out)]],
+  call = function(o) return require "fopo.sweep.sweep"(o) end,
+}
+
 experiment.curves = define.fn{
   name = "fopo.experiment.curves", returns = "table",
   args = {{"runs", "table", nil, "as of fopo.experiment.race"}},

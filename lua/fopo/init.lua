@@ -6,6 +6,7 @@
 --   index/    the choice of an index by measurement (fopo.index.auto)
 --   serve/    recommendations, what explains them, files of policies
 --   tune/     the settings, rungs and runs of a search
+--   sweep/    the plan, rows, runs and tables of a sweep
 --   view/     the training view's sources and pictures, the pages of a lesson
 --   check/    the measurements of fopo.check
 --   prompt/   completion, and what is added to an error message

@@ -26,6 +26,13 @@ static int write_file(lua_State *L) {
   return push_outcome(L, fopo_replace_whole(path, text, n));
 }
 
+/* native.append_file(path, text): adds the text to the end of the file. */
+static int append_file(lua_State *L) {
+  size_t n;
+  const char *path = bind_path(L, 1), *text = luaL_checklstring(L, 2, &n);
+  return push_outcome(L, fopo_replace_append(path, text, n));
+}
+
 /* native.lock(path): an integer for native.unlock; where another run holds it false and who; nil
  * where no lock can be made. */
 static int lock(lua_State *L) {
@@ -116,9 +123,13 @@ static int replacement_cancel(lua_State *L) {
   return 0;
 }
 
-const luaL_Reg bind_file_functions[] = {
-    {"write_file", write_file},       {"lock", lock},   {"unlock", unlock},
-    {"replacement", replacement_new}, {"plain", plain}, {NULL, NULL}};
+const luaL_Reg bind_file_functions[] = {{"write_file", write_file},
+                                        {"append_file", append_file},
+                                        {"lock", lock},
+                                        {"unlock", unlock},
+                                        {"replacement", replacement_new},
+                                        {"plain", plain},
+                                        {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"write", replacement_write},
                                    {"finish", replacement_finish},

@@ -224,3 +224,5 @@ int fopo_threads_set(int n) {
   atomic_store(&count, n);
   return FOPO_OK;
 }
+
+void fopo_threads_release(void) { omp_pause_resource_all(omp_pause_hard); }

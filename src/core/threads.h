@@ -31,4 +31,9 @@ int fopo_threads_check(void);
  * fopo_threads() then is. In a limited address space, takes the buffers that they need. */
 void fopo_threads_start(void);
 
+/* Ends the threads that wait for work; the next work starts them again. Before a fork, because the
+ * child has the calling thread alone and would wait for the others. Must not be called while work
+ * runs. */
+void fopo_threads_release(void);
+
 #endif

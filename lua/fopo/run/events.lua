@@ -4,7 +4,10 @@
 --
 -- (little endian; tensorflow/core/lib/io/record_writer.h), the bytes a protocol buffer `Event`:
 -- 1 double wall_time, 2 int64 step, 3 string file_version, 5 Summary{1 Value{1 string tag,
--- 2 float simple_value}} (tensorflow/core/util/event.proto, framework/summary.proto).
+-- 2 float simple_value}} (tensorflow/core/util/event.proto, framework/summary.proto). What the page
+-- HPARAMS reads is a Value of its own with 9 SummaryMetadata{1 PluginData{1 string plugin_name,
+-- 2 bytes content}}, the content an HParamsPluginData (plugin_data.proto and api.proto in
+-- tensorboard/plugins/hparams).
 local events = {}
 events.__index = events
 
@@ -64,13 +67,16 @@ function events.open(folder, host)
   if not file then return nil, why end
   local e = setmetatable({file = file, path = path}, events)
   local ok
-  ok, why = file:write(event(time, 0, field(3, "brain.Event:2")))
+  ok, why = file:write(events.head(time))
   if not ok then return nil, why end
   return e
 end
 
--- values: list of {tag, number}; what is not finite is left out.
-function events:add(step, values)
+-- The events of a file's beginning, and of values, a list of {tag, number}, as bytes; what is not
+-- finite is left out, and of nothing else it is nil.
+function events.head(time) return event(time, 0, field(3, "brain.Event:2")) end
+
+function events.scalars(time, step, values)
   local body = {}
   for _, value in ipairs(values) do
     local v = value[2]
@@ -78,10 +84,63 @@ function events:add(step, values)
       body[#body + 1] = field(1, field(1, value[1]) .. "\x15" .. ("<f"):pack(v))
     end
   end
-  if #body == 0 then return true end
-  local ok, why = self.file:write(event(os.time(), step, field(5, table.concat(body))))
+  return #body > 0 and event(time, step, field(5, table.concat(body))) or nil
+end
+
+function events:add(step, values)
+  local bytes = events.scalars(os.time(), step, values)
+  if not bytes then return true end
+  local ok, why = self.file:write(bytes)
   if ok then ok, why = self.file:flush() end
   return ok, why
+end
+
+-- ---- settings of a run ----
+
+local function double(number, v) return varint(number << 3 | 1) .. ("<d"):pack(v) end
+local function whole(number, v) return varint(number << 3) .. varint(v) end
+
+-- A google.protobuf.Value: 2 number_value, 3 string_value, 4 bool_value.
+local function value_of(v)
+  if type(v) == "number" then return double(2, v) end
+  if type(v) == "boolean" then return whole(4, v and 1 or 0) end
+  return field(3, tostring(v))
+end
+
+-- The event that has an HParamsPluginData.
+local function plugin(time, what, content)
+  local data = field(1, "hparams") .. field(2, content)
+  return event(time, 0, field(5, field(1, field(1, "_hparams_/" .. what)
+                                          .. field(9, field(1, data)))))
+end
+
+local SUCCESS, FAILURE = 1, 2
+
+-- Events of a run: settings, values by name; group, what runs that differ in their seed alone
+-- share; metrics, the tags that are its results. The first go before the run's values, the others
+-- after them.
+function events.session(time, o)
+  local names, hparams, metrics = {}, {}, {}
+  for name in pairs(o.settings) do names[#names + 1] = name end
+  table.sort(names)
+  for i, name in ipairs(names) do -- SessionStartInfo: 1 map hparams, 4 group_name, 5 start
+    hparams[i] = field(1, field(1, name) .. field(2, value_of(o.settings[name])))
+  end
+  local infos = {}
+  for i, name in ipairs(names) do -- HParamInfo: 1 name, 4 type (1 string, 2 bool, 3 double)
+    local kind = ({number = 3, boolean = 2})[type(o.settings[name])] or 1
+    infos[i] = field(4, field(1, name) .. whole(4, kind))
+  end
+  for i, tag in ipairs(o.metrics) do -- MetricInfo: 1 MetricName{2 tag}
+    metrics[i] = field(5, field(1, field(2, tag)))
+  end
+  local first = plugin(time, "experiment", field(2, table.concat(infos) .. table.concat(metrics)))
+                .. plugin(time, "session_start_info", field(3, table.concat(hparams)
+                                                               .. field(4, o.group)
+                                                               .. double(5, time)))
+  local last = plugin(time, "session_end_info",
+                      field(4, whole(1, o.failed and FAILURE or SUCCESS) .. double(2, time)))
+  return first, last
 end
 
 function events:close()

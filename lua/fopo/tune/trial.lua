@@ -10,6 +10,7 @@ local of_policy = {"temperature", "theta", "contexts", "effective"}
 local of_optim = {"lr", "weight_decay", "clip"}
 local of_gradient = {"samples", "k", "epsilon"}
 local known = {scale = true, schedule = true}
+trial.known = known
 for _, names in ipairs{of_policy, of_optim, of_gradient} do
   for _, name in ipairs(names) do known[name] = true end
 end
@@ -23,15 +24,16 @@ end
 
 -- ---- the built-in parts ----
 
--- The embeddings of a trial, made once for each scale.
+-- The embeddings of a trial, made once for each scale and dim.
 function trial:items_of(c)
-  local scale = c.scale or "sqrt"
+  local scale, dim = c.scale or "sqrt", c.dim or self.o.dim
+  local key = scale .. dim
   if self.o.items then return self.o.items end
-  if not self.items[scale] then
-    local dim = math.min(self.o.dim, self.o.data.n, self.o.data.n_items)
-    self.items[scale] = require("fopo.embed").svd(self.o.data, {dim = dim, scale = scale})
+  if not self.items[key] then
+    dim = math.min(dim, self.o.data.n, self.o.data.n_items)
+    self.items[key] = require("fopo.embed").svd(self.o.data, {dim = dim, scale = scale})
   end
-  return self.items[scale]
+  return self.items[key]
 end
 
 -- The policy of a trial and its items, from the user's function or not.

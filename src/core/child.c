@@ -1,0 +1,50 @@
+#include "core/child.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/status.h"
+#include "core/threads.h"
+
+int fopo_child_fork(pid_t *child, int threads) {
+  pid_t parent = getpid();
+  fflush(NULL); /* else the child would print it once more */
+  fopo_threads_release();
+  *child = fork();
+  if (*child < 0) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "no process can be started: %s", strerror(errno));
+  }
+  if (*child > 0) return FOPO_OK;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) raise(SIGKILL); /* it has ended already */
+  setenv("FOPO_CUDA", "none", 1);          /* a driver does not outlive a fork */
+  return fopo_threads_set(threads);
+}
+
+int fopo_child_ended(pid_t child, int *code) {
+  int status;
+  pid_t gone = waitpid(child, &status, WNOHANG);
+  if (gone == 0 || (gone < 0 && errno == EINTR)) return 0;
+  if (gone < 0) status = 0;
+  *code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return 1;
+}
+
+void fopo_child_stop(pid_t child) {
+  double end = fopo_clock() + 10;
+  int code;
+  kill(child, SIGTERM);
+  while (fopo_clock() < end) {
+    if (fopo_child_ended(child, &code)) return;
+    usleep(5000);
+  }
+  kill(child, SIGKILL);
+  while (waitpid(child, NULL, 0) < 0 && errno == EINTR) continue;
+}
