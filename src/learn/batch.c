@@ -32,7 +32,7 @@ static int can_fuse(const fopo_batch *b) {
 int fopo_batch_prepare(fopo_batch *b) {
   const fopo_gradient_options *o = b->options;
   b->S = o->estimator->draws != NULL ? o->estimator->draws(b) : o->samples;
-  b->near = b->take = 0;
+  b->near = 0;
   if (o->estimator->prepare != NULL) o->estimator->prepare(b);
   b->fused = can_fuse(b);
   size_t each = b->S + b->near * b->data->L;

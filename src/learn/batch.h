@@ -37,8 +37,8 @@ typedef struct {
 
   /* Of estimators that search for themselves, on the host. */
   float *near;               /* [part, near, L] their queries */
-  fopo_candidate_sets found; /* ids and scores [room], counts [part, near] of a search */
-  size_t room;               /* part x near x take, and P at least */
+  fopo_candidate_sets found; /* ids and scores [part, near, k], counts [part, near] of a search */
+  fopo_left_out *masked;     /* [part] what it leaves out */
 } fopo_draws;
 
 /* The arrays of a part, and the sums over the batch. Device memory, owned. */
@@ -97,8 +97,7 @@ struct fopo_batch {
   int outer_due;        /* 1: G is still to be made of X and V */
   fopo_draw_key key;
   size_t B, S;
-  size_t near, take; /* queries that a context has besides its own, and the items searched for each;
-                      * 0: none */
+  size_t near;                  /* queries that a context has besides its own */
   size_t part_size, piece_size; /* contexts, at most */
   size_t done;                  /* contexts absorbed */
   fopo_span part, piece;        /* at hand */

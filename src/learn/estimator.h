@@ -75,7 +75,7 @@ struct fopo_estimator {
   /* S, how many items of a context the batch lists in draws.ids; NULL: the option samples. */
   size_t (*draws)(const fopo_batch *b);
 
-  /* Sets b->near and b->take, whose arrays the batch reserves (estimators/slate.c); NULL: 0. */
+  /* Sets b->near, for whose arrays the batch makes room (estimators/slate.c); NULL: 0. */
   void (*prepare)(fopo_batch *b);
 
   /* The options against what they are used with: FOPO_OK, or a refusal, before the first step. NULL

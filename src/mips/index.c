@@ -157,16 +157,84 @@ static int check_search(const fopo_index *ix, fopo_matrix Q, size_t k) {
   return bounded_norm(&max_norm, NULL, Q, bound, "queries");
 }
 
+/* ---- without some items, for kinds that cannot leave items out ---- */
+
+enum { MORE = 5, FACTOR = 4 }; /* items beyond k of a first search, and what follows */
+
+typedef struct {
+  uint32_t *ids; /* [queries, take] */
+  float *scores;
+} found;
+
+/* The first k items of each of n queries that are not left out; returns the least number of them.
+ */
+static uint32_t pick(uint32_t *ids, float *scores, uint32_t *counts, const found *f, size_t n,
+                     size_t take, size_t k, fopo_left_out out) {
+  uint32_t least = UINT32_MAX;
+  for (size_t q = 0; q < n; q++) {
+    uint32_t count = 0;
+    for (size_t j = q * take; j < q * take + counts[q] && count < k; j++) {
+      if (fopo_is_left_out(&out, f->ids[j])) continue;
+      ids[q * k + count] = f->ids[j];
+      scores[q * k + count++] = f->scores[j];
+    }
+    for (size_t j = count; j < k; j++) {
+      ids[q * k + j] = FOPO_NO_ITEM;
+      scores[q * k + j] = -INFINITY;
+    }
+    counts[q] = count;
+    least = count < least ? count : least;
+  }
+  return least;
+}
+
+/* Queries that leave the same items out: more than k items are found, and again four times as many
+ * if one of them is left with less than k, up to k and all that is left out. */
+static int search_wider(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix,
+                        fopo_matrix Q, size_t k, fopo_left_out out) {
+  size_t P = ix->items.rows, most = k + out.n < P ? k + out.n : P;
+  found f = {0};
+  int status = FOPO_OK;
+  for (size_t take = k + MORE;; take *= FACTOR) {
+    if (take > most) take = most;
+    status = fopo_resize(&f.ids, Q.rows * take, sizeof *f.ids);
+    if (status == FOPO_OK) status = fopo_resize(&f.scores, Q.rows * take, sizeof *f.scores);
+    if (status == FOPO_OK) status = ix->kind->search(f.ids, f.scores, counts, ix, Q, take);
+    if (status != FOPO_OK) break;
+    if (pick(ids, scores, counts, &f, Q.rows, take, k, out) == k || take == most) break;
+  }
+  fopo_free(f.ids);
+  fopo_free(f.scores);
+  return status;
+}
+
+static int search_all_wider(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix,
+                            fopo_matrix Q, size_t k, fopo_without without) {
+  int status = FOPO_OK;
+  for (size_t q = 0, n = without.each; q < Q.rows && status == FOPO_OK; q += n) {
+    size_t rows = Q.rows - q < n ? Q.rows - q : n;
+    status = search_wider(ids + q * k, scores + q * k, counts + q, ix, fopo_matrix_rows(Q, q, rows),
+                          k, without.rows[q / n]);
+  }
+  return status;
+}
+
+/* ---- searches ---- */
+
 /* limit: see fopo_index_search_within. */
 static int search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix, fopo_matrix Q,
-                  size_t k, size_t limit) {
+                  size_t k, size_t limit, fopo_without without) {
   fopo_index_facts facts = {0};
+  int wider = without.rows != NULL && !ix->kind->leaves_out;
   pthread_mutex_lock(&ix->lock);
   if (limit > 0) {
     ix->kind->about(&facts, ix);
     ix->kind->set_budget(ix, limit);
   }
-  int status = ix->kind->search(ids, scores, counts, ix, Q, k);
+  ix->without = without;
+  int status = wider ? search_all_wider(ids, scores, counts, ix, Q, k, without)
+                     : ix->kind->search(ids, scores, counts, ix, Q, k);
+  ix->without = (fopo_without){0};
   if (limit > 0) ix->kind->set_budget(ix, facts.budget);
   if (status == FOPO_OK) ix->queries += Q.rows;
   pthread_mutex_unlock(&ix->lock);
@@ -182,14 +250,22 @@ int fopo_index_search_within(uint32_t *ids, float *scores, uint32_t *counts, fop
                              fopo_matrix Q, size_t k, size_t limit, int set) {
   int status = check_search(ix, Q, k);
   if (status != FOPO_OK || Q.rows == 0) return status;
+  const fopo_without nothing = {0};
   if (ix->kind->set_budget == NULL) limit = 0;
-  if (set && ix->kind->finds_sets) return search(ids, NULL, counts, ix, Q, k, limit);
-  status = search(ids, scores, counts, ix, Q, k, limit);
+  if (set && ix->kind->finds_sets) return search(ids, NULL, counts, ix, Q, k, limit, nothing);
+  status = search(ids, scores, counts, ix, Q, k, limit, nothing);
   for (size_t b = 0; set && status == FOPO_OK && b < Q.rows; b++) {
     uint32_t *scratch = (uint32_t *)(void *)(scores + b * k);
     fopo_sort_ids(ids + b * k, scratch, counts[b], ix->items.rows);
   }
   return status;
+}
+
+int fopo_index_search_without(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix,
+                              fopo_matrix Q, size_t k, size_t limit, fopo_without without) {
+  int status = check_search(ix, Q, k);
+  if (status != FOPO_OK || Q.rows == 0) return status;
+  return search(ids, scores, counts, ix, Q, k, ix->kind->set_budget != NULL ? limit : 0, without);
 }
 
 fopo_index_facts fopo_index_about(const fopo_index *ix) {

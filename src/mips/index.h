@@ -16,7 +16,7 @@
 #define FOPO_MIPS_INDEX_H
 
 #include "core/matrix.h"
-#include "mips/topk.h" /* FOPO_NO_ITEM */
+#include "mips/topk.h" /* FOPO_NO_ITEM, fopo_without */
 
 typedef struct fopo_index fopo_index;
 
@@ -81,6 +81,12 @@ int fopo_index_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index
  * others search as always. A set of clusters is k items of those that fit best. */
 int fopo_index_search_within(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix,
                              fopo_matrix Q, size_t k, size_t limit, int set);
+
+/* The same with scores, best first, but for the items that a query leaves out: the k best of the
+ * others. exact and norm pass over them as they go; other kinds are searched for more items than
+ * k until enough are left. */
+int fopo_index_search_without(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix,
+                              fopo_matrix Q, size_t k, size_t limit, fopo_without without);
 
 void fopo_index_free(fopo_index *ix); /* accepts NULL */
 

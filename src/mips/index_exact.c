@@ -6,7 +6,7 @@
 
 static int search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix, fopo_matrix Q,
                   size_t k) {
-  return fopo_scan_search(ids, scores, counts, &ix->scored, ix->impl, Q, k);
+  return fopo_scan_search(ids, scores, counts, &ix->scored, ix->impl, Q, k, ix->without);
 }
 
 static void free_impl(fopo_index *ix) {
@@ -40,6 +40,7 @@ static int load(fopo_index **ix, fopo_archive *archive, const char *path, fopo_m
 const fopo_index_kind fopo_index_kind_exact = {.name = "exact",
                                                .exhaustive = 1,
                                                .finds_sets = 1,
+                                               .leaves_out = 1,
                                                .search = search,
                                                .free = free_impl,
                                                .about = about,

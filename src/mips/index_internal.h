@@ -16,6 +16,8 @@ typedef struct {
   const char *name;
   int exhaustive; /* 1: see fopo_index_facts */
   int finds_sets; /* 1: search also takes scores = NULL, and then returns ids in ascending order */
+  int leaves_out; /* 1: search finds nothing that ix->without leaves out; 0: it knows nothing of it
+                   */
 
   /* As fopo_index_search, with checked arguments and the lock held. Adds to ix->scored. */
   int (*search)(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix, fopo_matrix Q,
@@ -49,6 +51,7 @@ struct fopo_index {
   double build_seconds;
   uint64_t version; /* of impl: unique among all structures of the process */
   size_t scored, queries;
+  fopo_without without; /* of the search that is made */
   pthread_mutex_t lock; /* held during a search */
   void *impl;           /* the kind's structure */
 };

@@ -39,7 +39,7 @@ typedef struct {
 static int search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix, fopo_matrix Q,
                   size_t k) {
   norm_index *impl = ix->impl;
-  return fopo_scan_search(ids, scores, counts, &ix->scored, &impl->scan, Q, k);
+  return fopo_scan_search(ids, scores, counts, &ix->scored, &impl->scan, Q, k, ix->without);
 }
 
 static void free_impl(fopo_index *ix) {
@@ -231,6 +231,7 @@ static int load(fopo_index **ix, fopo_archive *archive, const char *path, fopo_m
 const fopo_index_kind fopo_index_kind_norm = {.name = "norm",
                                               .exhaustive = 1,
                                               .finds_sets = 1,
+                                              .leaves_out = 1,
                                               .search = search,
                                               .free = free_impl,
                                               .about = about,

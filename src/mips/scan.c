@@ -27,6 +27,7 @@
 #include "core/memory.h"
 #include "core/norm.h"
 #include "core/progress.h"
+#include "core/sort.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "kernels/kernels.h"
@@ -47,10 +48,11 @@ enum {
   ROUND_FIRST = 128,      /* for k = 1 the answer is nearly always among these */
   ROUND_ESTIMATED = 2048, /* a first round long enough to sample */
   ROUND_MAX = 4096,       /* bounds the items scored after a query could have stopped */
-  ESTIMATE_MIN_K = 16,    /* for smaller k floors rise fast without an estimate */
-  SAMPLE_GROUPS = 32,     /* groups of items sampled for the first floors */
-  SAMPLE_ROWS = 128,      /* items of a block of float32 scores that floors are estimated from */
-  MOST_ARRAYS = 9         /* of a worker */
+  ESTIMATE_MIN_K = 8,     /* for smaller k floors rise fast without an estimate */
+  SAMPLE_GROUPS = 32,     /* groups of items sampled for the first floors, at most */
+  LEAST_SAMPLE_GROUPS = 8,
+  SAMPLE_ROWS = 128, /* items of a block of float32 scores that floors are estimated from */
+  MOST_ARRAYS = 9    /* of a worker */
 };
 
 #define MAX_KEYS  ((size_t)1 << 23) /* of one worker: 64 MiB */
@@ -68,6 +70,7 @@ typedef struct {
   const fopo_prefilter *prefilter; /* NULL: all blocks are scored in float32 */
   size_t prefix_rows; /* items at the front of the order that the index packed for this prefilter */
   fopo_matrix Q;      /* [B, L] */
+  fopo_without without;
   size_t k, L;
   size_t capacity;      /* keys of a query */
   size_t group, groups; /* queries of a group; number of groups */
@@ -127,7 +130,9 @@ struct fopo_scan_worker {
   size_t first_end;  /* the end of the first round */
   size_t round_end;  /* where the stopping test comes next */
   int estimate_due;  /* 1: the floors are to be estimated before the first block */
-  int repeating;     /* 1: the first round is repeated for the queries that failed */
+  size_t n_sampled;  /* items from whose scores they are, */
+  uint32_t sampled[SAMPLE_GROUPS * GROUP]; /* and their ids, ascending */
+  int repeating; /* 1: the first round is repeated for the queries that failed */
   block block;
   size_t scored;   /* items scored, summed over the queries */
   double pause_at; /* the clock at which the caller must get control back */
@@ -300,14 +305,33 @@ static size_t safe_rank(size_t k, size_t n, size_t items) {
   return (size_t)(expected * 1.0625 + 2.5 * sqrt(expected)) + 1;
 }
 
-/* Scores `groups` groups of 16 items, evenly spread over the first round, by the prefilter:
- * w->scores = for each half panel [groups * 16, HALF]. */
-static void score_sample(const search *s, const fopo_scan_worker *w, size_t groups) {
+/* The groups of 16 items that are sampled, evenly spread over the first round: an eighth of it. */
+static size_t sampled_groups(const fopo_scan_worker *w) {
+  size_t all = w->first_end / GROUP;
+  return smaller(smaller(larger(all / 8, LEAST_SAMPLE_GROUPS), SAMPLE_GROUPS), all);
+}
+
+static size_t sampled_at(const fopo_scan_worker *w, size_t g) {
+  size_t stride = w->first_end / GROUP / sampled_groups(w);
+  return (g * stride + stride / 2) * GROUP;
+}
+
+static void list_sample(const search *s, fopo_scan_worker *w) {
+  uint32_t scratch[SAMPLE_GROUPS * GROUP];
+  size_t n = w->n_sampled = sampled_groups(w) * GROUP;
+  for (size_t i = 0; i < n; i++) {
+    w->sampled[i] = id_at(s->scan, sampled_at(w, i / GROUP) + i % GROUP);
+  }
+  fopo_sort_ids(w->sampled, scratch, n, s->scan->items.rows);
+}
+
+/* Scores them by the prefilter: w->scores = for each half panel [n_sampled, HALF]. */
+static void score_sample(const search *s, const fopo_scan_worker *w) {
   enum { PART = GROUP * HALF }; /* scores of a group with half a panel */
-  size_t stride = w->first_end / GROUP / groups;
+  size_t groups = sampled_groups(w);
 #pragma omp for schedule(dynamic, 4)
   for (size_t g = 0; g < groups; g++) {
-    const char *items = packed_items(s, w, (g * stride + stride / 2) * GROUP, GROUP);
+    const char *items = packed_items(s, w, sampled_at(w, g), GROUP);
     for (size_t first = 0; first < w->n_active; first += PANEL) {
       uint32_t list[2 * PART];
       float score[2 * PART], all[PANEL]; /* floors that every score reaches */
@@ -326,16 +350,37 @@ static void score_sample(const search *s, const fopo_scan_worker *w, size_t grou
   }
 }
 
+/* The items of the sample that queries i .. i + n - 1 leave out, of the one that leaves out most.
+ */
+static size_t most_left_out(const fopo_scan_worker *w, size_t i, size_t n) {
+  const uint32_t *last = NULL;
+  size_t most = 0;
+  for (size_t j = i; j < i + n; j++) {
+    fopo_left_out out = w->queries[j].top->out;
+    if (out.ids == last) continue;
+    size_t found = 0;
+    for (size_t e = 0; e < out.n; e++) {
+      found += (size_t)fopo_sorted_holds(w->sampled, w->n_sampled, out.ids[e]);
+    }
+    most = larger(most, found);
+    last = out.ids;
+  }
+  return most;
+}
+
 /* Floors of the first round: for each query the score of a safe rank in the sample. */
 static void estimate_floors(const search *s, fopo_scan_worker *w) {
-  size_t groups = smaller(w->first_end / GROUP, SAMPLE_GROUPS), rows = groups * GROUP;
-  score_sample(s, w, groups);
+#pragma omp single
+  list_sample(s, w);
+  score_sample(s, w);
+  size_t rows = w->n_sampled, rank = safe_rank(s->k, rows, w->first_end);
 #pragma omp for schedule(dynamic, 1)
   for (size_t i = 0; i < w->n_active; i += HALF) {
     float kth[HALF];
     size_t first = i / PANEL * PANEL, n = smaller(w->n_active - i, HALF);
     const float *sample = w->scores + first * s->slice + (i - first) * rows;
-    s->kernels->approximate_kth(kth, sample, HALF, rows, safe_rank(s->k, rows, w->first_end));
+    size_t safe = smaller(rank + most_left_out(w, i, n), rows);
+    s->kernels->approximate_kth(kth, sample, HALF, rows, safe);
     for (size_t j = 0; j < n; j++) {
       query *q = &w->queries[i + j];
       q->estimate = isfinite(kth[j]) ? kth[j] : -INFINITY;
@@ -539,7 +584,7 @@ static void repeat_first_round(const search *s, fopo_scan_worker *w) {
   w->round_end = w->first_end;
   for (size_t i = 0; i < failed; i++) {
     fopo_topk *t = w->queries[i].top;
-    fopo_topk_init(t, t->keys, t->capacity, t->k, t->q);
+    fopo_topk_init(t, t->keys, t->capacity, t->k, t->q, t->out);
     w->queries[i].estimate = -INFINITY;
   }
   fill_panels(s, w);
@@ -590,9 +635,11 @@ static void run_blocks(const search *s, fopo_scan_worker *w, size_t stop, int th
 /* ---- a group ---- */
 
 /* A zero query (a context without items) scores 0 everywhere: its answer is the k smallest ids. */
-static void answer_zero(fopo_topk *t) {
-  for (size_t i = 0; i < t->k; i++) t->keys[i] = fopo_topk_key(0.0f, (uint32_t)i);
-  t->n = t->k;
+static void answer_zero(fopo_topk *t, size_t P) {
+  for (size_t i = 0; i < P && t->n < t->k; i++) {
+    if (fopo_is_left_out(&t->out, (uint32_t)i)) continue;
+    t->keys[t->n++] = fopo_topk_key(0.0f, (uint32_t)i);
+  }
 }
 
 /* The length of the first round. No query can stop before k items are scored; with a prefilter the
@@ -609,17 +656,20 @@ static size_t first_round(const search *s) {
   return smaller(fopo_prefilter_rows(first), scan->limit);
 }
 
-/* Makes Q [<= group, L] the queries of the group; the answers will be in w->top. */
-static void start_group(const search *s, fopo_scan_worker *w, fopo_matrix Q) {
+/* Makes `rows` rows of Q from `first` on the queries of the group; the answers will be in w->top.
+ */
+static void start_group(const search *s, fopo_scan_worker *w, size_t first, size_t rows) {
   const fopo_scan *scan = s->scan;
   size_t n = 0;
-  for (size_t i = 0; i < Q.rows; i++) {
-    const float *x = fopo_matrix_row(Q, i);
+  for (size_t i = 0; i < rows; i++) {
+    const float *x = fopo_matrix_row(s->Q, first + i);
     fopo_topk *t = &w->top[i];
-    fopo_topk_init(t, w->keys + i * s->capacity, s->capacity, s->k, x);
+    fopo_left_out out = {0};
+    if (s->without.rows != NULL) out = s->without.rows[(first + i) / s->without.each];
+    fopo_topk_init(t, w->keys + i * s->capacity, s->capacity, s->k, x, out);
     query q = {.top = t, .norm = fopo_norm_up(fopo_norm(x, s->L)), .estimate = -INFINITY};
     if (q.norm == 0.0f && scan->limit == scan->items.rows) {
-      answer_zero(t);
+      answer_zero(t, scan->limit);
       continue;
     }
     if (s->prefilter != NULL) q.rounding = fopo_norm_up(s->prefilter->rounding(x, s->L));
@@ -666,16 +716,15 @@ static int report(search *s, double part) {
 
 /* Searches group g and writes its answers. is_main: this thread called the search. */
 static int search_group(search *s, fopo_scan_worker *w, size_t g, int is_main) {
-  size_t first = g * s->group, k = s->k;
-  fopo_matrix Q = fopo_matrix_rows(s->Q, first, smaller(s->Q.rows - first, s->group));
-  start_group(s, w, Q);
+  size_t first = g * s->group, k = s->k, rows = smaller(s->Q.rows - first, s->group);
+  start_group(s, w, first, rows);
   while (continue_group(s, w)) {
-    double part = (double)Q.rows * (double)w->block.at / (double)s->scan->limit;
+    double part = (double)rows * (double)w->block.at / (double)s->scan->limit;
     if (is_main ? report(s, part) != FOPO_OK : fopo_interrupted()) return FOPO_ERR_INTERRUPTED;
   }
   /* The rescoring and sorting of the answers is shared too, if it is more than a few. */
-#pragma omp parallel for num_threads(s->team) if (Q.rows * k > 256)
-  for (size_t i = 0; i < Q.rows; i++) {
+#pragma omp parallel for num_threads(s->team) if (rows * k > 256)
+  for (size_t i = 0; i < rows; i++) {
     uint32_t *ids = s->ids + (first + i) * k;
     s->counts[first + i] = s->scores == NULL
                                ? fopo_topk_finish_set(&w->top[i], ids, s->kernels, s->scan->items)
@@ -683,7 +732,7 @@ static int search_group(search *s, fopo_scan_worker *w, size_t g, int is_main) {
                                                   s->kernels, s->scan->items);
   }
 #pragma omp atomic
-  s->done += Q.rows;
+  s->done += rows;
 #pragma omp atomic
   s->scored += w->scored;
   return FOPO_OK;
@@ -821,7 +870,7 @@ static size_t group_of(size_t queries, size_t threads) {
   return smaller(padded((queries + 2 * threads - 1) / (2 * threads)), MAX_GROUP);
 }
 
-static search plan(const fopo_scan *scan, fopo_matrix Q, size_t k) {
+static search plan(const fopo_scan *scan, fopo_matrix Q, size_t k, fopo_without without) {
   size_t threads = (size_t)fopo_threads(), capacity = fopo_topk_capacity(k, scan->limit);
   int grouped = is_grouped(scan, Q.rows, threads);
   size_t group = grouped ? group_of(Q.rows, threads) : Q.rows;
@@ -833,6 +882,7 @@ static search plan(const fopo_scan *scan, fopo_matrix Q, size_t k) {
                   .prefilter = prefilter,
                   .prefix_rows = is_packed ? scan->prefix.rows : 0,
                   .Q = Q,
+                  .without = without,
                   .k = k,
                   .L = scan->items.cols,
                   .capacity = capacity,
@@ -844,9 +894,9 @@ static search plan(const fopo_scan *scan, fopo_matrix Q, size_t k) {
 }
 
 int fopo_scan_search(uint32_t *ids, float *scores, uint32_t *counts, size_t *scored,
-                     fopo_scan *scan, fopo_matrix Q, size_t k) {
+                     fopo_scan *scan, fopo_matrix Q, size_t k, fopo_without without) {
   if (Q.rows == 0) return FOPO_OK;
-  search s = plan(scan, Q, k);
+  search s = plan(scan, Q, k, without);
   s.ids = ids, s.scores = scores, s.counts = counts;
   int status = reserve(scan, &s);
   if (status != FOPO_OK) return status;

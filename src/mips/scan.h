@@ -15,6 +15,7 @@
 #define FOPO_MIPS_SCAN_H
 
 #include "core/matrix.h"
+#include "mips/topk.h"
 
 typedef struct fopo_scan_worker fopo_scan_worker;
 
@@ -41,7 +42,7 @@ typedef struct {
 /* ids, scores [Q.rows, k], best first, and counts [Q.rows]; if scores is NULL, ids are in ascending
  * order. *scored grows by the items scored, summed over the queries. */
 int fopo_scan_search(uint32_t *ids, float *scores, uint32_t *counts, size_t *scored,
-                     fopo_scan *scan, fopo_matrix Q, size_t k);
+                     fopo_scan *scan, fopo_matrix Q, size_t k, fopo_without without);
 
 /* 1 if an answer whose k-th best score is `kth` is exact over all items, for a query of this norm:
  * no item beyond the limit can reach it. */

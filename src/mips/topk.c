@@ -12,9 +12,15 @@ enum {
   DOTS = 256  /* of one call of gather_dot */
 };
 
-void fopo_topk_init(fopo_topk *t, uint64_t *keys, size_t capacity, size_t k, const float *q) {
-  *t = (fopo_topk){
-      .keys = keys, .k = k, .capacity = capacity, .q = q, .least = -INFINITY, .floor = -INFINITY};
+void fopo_topk_init(fopo_topk *t, uint64_t *keys, size_t capacity, size_t k, const float *q,
+                    fopo_left_out out) {
+  *t = (fopo_topk){.keys = keys,
+                   .k = k,
+                   .capacity = capacity,
+                   .q = q,
+                   .out = out,
+                   .least = -INFINITY,
+                   .floor = -INFINITY};
 }
 
 /* Replaces the scores of n keys by dots; gather_dot returns the bits of dot. */

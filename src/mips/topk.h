@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/matrix.h"
+#include "core/sort.h"
 #include "kernels/kernels.h"
 
 /* The id behind the last answer of a short row; its score is -inf. */
@@ -46,6 +47,29 @@ size_t fopo_topk_largest(uint64_t *keys, size_t n, size_t k, const fopo_kernels 
 uint32_t fopo_topk_give(uint32_t *ids, float *scores, uint64_t *keys, size_t n, size_t k,
                         const fopo_kernels *kernels);
 
+/* Items that are no answer of a query, though they have scores. */
+typedef struct {
+  const uint32_t *ids; /* [n] ascending; not owned */
+  size_t n;
+  uint64_t bits; /* bit id % 64 of each: most other items are told from them by it */
+} fopo_left_out;
+
+static inline fopo_left_out fopo_left_out_of(const uint32_t *ids, size_t n) {
+  fopo_left_out out = {ids, n, 0};
+  for (size_t i = 0; i < n; i++) out.bits |= (uint64_t)1 << ids[i] % 64;
+  return out;
+}
+
+static inline int fopo_is_left_out(const fopo_left_out *out, uint32_t id) {
+  return (out->bits >> id % 64 & 1) && fopo_sorted_holds(out->ids, out->n, id);
+}
+
+/* What the queries of a search leave out: query q row q / each. */
+typedef struct {
+  const fopo_left_out *rows; /* NULL: nothing; not owned */
+  size_t each;
+} fopo_without;
+
 /* The selection of one query. */
 typedef struct {
   uint64_t *keys;     /* [capacity]; not owned */
@@ -53,20 +77,22 @@ typedef struct {
   size_t n;           /* keys held */
   size_t settled;     /* of these, the first, which came with small errors or were scored again */
   const float *q;     /* [items.cols] the query; not owned */
-  float error;        /* bound of |score - dot| for the keys held */
-  float fine_error;   /* the same for the settled ones */
-  float block_error;  /* the same for the scores that are pushed now */
-  float least;        /* an item with a dot below this cannot be one of the k best, */
-  float floor;        /* nor one with a score below this: least - block_error */
+  fopo_left_out out;
+  float error;       /* bound of |score - dot| for the keys held */
+  float fine_error;  /* the same for the settled ones */
+  float block_error; /* the same for the scores that are pushed now */
+  float least;       /* an item with a dot below this cannot be one of the k best, */
+  float floor;       /* nor one with a score below this: least - block_error */
 } fopo_topk;
 
 /* How many keys to allocate: k, and as many undecided ones as make a pruning worth its cost. */
 static inline size_t fopo_topk_capacity(size_t k, size_t items) {
-  size_t capacity = k + (k < 16 ? 16 : k > 1024 ? 1024 : k);
+  size_t capacity = k + (k < 64 ? 64 : k > 1024 ? 1024 : k);
   return capacity < items ? capacity : items;
 }
 
-void fopo_topk_init(fopo_topk *t, uint64_t *keys, size_t capacity, size_t k, const float *q);
+void fopo_topk_init(fopo_topk *t, uint64_t *keys, size_t capacity, size_t k, const float *q,
+                    fopo_left_out out);
 
 /* Drops the keys that cannot belong to the k best and raises the floor. A push does it if the keys
  * are full. */
@@ -90,10 +116,11 @@ static inline void fopo_topk_raise(fopo_topk *t, float least) {
   t->floor = t->least - t->block_error;
 }
 
-/* Adds one item if its score reaches the floor. */
+/* Adds one item if its score reaches the floor and it is not left out. */
 static inline void fopo_topk_push(fopo_topk *t, const fopo_kernels *kernels, fopo_matrix items,
                                   float score, uint32_t id) {
   if (score < t->floor) return;
+  if (fopo_is_left_out(&t->out, id)) return;
   if (t->n == t->capacity) {
     fopo_topk_prune(t, kernels, items);
     if (score < t->floor) return;

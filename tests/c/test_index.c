@@ -226,6 +226,73 @@ TEST(budget_keeps_to_the_largest_norms) {
   assert_true(r.recall > 0.0 && r.recall <= 0.7);
 }
 
+static int by_id(const void *a, const void *b) {
+  uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+  return i < j ? -1 : i > j;
+}
+
+/* The first k items of `truth` [B, P] that a query does not leave out. */
+static answer filtered(answer truth, fopo_without without, size_t k) {
+  answer a = answer_new(truth.B, k);
+  for (size_t b = 0; b < truth.B; b++) {
+    fopo_left_out out = without.rows[b / without.each];
+    for (size_t i = 0; i < truth.k; i++) {
+      uint32_t id = truth.ids[b * truth.k + i];
+      int is_out = 0;
+      for (size_t j = 0; j < out.n; j++) is_out |= out.ids[j] == id;
+      if (is_out || a.counts[b] == k) continue;
+      a.scores[b * k + a.counts[b]] = truth.scores[b * truth.k + i];
+      a.ids[b * k + a.counts[b]++] = id;
+    }
+    for (size_t i = a.counts[b]; i < k; i++) {
+      a.ids[b * k + i] = FOPO_NO_ITEM;
+      a.scores[b * k + i] = -INFINITY;
+    }
+  }
+  return a;
+}
+
+/* Every fourth group of queries leaves out nothing, the others what is best for one of them: few
+ * items, many, all. Where answers are few their floors are sampled. */
+TEST(what_is_left_out_is_passed_over) {
+  enum { P = 3000, GROUPS = 12, EACH = 25, B = GROUPS * EACH };
+  size_t ks[] = {1, 10, 60, 2500};
+  DONE(fopo_matrix_done) fopo_matrix items = world(P, 19, HEAVY, 81), Q = normal(B, 19, 82);
+  for (size_t i = 0; i < B * 19; i++) Q.x[i] += 3.0f * Q.x[i / (EACH * 19) * EACH * 19 + i % 19];
+  DONE(answer_done) answer truth = plain(items, Q, P);
+  fopo_left_out rows[GROUPS];
+  for (size_t g = 0; g < GROUPS; g++) {
+    size_t n = g % 4 == 0 ? 0 : g == 11 ? P : 5 * g * g;
+    uint32_t *ids = truth.ids + (g * EACH + 1) * P, *own = calloc(n + 1, sizeof *own);
+    memcpy(own, ids, n * sizeof *own);
+    qsort(own, n, sizeof *own, by_id);
+    rows[g] = fopo_left_out_of(own, n);
+  }
+  fopo_without without = {rows, EACH};
+  FREED(fopo_index_free) fopo_index *exact = NULL, *norm = NULL, *clusters = NULL;
+  ok(fopo_index_exact(&exact, items));
+  ok(fopo_index_norm(&norm, items, 0));
+  ok(fopo_index_clusters(&clusters, items, 20, P));
+  fopo_index *all[] = {exact, norm, clusters};
+  for (size_t i = 0; i < 4; i++) {
+    DONE(answer_done) answer want = filtered(truth, without, ks[i]);
+    for (size_t kind = 0; kind < 3; kind++) {
+      DONE(answer_done) answer a = answer_new(B, ks[i]);
+      ok(fopo_index_search_without(a.ids, a.scores, a.counts, all[kind], Q, ks[i], 0, without));
+      assert_same(want, a);
+    }
+  }
+  /* Of the 400 largest norms, and the index is as it was. */
+  DONE(answer_done) answer few = answer_new(B, 400);
+  ok(fopo_index_search_within(few.ids, few.scores, few.counts, norm, Q, 400, 400, 0));
+  DONE(answer_done) answer want = filtered(few, without, 10), a = answer_new(B, 10);
+  ok(fopo_index_search_without(a.ids, a.scores, a.counts, norm, Q, 10, 400, without));
+  assert_same(want, a);
+  DONE(answer_done) answer again = ask(norm, Q, P);
+  assert_same(truth, again);
+  for (size_t g = 0; g < GROUPS; g++) free((void *)(uintptr_t)rows[g].ids);
+}
+
 /* With heavy-tailed norms a search scores a small part of the items. */
 TEST(heavy_tails_stop_early) {
   DONE(fopo_matrix_done) fopo_matrix items = world(50000, 16, HEAVY, 51), Q = normal(64, 16, 52);
@@ -913,7 +980,7 @@ TEST(errors_of_what_is_held_count) {
   uint64_t keys[4];
   uint32_t id;
   fopo_topk t;
-  fopo_topk_init(&t, keys, 4, 1, q);
+  fopo_topk_init(&t, keys, 4, 1, q, (fopo_left_out){0});
   fopo_topk_set_error(&t, 0.5f);
   fopo_topk_push(&t, kernels, items, 0.55f, 0);
   fopo_topk_set_error(&t, 0.2f);

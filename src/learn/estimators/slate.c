@@ -9,10 +9,9 @@
  * (estimators/slates.h has c). No item's probability is needed: no sum over items, none over
  * places.
  *
- * The S queries of all contexts of a piece are searched at once. A search does not know masked
- * items, so it asks for more than k; contexts of which a slate is still short are searched for four
- * times as many, up to k and all that they mask. */
+ * The S queries of all contexts of a piece are searched at once. */
 #include <math.h>
+#include <string.h>
 
 #include "core/clock.h"
 #include "core/norm.h"
@@ -23,15 +22,9 @@
 
 enum { SIGMA = FOPO_SLATE_OPTIONS, DRAWS };
 
-enum { MORE = 5, FACTOR = 4 }; /* items beyond k where some are masked, and what follows */
-
 #define ROUNDING 1e-5 /* of the scores that a bound is compared with */
 
-static void prepare(fopo_batch *b) {
-  size_t take = b->options->proposal.k + (b->data->masks_seen ? MORE : 0);
-  b->near = b->options->samples;
-  b->take = take < b->data->P ? take : b->data->P;
-}
+static void prepare(fopo_batch *b) { b->near = b->options->samples; }
 
 /* ---- queries ---- */
 
@@ -40,31 +33,62 @@ static double deviation(const fopo_batch *b) {
   return b->options->own[SIGMA].number / (double)b->data->policy->temperature;
 }
 
-/* As fopo_normal_pair in float32, as queries are, in half the time. */
-static void normal_pair(float *a, float *b, uint32_t w0, uint32_t w1) {
-  float radius = sqrtf(-2.0f * logf((float)fopo_unit(w0)));
-  float angle = 6.2831853f * (float)fopo_unit(w1);
-  *a = radius * cosf(angle);
-  *b = radius * sinf(angle);
+/* fopo_unit in float32. */
+static inline float unit(uint32_t w) {
+  return ((float)(int32_t)(w >> 16) * 0x1p16f + ((float)(int32_t)(w & 65535u) + 0.5f)) * 0x1p-32f;
 }
+
+/* -log u, 0 < u <= 1: u = 2^e m with m in [2/3, 4/3), log m = 2 artanh s, s = (m - 1) / (m + 1). */
+static inline float minus_log(float u) {
+  uint32_t bits;
+  memcpy(&bits, &u, sizeof bits);
+  int32_t e = (int32_t)(bits - 0x3f2aaaab) >> 23; /* 2/3 is 0x3f2aaaab */
+  bits -= (uint32_t)e << 23;
+  float m;
+  memcpy(&m, &bits, sizeof m);
+  float s = (m - 1.0f) / (m + 1.0f), t = s * s;
+  float log_m = 2.0f * s * (1.0f + t * (1.0f / 3 + t * (1.0f / 5 + t * (1.0f / 7 + t / 9))));
+  return -(float)e * 0.69314718f - log_m;
+}
+
+/* z [n] of w [n], n even, by Box and Muller's pairs: fopo_normal_pair in float32 but for rounding,
+ * with series that compilers make vectors of. They have the same bits in all of these. */
+static void normal_pairs(float *z, const uint32_t *w, size_t n) {
+#pragma omp simd
+  for (size_t i = 0; i < n; i += 2) {
+    float radius = sqrtf(2.0f * minus_log(unit(w[i])));
+    float turn = 4.0f * unit(w[i + 1]); /* in quarters, of which the nearest whole is q */
+    int32_t q = (int32_t)(turn + 0.5f);
+    float x = (turn - (float)q) * 1.5707963f, t = x * x;
+    float sine = x * (1.0f + t * (-1.0f / 6 + t * (1.0f / 120 - t * (1.0f / 5040))));
+    float cosine = 1.0f + t * (-0.5f + t * (1.0f / 24 + t * (-1.0f / 720 + t * (1.0f / 40320))));
+    float odd = (float)(q & 1), even = 1.0f - odd; /* sine and cosine change places */
+    float negative = 1.0f - (float)((q + 1) & 2), below = 1.0f - (float)(q & 2);
+    z[i] = radius * negative * (odd * sine + even * cosine);
+    z[i + 1] = radius * below * (even * sine + odd * cosine);
+  }
+}
+
+enum { NUMBERS = 256 }; /* of e at a time */
 
 /* near [S, L] = q + sigma / T e; e is a function of (seed, step, context, s) alone, and with
  * `paired` that of draw 2 j + 1 is minus that of 2 j. */
 static void perturb(float *near, const float *q, const fopo_batch *b, uint32_t row, int paired) {
   size_t L = b->data->L, blocks = (L + 3) / 4, S = b->near;
-  float sigma = (float)deviation(b);
+  float sigma = (float)deviation(b), z[NUMBERS];
+  uint32_t w[NUMBERS];
   for (size_t s = 0; s < S; s += paired ? 2 : 1) {
     float *x = near + s * L, *y = x + L;
-    for (size_t at = 0; at < L; at += 4) {
-      float z[4];
-      fopo_words w = fopo_random(b->key.seed, FOPO_STREAM_SLATE, b->key.step, row,
-                                 (uint32_t)(s * blocks + at / 4));
-      normal_pair(&z[0], &z[1], w.v[0], w.v[1]);
-      normal_pair(&z[2], &z[3], w.v[2], w.v[3]);
-      for (size_t l = at; l < at + 4 && l < L; l++) {
-        x[l] = q[l] + sigma * z[l - at];
-        if (paired) y[l] = q[l] - sigma * z[l - at];
+    for (size_t first = 0; first < L; first += NUMBERS) {
+      size_t n = L - first < NUMBERS ? L - first : NUMBERS, last = (n + 3) / 4;
+      for (size_t at = 0; at < last; at++) {
+        fopo_words four = fopo_random(b->key.seed, FOPO_STREAM_SLATE, b->key.step, row,
+                                      (uint32_t)(s * blocks + first / 4 + at));
+        memcpy(w + 4 * at, four.v, sizeof four.v);
       }
+      normal_pairs(z, w, 4 * last);
+      for (size_t l = 0; l < n; l++) x[first + l] = q[first + l] + sigma * z[l];
+      for (size_t l = 0; paired && l < n; l++) y[first + l] = q[first + l] - sigma * z[l];
     }
   }
 }
@@ -82,95 +106,56 @@ static void perturb_all(fopo_batch *b) {
 
 /* ---- slates ---- */
 
-/* The first k items of n that are not masked, as slate s of context i; returns how many there are.
- * A slate that is short repeats its first item in places that earn nothing. Adds 1 to *proven if no
- * item beyond the limit can be in it (Cauchy-Schwarz). */
-static uint32_t pick(fopo_batch *b, size_t i, size_t s, const uint32_t *found, const float *scores,
-                     size_t n, const fopo_score_row *mask, double *proven) {
-  size_t k = b->options->proposal.k, L = b->data->L, at = i * b->S + s * k;
-  uint32_t *ids = b->draws.samples.ids + at, count = 0;
-  float *logq = b->draws.samples.logq + at, kth = -INFINITY;
-  for (size_t j = 0; j < n && count < k; j++) {
-    if (mask->n > 0 && fopo_score_of(mask, found[j]) == -INFINITY) continue;
-    ids[count++] = found[j];
-    kth = scores[j];
-  }
-  for (size_t j = 0; j < k; j++) logq[j] = j < count ? 0.0f : -INFINITY;
-  for (size_t j = count; j < k; j++) ids[j] = count > 0 ? ids[0] : 0;
+/* The n items that were found for slate s of context i; a slate that is short repeats its first
+ * item in places that earn nothing. Returns 1 if no item beyond the limit can be in it
+ * (Cauchy-Schwarz).
+ */
+static int take(fopo_batch *b, size_t i, size_t s, size_t n) {
+  size_t k = b->options->proposal.k, L = b->data->L, q = i * b->near + s;
+  uint32_t *ids = b->draws.samples.ids + q * k;
+  float *logq = b->draws.samples.logq + q * k;
+  memcpy(ids, b->draws.found.ids + q * k, n * sizeof *ids);
+  for (size_t j = 0; j < k; j++) logq[j] = j < n ? 0.0f : -INFINITY;
+  for (size_t j = n; j < k; j++) ids[j] = n > 0 ? ids[0] : 0;
   double beyond = (double)b->plan->beyond;
-  double most = fopo_norm(b->draws.near + (i * b->near + s) * L, L) * beyond * (1.0 + ROUNDING);
-  *proven += beyond == 0.0 || (count == k && (double)kth > most);
-  return count;
+  if (beyond == 0.0) return 1;
+  double most = fopo_norm(b->draws.near + q * L, L) * beyond * (1.0 + ROUNDING);
+  return n == k && (double)b->draws.found.scores[q * k + k - 1] > most;
 }
 
-/* Searches the queries of slates s .. s + n - 1 of context i for `take` items each. */
-static int search(fopo_batch *b, size_t i, size_t s, size_t n, size_t take) {
-  size_t L = b->data->L;
-  const fopo_candidate_sets *f = &b->draws.found;
-  fopo_matrix Q = {b->draws.near + (i * b->near + s) * L, n, L, L};
-  return fopo_index_search_within(f->ids, f->scores, f->counts, b->plan->q.index, Q, take,
-                                  b->plan->limit, 0);
-}
-
-/* What the last search has found for slates s .. s + n - 1 of context i: the least number of items
- * of one of them. */
-static uint32_t pick_all(fopo_batch *b, size_t i, size_t s, size_t n, size_t first, size_t take,
-                         double *proven) {
+/* What each context masks. */
+static fopo_without left_out(fopo_batch *b) {
   fopo_sparse_scores scores = fopo_batch_scores(&b->piece.device);
-  fopo_score_row mask = fopo_score_row_of(&scores, i);
-  const fopo_candidate_sets *f = &b->draws.found;
-  uint32_t least = UINT32_MAX;
-  for (size_t j = 0; j < n; j++) {
-    size_t at = (first + j) * take;
-    uint32_t count =
-        pick(b, i, s + j, f->ids + at, f->scores + at, f->counts[first + j], &mask, proven);
-    least = count < least ? count : least;
+  if (!b->data->masks_seen) return (fopo_without){0};
+  for (size_t i = 0; i < b->piece.n; i++) {
+    fopo_score_row mask = fopo_score_row_of(&scores, i);
+    b->draws.masked[i] = fopo_left_out_of(mask.ids, mask.n);
   }
-  return least;
-}
-
-/* The slates of context i anew, of which one was short among the first b->take items. */
-static int search_again(fopo_batch *b, size_t i, uint32_t *least, double *proven) {
-  size_t k = b->options->proposal.k, P = b->data->P, S = b->near, take = b->take;
-  fopo_sparse_scores scores = fopo_batch_scores(&b->piece.device);
-  size_t most = k + fopo_score_row_of(&scores, i).n;
-  if (most > P) most = P;
-  while (*least < k && take < most) {
-    take = FACTOR * take < most ? FACTOR * take : most;
-    size_t room = b->draws.room / take, each = room < S ? room : S;
-    *least = UINT32_MAX;
-    *proven = 0.0;
-    for (size_t s = 0; s < S; s += each) {
-      size_t n = S - s < each ? S - s : each;
-      int status = search(b, i, s, n, take);
-      if (status != FOPO_OK) return status;
-      uint32_t count = pick_all(b, i, s, n, 0, take, proven);
-      *least = count < *least ? count : *least;
-    }
-  }
-  return FOPO_OK;
+  return (fopo_without){b->draws.masked, b->near};
 }
 
 /* The slates of the piece, what is proven of them, and of each context the length of its shortest
  * slate. */
 static int find(fopo_batch *b) {
-  size_t n = b->piece.n, S = b->near;
+  size_t n = b->piece.n, S = b->near, L = b->data->L;
+  const fopo_candidate_sets *f = &b->draws.found;
   uint32_t *counts = fopo_candidates_sets(&b->candidates, &b->part, &b->piece).counts;
-  int status = search(b, 0, 0, n * S, b->take);
+  int status = fopo_index_search_without(f->ids, f->scores, f->counts, b->plan->q.index,
+                                         fopo_matrix_view(b->draws.near, n * S, L),
+                                         b->options->proposal.k, b->plan->limit, left_out(b));
   if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t i = 0; i < n; i++) {
     double proven = 0.0;
-    counts[i] = pick_all(b, i, 0, S, i * S, b->take, &proven);
+    counts[i] = UINT32_MAX;
+    for (size_t s = 0; s < S; s++) {
+      uint32_t count = f->counts[i * S + s];
+      proven += take(b, i, s, count);
+      counts[i] = count < counts[i] ? count : counts[i];
+    }
     b->piece.stats[i * FOPO_STATS + FOPO_STAT_HEAD_MASS] = (float)(proven / (double)S);
   }
-  for (size_t i = 0; i < n && status == FOPO_OK; i++) {
-    double proven = -1.0;
-    status = search_again(b, i, &counts[i], &proven);
-    if (proven < 0.0) continue;
-    b->piece.stats[i * FOPO_STATS + FOPO_STAT_HEAD_MASS] = (float)(proven / (double)S);
-  }
-  return status;
+  return FOPO_OK;
 }
 
 static int draw(fopo_batch *b) {
