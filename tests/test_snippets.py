@@ -247,6 +247,22 @@ def serving(text):
     check("it prints tables", out.count("rank  item") >= 5 and "contribution" in out, out)
 
 
+def provenance(text):
+    lua("a policy", NAMES, "", 'evaluate(pi, s.test); pi:save("policy.npz")')
+    ran("docs/serving.md, the file", ["bash", "-ec", text], "named.csv", "trained: 20 steps",
+        "reward 0.")
+
+
+def new_rows(text):
+    out = lua("docs/serving.md, new rows", NAMES + """
+f = io.open("new-rows.csv", "w")
+f:write("user,item\\nann,Casablanca\\nuser002,Casablanca\\nzoe,Alien\\n")
+f:close()
+os.execute("cp named.csv policy-data.csv")
+""", text, 'print(note) print(#again:recommend("zoe", 5), again:similar("Casablanca", 3))')
+    check("new rows are folded in", "items 1 are new" in out and "by the cosine" in out, out)
+
+
 def recommend_file(text):
     lua("a policy and users", NAMES, "",
         'pi:save("policy.npz") os.rename("named.csv", "users.csv")')
@@ -325,6 +341,8 @@ RUN = {
     ("README.md", "Other systems", 1): lambda text: packages(text, "tests"),
     ("CONTRIBUTING.md", "Build and test", 0): make_targets,
     ("docs/serving.md", "At the prompt", 0): serving,
+    ("docs/serving.md", "The file of a policy", 0): provenance,
+    ("docs/serving.md", "New rows", 0): new_rows,
     ("docs/serving.md", "All users, from the shell", 0): recommend_file,
     ("docs/serving.md", "In NumPy", 0): numpy_recipe,
     ("docs/serving.md", "With hnswlib", 0):

@@ -10,6 +10,7 @@ local define = require "fopo.base.define"
 local embed = require "fopo.embed"
 local lists = require "fopo.neighbours"
 local origin = require "fopo.base.origin"
+local provenance = require "fopo.base.provenance"
 local text = require "fopo.base.text"
 
 local EPOCHS = 5      -- of training the scalars of neighbours
@@ -354,6 +355,7 @@ assert(fopo.evaluate(pi, s.test).reward > 0.05)]],
       local chosen = lists.best_of(rows)
       chosen.policy:set_theta(chosen.theta)
       rows.chosen, rows.judged = chosen, judged
+      provenance.chosen(chosen.policy, chosen, chosen.start)
       if o.print then
         print_table(rows, left_out, judged)
         print(text.fill(verdict(rows), 80, "  "))

@@ -2,6 +2,7 @@
 local native = require "fopo.native"
 local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
+local origin = require "fopo.base.origin"
 local moment = require "fopo.base.moment"
 local reading = require "fopo.base.reading"
 local rows = require "fopo.base.rows"
@@ -79,7 +80,9 @@ d = fopo.data.read(path, {shard = true})
 assert(d.n_users == 2 and d.shared == (fopo.ranks().size > 1))
 os.remove(path)]],
   call = function(files, o)
-    return native.data_read(reading.files("fopo.data.read", files), reading.options(o))
+    local d = native.data_read(reading.files("fopo.data.read", files), reading.options(o))
+    origin.set(d, {files = files})
+    return d
   end,
 }
 

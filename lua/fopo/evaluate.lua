@@ -6,6 +6,7 @@ local gradient = require "fopo.gradient"
 local cache = require "fopo.base.cache"
 local lists = require "fopo.base.lists"
 local paired = require "fopo.base.paired"
+local provenance = require "fopo.base.provenance"
 local proportion = require "fopo.base.proportion"
 local seen = require "fopo.base.seen"
 local sealed = require "fopo.base.sealed"
@@ -285,6 +286,7 @@ print(e)]],
       e.index = measured(who, sessions, shown, ks, o)
       e.reward_index = e.index.reward
     end
+    if define.kind(who) == "policy" then provenance.measured(who, exact, sessions) end
     return exact
   end,
 }

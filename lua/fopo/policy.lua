@@ -4,6 +4,7 @@ local native = require "fopo.native"
 local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
 local origin = require "fopo.base.origin"
+local provenance = require "fopo.base.provenance"
 local table_rows = require "fopo.base.rows"
 local file = require "fopo.serve.file"
 local own = require "fopo.serve.own"
@@ -319,6 +320,8 @@ not know; fopo.trainer takes them by itself where its data are those that the po
 
 methods.recommend = require "fopo.serve.recommend"
 methods.explain = require "fopo.serve.explain"
+methods.similar = require "fopo.serve.similar"
+methods.refit = require "fopo.serve.refit"
 methods.recommend_file = require "fopo.serve.table"
 methods.save, policy.load = file.save, file.load
 
@@ -333,8 +336,9 @@ function methods.describe(pi)
   local shape = pi.shape and ("%s, %s parameters"):format(pi.shape, text.count(pi.n_params))
                 or ("theta [%d, %d]"):format(pi.context_dim, pi.dim)
   if #pi.fixed > 0 then shape = ("%s, %s fixed"):format(shape, table.concat(pi.fixed, ", ")) end
-  return ("%s, %s, temperature %.4g, %s contexts%s"):format(start, shape, pi.temperature,
+  local first = ("%s, %s, temperature %.4g, %s contexts%s"):format(start, shape, pi.temperature,
     pi.contexts, pi.seen == "mask" and ", seen items masked" or "")
+  return table.concat({first, table.unpack(provenance.lines(pi))}, "\n")
 end
 
 define.doc{name = "policy:queries", signature = "pi:queries(x)", returns = "array",

@@ -128,6 +128,11 @@ static int item_values(lua_State *L) {
   return 3;
 }
 
+/* native.dataset_crc(d): the CRC-32 of its entries. */
+static int dataset_crc(lua_State *L) {
+  return bind_return_count(L, fopo_dataset_crc(bind_get_dataset(L, 1)));
+}
+
 /* native.malformed_rows(d): what is wrong with the first malformed rows, a list of sentences. */
 static int malformed_rows(lua_State *L) {
   const fopo_dataset *d = bind_any_dataset(L, 1);
@@ -139,10 +144,13 @@ static int malformed_rows(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg bind_dataset_functions[] = {
-    {"data_read", data_read},           {"data_formats", data_formats},
-    {"share_dataset", share_dataset},   {"item_values", item_values},
-    {"malformed_rows", malformed_rows}, {NULL, NULL}};
+const luaL_Reg bind_dataset_functions[] = {{"data_read", data_read},
+                                           {"data_formats", data_formats},
+                                           {"share_dataset", share_dataset},
+                                           {"item_values", item_values},
+                                           {"malformed_rows", malformed_rows},
+                                           {"dataset_crc", dataset_crc},
+                                           {NULL, NULL}};
 
 /* ---- what a dataset holds ---- */
 

@@ -23,17 +23,18 @@ static void done(bind_object *o) {
 const bind_type bind_policy_file_type = {
     .name = "fopo.policy_file", .size = sizeof(bind_policy_file), .done = done};
 
-/* native.policy_save(pi, path, initial[, names[, items_file]]): initial is pi:initial_items(), and
- * the names are those of the items of the dataset `names`. */
+/* native.policy_save(pi, path, initial[, names[, items_file[, provenance]]]): initial is
+ * pi:initial_items(), and the names are those of the items of the dataset `names`. */
 static int policy_save(lua_State *L) {
-  lua_settop(L, 5);
+  lua_settop(L, 6);
   const char *path = bind_path(L, 2);
   bind_policy *pi = bind_policy_whole(L, 1, "the file of a policy");
   bind_array *initial = bind_array_numbers(L, 3, "initial");
   fopo_policy_saving s = {.policy = &pi->policy,
                           .initial = bind_matrix(initial),
                           .encoding = pi->encoding,
-                          .items_file = lua_isnil(L, 5) ? NULL : bind_string(L, 5, "items")};
+                          .items_file = lua_isnil(L, 5) ? NULL : bind_string(L, 5, "items"),
+                          .provenance = lua_isnil(L, 6) ? NULL : bind_string(L, 6, "provenance")};
   if (!lua_isnil(L, 4)) {
     s.names = &bind_any_dataset(L, 4)->items;
   }
@@ -114,7 +115,8 @@ static void set_neighbours(lua_State *L, bind_policy_file *f) {
 
 /* native.policy_load(path): {kind, context_dim, temperature, contexts, seen, rows, train_items,
  * learn = "W2, b2"; item_weights; parameters = {theta} or {W1, b1, ..}; options of the kind, as
- * hidden and activation; items, or items_file, n_items, dim and items_crc; learnt_items; names}. */
+ * hidden and activation; items, or items_file, n_items, dim and items_crc; learnt_items; names;
+ * provenance}. */
 static int policy_load(lua_State *L) {
   const char *path = bind_path(L, 1);
   bind_policy_file *f = bind_new(L, &bind_policy_file_type, 0);
@@ -143,6 +145,12 @@ static int policy_load(lua_State *L) {
   if (facts->encoder->weight != NULL) set_array(L, f, "item_weights");
   if (facts->kind->score_list != NULL) set_neighbours(L, f);
   if (facts->names.n > 0) set_names(L, facts);
+  if (fopo_archive_find(&f->archive, "provenance") != NULL) {
+    fopo_array *a;
+    bind_check(L, fopo_archive_need(&a, &f->archive, path, "provenance", FOPO_BYTES, 0));
+    lua_pushlstring(L, a->data, strnlen(a->data, a->itemsize));
+    lua_setfield(L, -2, "provenance");
+  }
   return 1;
 }
 

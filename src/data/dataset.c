@@ -1,6 +1,8 @@
 /* Freeing and saving a dataset. */
 #include "data/dataset.h"
 
+#include <zlib.h>
+
 #include "core/memory.h"
 #include "core/npz.h"
 #include "core/status.h"
@@ -65,6 +67,15 @@ static size_t time_members(fopo_array *out, const fopo_dataset *d) {
     out[n++] = fopo_array_of("last_times", FOPO_F64, d->times.last, 1, nnz, 1);
   }
   return n;
+}
+
+uint32_t fopo_dataset_crc(const fopo_dataset *d) {
+  const fopo_csr *m = &d->matrix;
+  size_t nnz = fopo_csr_nnz(m);
+  uLong crc = crc32_z(0, (const Bytef *)m->indptr, (m->rows + 1) * sizeof *m->indptr);
+  crc = crc32_z(crc, (const Bytef *)m->ids, nnz * sizeof *m->ids);
+  if (m->values != NULL) crc = crc32_z(crc, (const Bytef *)m->values, nnz * sizeof *m->values);
+  return (uint32_t)crc;
 }
 
 int fopo_dataset_save(const fopo_dataset *d, const char *path) {

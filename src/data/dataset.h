@@ -43,6 +43,9 @@ static inline size_t fopo_dataset_nnz(const fopo_dataset *d) {
   return d->all_users > 0 ? d->all_nnz : fopo_csr_nnz(&d->matrix);
 }
 
+/* CRC-32 of its entries: row ends, columns and values. */
+uint32_t fopo_dataset_crc(const fopo_dataset *d);
+
 /* The earliest and the latest time, of all processes; 0 if there are none. */
 int fopo_dataset_period(double *first, double *last, const fopo_dataset *d);
 

@@ -27,7 +27,7 @@ uint32_t fopo_items_crc(fopo_matrix items) {
 
 /* ---- saving ---- */
 
-enum { OPTIONS = 8, MEMBERS = 18 + OPTIONS + FOPO_POLICY_PARAMETERS + FOPO_POLICY_MEMBERS };
+enum { OPTIONS = 8, MEMBERS = 19 + OPTIONS + FOPO_POLICY_PARAMETERS + FOPO_POLICY_MEMBERS };
 
 /* The options that are members, then the parameters. Returns how many. */
 static size_t describe_kind(fopo_array *a, const fopo_policy *pi) {
@@ -140,6 +140,7 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
   if (pi->learns[FOPO_BLOCK_ITEMS]) {
     a[n++] = fopo_array_of("learnt_items", FOPO_F32, pi->items.x, 2, items.rows, pi->items.cols);
   }
+  if (s->provenance != NULL) a[n++] = fopo_array_text("provenance", s->provenance);
   if (status == FOPO_OK) status = describe_names(a + n, &n_names, &fresh, s->names);
   if (status == FOPO_OK) status = fopo_npz_save(path, a, n + n_names, 0);
   fopo_names_done(&fresh);

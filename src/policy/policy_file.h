@@ -14,6 +14,7 @@
  *                 of the float32 values)
  *   learnt_items [P, L]   if it learns the items: those that it scores
  *   learn         what it learns, "W2, b2, items", if a part of theta is fixed; else it is left out
+ *   provenance    what it was made of, JSON; not read in C
  *   items_numbers, or items_text and items_offsets   the names of the items, as data/names.h says
  *
  * A file without contexts, seen, rows or names is read as one with "mean", "keep", "float32" and no
@@ -34,6 +35,7 @@ typedef struct {
   const fopo_names *names; /* of the P items; NULL: not known */
   const char *items_file;  /* NULL: the items are saved in the policy's file. Else a .npy that must
                             * hold them */
+  const char *provenance;  /* NULL: none */
 } fopo_policy_saving;
 
 int fopo_policy_save(const fopo_policy_saving *s, const char *path);

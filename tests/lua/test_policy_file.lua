@@ -270,6 +270,53 @@ function TestPolicyFile:test_old_file()
   same(again:theta(), pi:theta())
 end
 
+-- What a policy was made of, as NumPy reads it, and as the policy that is loaded says it.
+function TestPolicyFile:test_provenance()
+  local csv = folder .. "/interactions.csv"
+  write(csv, "user,item\n" .. ("1,1\n1,2\n1,3\n2,1\n2,3\n3,2\n3,3\n4,1\n4,2\n4,3\n"))
+  local all = fopo.data.read(csv)
+  local split = all:sessions{min_items = 2, valid = 0, test = 0.25}
+  local pi = fopo.policy.linear{items = fopo.embed.svd(split.train, {dim = 2})}
+  fopo.trainer{policy = pi, data = split.train, seed = 7, batch = 2, valid = false}
+    :run{steps = 3, view = false}
+  pi:save(path)
+  lu.assertNil(tostring(fopo.policy.load(path)):find("reward 0"))
+  local e = fopo.evaluate(pi, split.test, {k = 2})
+  pi:save(path)
+  local made = fopo.policy.load(path)
+  local said = tostring(made):gsub("\n +", " ")
+  for _, part in ipairs{"data: " .. csv .. ", 4 users, 3 items, 10 interactions", "split: 3 train",
+                        "trained: 3 steps of 2 contexts, seed 7; gradient head and tail",
+                        ("test, 1 contexts, X left out: reward %.4f (%.4f - %.4f)"):format(e.reward,
+                         e.low, e.high)} do
+    lu.assertStrContains(said, part)
+  end
+  made:save(path) -- it keeps what it knows, but no measures of other parameters
+  lu.assertStrContains(tostring(fopo.policy.load(path)):gsub("\n +", " "), "test, 1 contexts")
+  made:set_theta(fopo.array.randn(2, 2, 1))
+  made:save(path)
+  said = tostring(fopo.policy.load(path)):gsub("\n +", " ")
+  lu.assertNil(said:find("test, 1 contexts", 1, true))
+  lu.assertStrContains(said, "trained: 3 steps")
+  pi:save(path)
+  if not change{{path, 'import json; p = json.loads(z["provenance"].item()); '
+                       .. 'assert p["training"]["seed"] == 7 and len(p["data"]["crc32"]) == 8; '
+                       .. 'z["provenance"] = np.bytes_(b"[1")'}} then return end
+  refused("its provenance is no JSON object", fopo.policy.load, path)
+end
+
+-- The checksum knows every interaction.
+function TestPolicyFile:test_checksum()
+  local crc, seen = require("fopo.native").dataset_crc, {}
+  for _, rows in ipairs{"1,1\n1,2\n2,1\n", "1,1\n1,2\n2,2\n", "1,1\n2,1\n2,2\n"} do
+    write(folder .. "/c.csv", rows)
+    local sum = crc(fopo.data.read(folder .. "/c.csv", {header = false}))
+    lu.assertEquals(sum, crc(fopo.data.read(folder .. "/c.csv", {header = false})))
+    lu.assertNil(seen[sum])
+    seen[sum] = true
+  end
+end
+
 local status = lu.LuaUnit.run("-o", "text")
 os.execute("rm -rf " .. folder)
 os.exit(status, true)

@@ -309,4 +309,155 @@ function TestExplain:test_network()
   end
 end
 
+TestSimilar = {}
+
+function TestSimilar:test_cosines()
+  local pi, beta, list = linear(), items:totable(), {}
+  local function dot(a, b)
+    local sum = 0
+    for j = 1, #beta[a] do sum = sum + beta[a][j] * beta[b][j] end
+    return sum
+  end
+  for b = 1, P do
+    local length = math.sqrt(dot(7, 7) * dot(b, b))
+    if b ~= 7 and length > 0 then list[#list + 1] = {b, dot(7, b) / length} end
+  end
+  table.sort(list, function(a, b) return a[2] > b[2] end)
+  local r = pi:similar(d:item_name(7), 5)
+  for i = 1, 5 do
+    lu.assertEquals({r[i].item, r[i].name, r[i].rank}, {list[i][1], d:item_name(list[i][1]), i})
+    lu.assertAlmostEquals(r[i].similarity, list[i][2], 1e-4)
+  end
+  lu.assertStrContains(tostring(r), "by the cosine")
+  lu.assertEquals(#pi:similar(7), 10)
+  refused("no item is called", pi.similar, pi, "nosuch")
+end
+
+-- Of neighbours, what who took the item alone is recommended.
+function TestSimilar:test_weights()
+  local pi = fopo.policy.neighbours{data = s.train, start = "cosine", held = 0}
+  local r, best = pi:similar(7, 4), pi:recommend({items = {7}}, 4)
+  for i = 1, 4 do
+    lu.assertEquals({r[i].item, r[i].similarity}, {best[i].item, best[i].score})
+  end
+end
+
+TestUnknown = {}
+
+function TestUnknown:test_names_are_passed_over()
+  local pi, name = linear(), d:item_name(7)
+  local function ask(who, o) return pi:recommend(who, 3, o) end
+  refused("no item is called", ask, {items = {name, "nosuch"}})
+  local r = ask({{items = {name, "nosuch", "no"}}, {items = {"no"}}, "nobody", d:user_name(5)},
+                {unknown = "skip"})
+  lu.assertEquals({#r[1], #r[2], #r[3], #r[4]}, {3, 0, 0, 3})
+  lu.assertEquals({r[1].unknown, r[2].unknown, r[3].name, r[4].user}, {2, 1, "nobody", 5})
+  local one = ask{items = {name}}
+  for i = 1, 3 do lu.assertEquals(r[1][i], one[i]) end
+  for i = 1, 3 do lu.assertEquals(r[4][i], ask(5)[i]) end
+  lu.assertEquals(#ask("nobody", {unknown = "skip"}), 0)
+  refused("item 0 does not exist", ask, {items = {0}}, {unknown = "skip"}) -- no name
+end
+
+TestRefit = {}
+
+-- d without every tenth item, whose interactions come later, and with all but the users of `out`.
+local function write(path, later, out)
+  local f = io.open(path, "w")
+  f:write("user,item\n")
+  for u = 1, d.n_users do
+    for _, a in ipairs(out[u] and {} or row_of(u)) do
+      if a % 10 == 0 == later then f:write(("u%d,a%d\n"):format(u, a)) end
+    end
+  end
+  f:close()
+end
+
+-- How often a new item that a user of the first 60 took is above a new one that the user did not.
+local function pairs_in_order(pi)
+  local right, all = 0, 0
+  for u = 1, 60 do
+    local took, history = {}, {}
+    for _, a in ipairs(row_of(u)) do
+      if a % 10 == 0 then took["a" .. a] = true else history[#history + 1] = "a" .. a end
+    end
+    local below = 0 -- new ones that were not taken
+    for _, x in ipairs(pi:recommend({items = history}, pi.n_items - #history)) do
+      if tonumber(x.name:sub(2)) % 10 == 0 then
+        if took[x.name] then right = right - below else below = below + 1 end
+      end
+    end
+    local n = 0
+    for _ in pairs(took) do n = n + 1 end
+    right, all = right + n * below, all + n * below
+  end
+  return right / all
+end
+
+-- The new items are folded in without the first 60 users.
+function TestRefit:test_new_items()
+  local old, new, tested = os.tmpname(), os.tmpname(), {}
+  for u = 1, 60 do tested[u] = true end
+  write(old, false, {})
+  write(new, true, tested)
+  local before, all = fopo.data.read(old), fopo.data.read{old, new}
+  for _, contexts in ipairs{"unit", "degree"} do
+    local train = before:sessions{min_items = 3, seed = 2}.train
+    local pi = fopo.policy.linear{items = fopo.embed.svd(train, {dim = 6}), contexts = contexts}
+    local made, note = pi:refit(all)
+    local n = all.n_items - before.n_items
+    lu.assertStrContains(note, ("of %d items %d are new"):format(all.n_items, n))
+    local scores = {} -- what was known scores as before
+    for _, x in ipairs(made:recommend("u7", 100)) do scores[x.name] = x.score end
+    for _, x in ipairs(pi:recommend("u7", 5)) do
+      lu.assertAlmostEquals(scores[x.name], x.score, 1e-4)
+    end
+    lu.assertTrue(pairs_in_order(made) > 0.75, pairs_in_order(made))
+  end
+  os.remove(old)
+  os.remove(new)
+end
+
+-- A known item that is taken for a new one gets about the vector that it had.
+function TestRefit:test_vectors_are_those_of_the_embedding()
+  local path = os.tmpname()
+  write(path, false, {})
+  local all = fopo.data.read(path)
+  local train = all:sessions{min_items = 3, valid = 0, test = 0}.train
+  local beta = fopo.embed.svd(train, {dim = 6})
+  local pi = fopo.policy.linear{items = beta, contexts = "unit"}
+  local a = pi:recommend(7, 1, {data = all})[1].item
+  local f, g = io.open(path, "w"), io.open(path .. "2", "w")
+  for u = 1, all.n_users do
+    for _, b in ipairs((all:row(u)):totable()[1]) do
+      f:write(("%s,%s\n"):format(all:user_name(u), all:item_name(b)))
+      g:write(("%s,%s\n"):format(all:user_name(u), b == a and "fresh" or all:item_name(b)))
+    end
+  end
+  f:close()
+  g:close()
+  local renamed = fopo.data.read(path .. "2")
+  local made, note = pi:refit(renamed)
+  lu.assertStrContains(note, "1 of the policy's")
+  local new = made:items():rows_of{renamed:find_item("fresh")}
+  local was = beta:rows_of{a}
+  local cosine = (new * was):sum() / new:norm() / was:norm()
+  lu.assertTrue(cosine > 0.9, cosine)
+  lu.assertTrue(math.abs(math.log(new:norm() / was:norm())) < 0.5)
+  os.remove(path)
+  os.remove(path .. "2")
+end
+
+function TestRefit:test_refused()
+  local pi = fopo.policy.neighbours{data = s.train, start = "cosine", held = 0}
+  refused("a policy of neighbours has no vectors of items", pi.refit, pi, d)
+  local path = os.tmpname()
+  local f = io.open(path, "w")
+  f:write("user,item\nann,Alien\n")
+  f:close()
+  refused("no item of the data is one of the policy's", linear().refit, linear(),
+          fopo.data.read(path))
+  os.remove(path)
+end
+
 os.exit(lu.LuaUnit.run("-o", "text"), true)

@@ -10,6 +10,7 @@ local knobs = require "fopo.run.knobs"
 local log = require "fopo.run.log"
 local native = require "fopo.native"
 local norms = require "fopo.run.norms"
+local provenance = require "fopo.base.provenance"
 local notes = require "fopo.run.notes"
 local sealed = require "fopo.base.sealed"
 local term = require "fopo.term"
@@ -365,6 +366,7 @@ run.close = term.atomic(function(self, why)
   if self.checkpoint then self.checkpoint:close() end
   if mine.current == self then mine.current = nil end
   mine.knobs = knobs.all(self.t)
+  provenance.trained(self.t)
 end)
 
 run.__close = run.close -- Lua gives the error where there is one

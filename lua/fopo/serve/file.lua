@@ -5,6 +5,7 @@ local define = require "fopo.base.define"
 local saves = require "fopo.base.saves"
 local origin = require "fopo.base.origin"
 local own = require "fopo.serve.own"
+local provenance = require "fopo.base.provenance"
 local text = require "fopo.base.text"
 local who = require "fopo.serve.who"
 local file = {}
@@ -118,15 +119,18 @@ file.save = define.fn{
      .. "items were made from"},
   },
   text = [[Writes the policy with all that serving needs: theta or the weights of the network, the
-temperature, how contexts are made, the items and their names. The file is replaced as a whole:
-after a failure the old one is there. numpy.load reads it, and docs/serving.md shows how.]],
+temperature, how contexts are made, the items and their names, and the policy's provenance: the data
+with their size and checksum, the split, the settings and the seed of its training, what
+fopo.evaluate last measured of it, the date. The file is replaced as a whole: after a failure the
+old one is there. numpy.load reads it, and docs/serving.md shows how.]],
   example = [[pi = fopo.policy.linear{items = fopo.array.randn(50, 4, 1)}
 path = os.tmpname()
 pi:save(path)
 assert(fopo.policy.load(path):theta():get(2, 3) == pi:theta():get(2, 3))
 os.remove(path)]],
   call = saves("policy", function(pi, path, o)
-    native.policy_save(pi, path, pi:initial_items(), names_for(pi, o.data), o.items)
+    local names = names_for(pi, o.data)
+    native.policy_save(pi, path, pi:initial_items(), names, o.items, provenance.text(pi, names))
   end, function(pi, path)
     local any = pi.kind == "custom" and function() end or nil
     read(path, pi:initial_items(), {queries = any, backward = any})
@@ -145,9 +149,9 @@ file.load = define.fn{
     {"backward", "function", nil, "the same"},
   },
   text = [[The policy, equal to the bit, with the names of its items, so that it recommends for a
-new user {items = {"Alien"}} without the data. Everything in the file is checked; one that is
-damaged, or no policy, is refused with a sentence. A .npy that the file names is looked for where it
-was, then beside the file.]],
+new user {items = {"Alien"}} without the data. Printed, it says what it was made of. Everything in
+the file is checked; one that is damaged, or no policy, is refused with a sentence. A .npy that the
+file names is looked for where it was, then beside the file.]],
   example = [[d = fopo.data.synthetic{users = 300, items = 400, clusters = 8}
 items = fopo.embed.svd(d:sessions{min_items = 10}.train, {dim = 8})
 path = os.tmpname()
@@ -157,6 +161,7 @@ assert(pi:recommend({items = {3, 14}}, 5)[5].name)
 os.remove(path)]],
   call = function(path, o)
     local pi, items, f = read(path, o.items, {queries = o.queries, backward = o.backward})
+    provenance.loaded(pi, f.provenance, path)
     if f.names and not origin.dataset(items) then origin.set(items, {dataset = f.names}) end
     return pi
   end,

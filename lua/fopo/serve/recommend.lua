@@ -94,10 +94,12 @@ local function rows_of(ids, scores, log_z, catalogue)
 end
 
 local function check_left(w, seen, never, n, pi)
-  for i, u in ipairs(w.users) do
-    local out = count_left_out(seen, never, i)
+  local i = 0
+  for _, u in ipairs(w.users) do
+    if not u.none then i = i + 1 end
+    local out = u.none and 0 or count_left_out(seen, never, i)
     u.left_out = out
-    if n > pi.n_items - out then
+    if not u.none and n > pi.n_items - out then
       define.fail("%s: n is %d, but %s of the %s items are left for %s after %s left out; ask for "
                   .. "fewer, or exclude less", NAME, n, text.count(pi.n_items - out),
                   text.count(pi.n_items), u.name and "user " .. u.name or "this user",
@@ -120,6 +122,9 @@ return define.fn{
      .. "the user took; \"none\"; or a list of items, by name or number, in which \"seen\" may "
      .. "stand"},
     {"index", "index", nil, "the index to search; exact search if left out"},
+    {"unknown", "string", "error", "names that are unknown: error, or skip, as a server needs it: "
+     .. "such items count for nothing, r.unknown of a new user is how many they are, and a user "
+     .. "without known items gets an empty list", one_of = {"error", "skip"}},
     {"names", "boolean", true, "look up the names of the items"},
     {"data", "dataset", nil, "the users and names; if left out, the data that the policy's items "
      .. "were made from"},
@@ -145,20 +150,25 @@ assert(r[1].item ~= 3 and r[1].item ~= 14)]],
     if n > pi.n_items then
       define.fail("%s: n is %d, but the policy has %s items", NAME, n, text.count(pi.n_items))
     end
-    local w = who.contexts(NAME, given, pi, o.data)
+    local w = who.contexts(NAME, given, pi, o.data, o.unknown == "skip")
     if #w.users * n > MOST then
       define.fail("%s: %s users times %s items are too many for a table; pi:recommend_file writes "
                   .. "them to a file", NAME, text.count(#w.users), text.count(n))
     end
     local seen, never = excluded(o.exclude, w, pi)
     check_left(w, seen, never, n, pi)
-    local ids, scores, log_z = native.recommend(pi, w.x, o.index or cache.exact_of(pi), n, seen,
-                                                never, true)
-    ids, scores = ids:totable(), scores:totable()
-    local list = {}
+    local ids, scores, log_z = {}, {}, nil
+    if w.x then
+      ids, scores, log_z = native.recommend(pi, w.x, o.index or cache.exact_of(pi), n, seen, never,
+                                            true)
+      ids, scores = ids:totable(), scores:totable()
+    end
+    local list, at = {}, 0
     for i, u in ipairs(w.users) do
-      local r = rows_of(ids[i], scores[i], log_z[i], o.names and w.catalogue)
+      if not u.none then at = at + 1 end
+      local r = u.none and {} or rows_of(ids[at], scores[at], log_z[at], o.names and w.catalogue)
       r.user, r.name, r.left_out, r.n_items = u.number, u.name, u.left_out, pi.n_items
+      r.unknown = u.unknown
       list[i] = setmetatable(r, one)
     end
     return w.single and list[1] or setmetatable(list, many)

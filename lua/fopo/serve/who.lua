@@ -52,6 +52,11 @@ function who.item(name, given, pi, catalogue)
                         suggestion(catalogue, "item", given))
 end
 
+-- Whether a name is none of the items, or users, of d, and no typing mistake of another kind.
+local function is_unknown(d, side, given)
+  return type(given) == "string" and d and not d["find_" .. side](d, given)
+end
+
 -- The number of a user given by name or number.
 local function user(name, given, d)
   if math.type(given) == "float" then given = math.tointeger(given) or given end
@@ -71,23 +76,27 @@ local function user(name, given, d)
          or define.fail("%s: no user is called %q%s", name, given, suggestion(d, "user", given))
 end
 
--- The ids of a list, or of an array of ids, given by names or numbers.
-function who.items(name, list, pi, catalogue)
-  local ids = {}
+-- The ids of a list, or of an array of ids, given by names or numbers; with skip without names that
+-- are unknown, and how many these are.
+function who.items(name, list, pi, catalogue, skip)
+  local ids, unknown = {}, 0
   if define.kind(list) == "array" then
     if list.kind ~= "ids" then
       define.fail("%s: items are names or ids, not an array of numbers", name)
     end
     list = list:totable()[1] or {}
   end
-  for i, given in ipairs(list) do ids[i] = who.item(name, given, pi, catalogue) end
-  return ids
+  for _, given in ipairs(list) do
+    if skip and is_unknown(catalogue, "item", given) then unknown = unknown + 1
+    else ids[#ids + 1] = who.item(name, given, pi, catalogue) end
+  end
+  return ids, unknown
 end
 
 -- ---- whose contexts ----
 
 -- A new user's table {items = {...}}; raises unless it is one.
-local function new_user(name, t, pi, catalogue)
+local function new_user(name, t, pi, catalogue, skip)
   for key in pairs(t) do
     if key ~= "items" then
       define.fail("%s: a new user is {items = {...}}, which has no %s", name, tostring(key))
@@ -98,19 +107,32 @@ local function new_user(name, t, pi, catalogue)
     define.fail("%s: the items of a new user are a list of names or numbers, not %s", name,
                 define.a(t.items))
   end
-  local ids = who.items(name, t.items, pi, catalogue)
-  if #ids == 0 then
+  local ids, unknown = who.items(name, t.items, pi, catalogue, skip)
+  if #ids == 0 and not skip then
     define.fail("%s: the list of items is empty; a context is made of at least one", name)
   end
-  return ids
+  return ids, unknown
 end
 
--- A list of users, new users among them: sessions, and {number =, name =} of each.
+-- The histories that have items; of others users[i].none is set.
+local function with_items(histories, users)
+  local some = {}
+  for i, ids in ipairs(histories) do
+    if #ids > 0 then some[#some + 1] = ids else users[i].none = true end
+  end
+  return some
+end
+
+-- A list of users, new users among them: sessions, and {number =, name =} of each. With o.skip
+-- users without an item that is known are not among the sessions, which are nil if all are such.
 local function from_list(name, list, pi, o)
   local histories, users = {}, {}
   for i, given in ipairs(list) do
     if define.kind(given) == "table" then
-      histories[i], users[i] = new_user(name, given, pi, o.catalogue), {}
+      local ids, unknown = new_user(name, given, pi, o.catalogue, o.skip)
+      histories[i], users[i] = ids, {unknown = unknown}
+    elseif o.skip and is_unknown(o.data, "user", given) then
+      histories[i], users[i] = {}, {name = given}
     else
       local n = user(name, given, o.data)
       users[i] = {number = n, name = o.data:user_name(n)}
@@ -121,8 +143,10 @@ local function from_list(name, list, pi, o)
     if u.number then known[#known + 1], places[#places + 1] = u.number, i end
   end
   local of_known = #known > 0 and native.histories(o.data, known, pi.n_items, o.catalogue)
-  if #known == #list then return of_known, users end
-  for k, i in ipairs(places) do histories[i] = of_known:x(k):totable()[1] end
+  if #known == #list and not o.skip then return of_known, users end
+  for k, i in ipairs(places) do histories[i] = of_known:x(k):totable()[1] or {} end
+  if o.skip then histories = with_items(histories, users) end
+  if #histories == 0 then return nil, users end
   return native.histories_from(histories, pi.n_items), users
 end
 
@@ -165,8 +189,8 @@ local function check_histories(name, users, seen)
 end
 
 -- {x = contexts [N, D], seen = sessions or nil, users = {{number =, name =}, ...}, single =,
--- catalogue = a dataset or nil}.
-function who.contexts(name, given, pi, data)
+-- catalogue = a dataset or nil}. skip: names that are unknown are passed over, as from_list says.
+function who.contexts(name, given, pi, data, skip)
   local kind, catalogue = define.kind(given), who.catalogue(pi, data)
   if kind == "array" and given.kind ~= "ids" then return from_contexts(given, catalogue) end
   local items = pi:initial_items()
@@ -181,10 +205,12 @@ function who.contexts(name, given, pi, data)
     local known = origin.dataset(items)
     list, single = listed(name, given, kind)
     seen, users = from_list(name, list, pi, {
-      catalogue = catalogue, data = data or known and known.n_users > 0 and known or nil})
+      catalogue = catalogue, skip = skip,
+      data = data or known and known.n_users > 0 and known or nil})
   end
-  check_histories(name, users, seen)
-  return {x = seen:contexts(pi), seen = seen, users = users, single = single, catalogue = catalogue}
+  if not skip then check_histories(name, users, seen) end
+  return {x = seen and seen:contexts(pi), seen = seen, users = users, single = single,
+          catalogue = catalogue}
 end
 
 return who
