@@ -32,6 +32,7 @@ local fopo = require "fopo"
 local define = require "fopo.base.define"
 local lists = require "fopo.base.lists"
 local native = require "fopo.native"
+local text = require "fopo.base.text"
 package.path = (arg[0]:match("^(.*/)") or "./") .. "tools/?.lua;" .. package.path
 local script = require "script"
 
@@ -260,15 +261,6 @@ end
 
 -- ---- what is written ----
 
-local function markdown(rows)
-  local lines = {}
-  for i, row in ipairs(rows) do
-    lines[#lines + 1] = "| " .. table.concat(row, " | ") .. " |"
-    if i == 1 then lines[#lines + 1] = "|" .. ("---|"):rep(#row) end
-  end
-  return table.concat(lines, "\n") .. "\n"
-end
-
 local pages = {}
 for _, path in ipairs(files) do
   local results, order, users, failed = of_file(path)
@@ -282,7 +274,7 @@ for _, path in ipairs(files) do
   local shown, below = table_of(results, order, users), said_of(results, order)
   table.move(failed, 1, #failed, #below + 1, below)
   print(("\n%s\n%s\n%s"):format(title, fopo.report.table(shown), table.concat(below, "\n")))
-  pages[#pages + 1] = ("%s\n\n%s\n%s\n"):format(title, markdown(shown),
+  pages[#pages + 1] = ("%s\n\n%s\n%s\n"):format(title, text.markdown(shown),
                                                  table.concat(below, "  \n"))
 end
 if o.out ~= "" then

@@ -1,6 +1,7 @@
 """The paper's experiments at scale=tiny: each prints its table and keeps its rows and figure; one
 that is killed goes on where it was, with the same rewards."""
 import csv
+import glob
 import gzip
 import os
 import shutil
@@ -31,13 +32,12 @@ def run(name, out, *words):
 
 
 def rows_of(out, experiment, world="twitch"):
-    """The records of an experiment in the table: a line a run, and lists of numbers that end with
-    its last record."""
+    """The records of an experiment in a world, of each seed in turn: a line a run, and lists of
+    numbers that end with its last record."""
     rows = []
-    with open(out + "/results.csv", encoding="utf-8") as f:
+    with open(f"{out}/{experiment}-{world}/results.csv", encoding="utf-8") as f:
         for line in csv.DictReader(f):
-            if (line["experiment"], line["world"]) != (experiment, world):
-                continue
+            line = {**dict.fromkeys(FIELDS, ""), **line}
             lists = {name: v.split() for name, v in line.items() if name not in RUN}
             n = max(map(len, lists.values()))
             lists = {name: [""] * (n - len(v)) + v for name, v in lists.items()}
@@ -73,7 +73,7 @@ class Paper(unittest.TestCase):
                 self.assertTrue(0 <= float(r["low"]) <= float(r["reward"]) <= float(r["high"]) <= 1)
             self.assertEqual(float(r["seconds"]) > 0, float(r["step"]) > 0)
         if GNUPLOT:
-            svg = xml.dom.minidom.parse(f"{self.out}/{name}-twitch.svg").documentElement.toxml()
+            svg = xml.dom.minidom.parse(f"{self.out}/{name}-twitch/figure.svg").documentElement.toxml()
             self.assertRegex(svg, "(bands|bars): 95 % intervals")
         else:
             print("skip: the figures (gnuplot is not installed)")
@@ -96,6 +96,23 @@ class Paper(unittest.TestCase):
     def test_rq2(self):
         _, said = self.check_experiment("rq2", ["REINFORCE", "uniform", "mixture"], 12)
         self.assertIn("eps 0.5", said)
+
+    def test_rq2_as_a_sweep(self):
+        """scripts/examples/rq2.lua comes to the rewards of scripts/paper/rq2.lua."""
+        words = ["dim=50", "samples=1000", "k=256", "lr=1e-3", "epochs=1", "every=1",
+                 "epsilons=0.2,0.5,0.8,1"]
+        self.assertEqual(run("rq2", self.out, *words).returncode, 0)
+        done = subprocess.run([os.path.abspath(FOPO), os.path.abspath("scripts/examples/rq2.lua"),
+                               "0.0008", "1", "2"], capture_output=True, text=True, check=False,
+                              cwd=self.out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.out + "/runs/rq2/results.csv", encoding="utf-8") as f:
+            swept = {(r["gradient"], r["seed"]): (r["reward"], r["expected"])
+                     for r in csv.DictReader(f)}
+        for r in rows_of(self.out, "rq2"):
+            name = "REINFORCE" if r["method"] == "REINFORCE" else "eps " + r["epsilon"]
+            self.assertEqual((r["reward"], r["expected"]), swept.pop((name, r["seed"])))
+        self.assertEqual(swept, {})
 
     def test_rq3(self):
         rows, _ = self.check_experiment("rq3", ["mixture", "exact"], 6)
@@ -222,12 +239,12 @@ class Paper(unittest.TestCase):
         with subprocess.Popen(command("rq2", self.out, *words), stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, text=True) as p:
             limit = time.monotonic() + 60
-            kept = f"{self.out}/rq2-twitch.part.npz"
-            while not os.path.exists(kept) and time.monotonic() < limit:
+            kept = f"{self.out}/rq2-twitch/run-*.npz"
+            while not glob.glob(kept) and time.monotonic() < limit:
                 time.sleep(0.005)
             p.send_signal(sent)
             said = p.communicate()[1]
-        self.assertTrue(os.path.exists(kept), "it ended before it was stopped")
+        self.assertTrue(glob.glob(kept), "it ended before it was stopped")
         return p.returncode, said
 
     def test_stopped(self):
@@ -244,7 +261,7 @@ class Paper(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, "goes on at step [1-9]")
         self.assertEqual(rewards(self.out), rewards(whole))
-        self.assertFalse(os.path.exists(f"{self.out}/rq2-twitch.part.npz"))
+        self.assertEqual(sorted(os.listdir(f"{self.out}/rq2-twitch"))[-1], "results.csv")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
--- What the paper's experiments share: options, the table of results, runs that resume, progress,
--- tables and figures.
+-- What the paper's experiments share: options, the sweep of each world, tables and figures.
 --
 -- Options of every experiment, as name=value (docs/paper and the heads of the scripts have more):
 --   scale=small      full: the paper's sizes and settings; small: a twin of 1 %, minutes; tiny: a
@@ -17,29 +16,30 @@
 --   index=hnsw       of the candidates: the authors' graph with M = 32; norm, the default below
 --                    full, searches exactly
 --
--- The table of all results, <out>/results.csv, has a line for each run; an empty field does not
--- apply:
---   world, source (of its data), experiment, items (P), contexts (N, training), test (sessions)
---   machine, settings      that hold for all runs of the experiment in the world
+--   jobs=1                runs at once, in processes of their own; not where times are compared
+--
+-- Each experiment in a world is a sweep (fopo.experiment.sweep) in <out>/<experiment>-<world>/,
+-- with its figure. Its results.csv has a line for each run; an empty field does not apply:
+--   world, source (of its data), experiment
+--   settings               that hold for all runs of the experiment in the world
 --   method, dim (L), embedding (none, sqrt, sigma), temperature, lr, k, samples, epsilon, index,
 --   learnt (yes: the items too), seed                                          the configuration
+--   items (P), contexts (N, training), test (sessions), machine
 -- and lists of numbers with spaces between them, one for each record of the run; a shorter list is
 -- that of the last records:
 --   epoch, step, seconds (of training), ms_step                                how far
 --   reward, low, high      the paper's R_test by true argmax, with its 95 % interval over sessions
 --   expected, effective    expected reward, and items that the softmax chooses from in effect
 --   cosine, recall20 ...   what single experiments measure
--- A run is added when it has ended, by writing the table anew and renaming it; meanwhile it is kept
--- once a minute (keep=60) as <out>/<experiment>-<world>.part.npz and .part.csv. An experiment that
--- was stopped goes on from there; with other settings it refuses, so one folder never mixes them.
--- Rewards depend on data, settings and seed alone.
+-- An unfinished run is kept once a minute (keep=60). An experiment that was stopped goes on from
+-- there; with other settings it refuses, so one folder never mixes them. Rewards depend on data,
+-- settings and seed alone.
 local fopo = require "fopo"
 local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
 package.path = here .. "?.lua;" .. here .. "../tools/?.lua;" .. package.path
+local csv = require "fopo.base.csv"
 local kept = require "kept"
 local methods = require "methods"
-local native = require "fopo.native"
-local progress = require "progress"
 local script = require "script"
 local shown = require "shown"
 local tables = require "tables"
@@ -55,7 +55,8 @@ local common = {
   full = {scale = "full", data = "", fraction = 1, worlds = {"twitch", "goodreads"},
           out = "", seeds = {1, 2, 3}, lr = 0, batch = 32, min_items = 20, test = 0.1,
           split_seed = 1, embedding = "none", power_iterations = 4, temperature = 1, k = 256,
-          samples = 1000, epsilon = 0.8, index = "hnsw", threads = 0, keep = 60, run = true},
+          samples = 1000, epsilon = 0.8, index = "hnsw", threads = 0, keep = 60, run = true,
+          jobs = 1},
   small = {scale = "small", fraction = 0.01, worlds = {"twitch"}, lr = 1e-3, index = "norm"},
   tiny = {scale = "tiny", fraction = 0.0008, worlds = {"twitch"}, lr = 1e-2, k = 20, samples = 50,
           index = "norm", seeds = {1, 2, 3}},
@@ -82,55 +83,73 @@ end
 
 -- ---- the experiment
 
-local function complete(rows, e, world, c)
+-- "name=value ...", sorted, of what holds for all rows.
+local function settings_of(e, o)
+  local list = {}
+  for _, name in ipairs(e.settings) do
+    local v = o[name]
+    list[#list + 1] = name .. "=" .. (type(v) == "number" and ("%.9g"):format(v) or tostring(v))
+  end
+  for _, name in ipairs{"batch", "min_items", "power_iterations", "split_seed", "test"} do
+    list[#list + 1] = ("%s=%g"):format(name, o[name])
+  end
+  table.sort(list)
+  return table.concat(list, " ")
+end
+
+-- The configurations of a plan with what holds for all of them; with run=no those that the folder
+-- has. Ends the program if the folder has rows of other settings.
+local function complete(e, found, plan, o, folder)
+  local all = {world = found.name, source = found.source, experiment = e.name,
+               settings = settings_of(e, o)}
+  local path, known, list = folder .. "/results.csv", {}, {}
+  for _, row in ipairs((csv.read(path)) or {}) do
+    if row.source ~= all.source or row.settings ~= all.settings then
+      script.misuse("%s in %s was made with other settings:\n  %s; %s\nand these are\n  %s; %s\n"
+        .. "Give out=FOLDER for these, or remove its rows", e.name, path, row.source, row.settings,
+        all.source, all.settings)
+    end
+    known[kept.key(row)] = true
+  end
+  for _, c in ipairs(plan) do
+    for name, value in pairs(all) do c[name] = value end
+    if o.run or known[kept.key(c)] then list[#list + 1] = c end
+  end
+  if #list == 0 then script.misuse("%s has none of these runs", path) end
+  return list
+end
+
+local function records_of(rows)
+  local list = {}
   for _, row in ipairs(rows) do
-    row.experiment, row.world = e.name, world.name
-    row.items, row.contexts, row.test = world.train.n_items, world.train.n, world.test.n
-    for _, name in ipairs(kept.configuration) do row[name] = c[name] end
+    local some = kept.records(row)
+    table.move(some, 1, #some, #list + 1, list)
   end
-  return rows
+  return list
 end
 
--- The configurations of the plan that the file lacks.
-local function missing(plan, f)
-  local todo = {}
-  for _, c in ipairs(plan) do
-    if not f.done[kept.key(c)] then todo[#todo + 1] = c end
-  end
-  return todo
+-- The sweep of an experiment in a world.
+local function sweep(e, found, o, folder)
+  local world
+  return fopo.experiment.sweep{
+    over = complete(e, found, e.plan(o, found), o, folder), out = folder, report = false,
+    measures = {e.measure or "reward"}, jobs = o.jobs,
+    run = function(c, my)
+      world = world or worlds.open(found, o)
+      local rows = (e.train or methods.train)(world, c, o, methods.keep(my, o.keep), function(row,
+                                                                                             last)
+        my.say(("%.0f %%, reward %.4f"):format(last < math.huge and 100 * row.step / last or 0,
+                                               row.reward))
+      end, records_of(my.rows))
+      local row = kept.row(rows)
+      row.items, row.contexts, row.test = world.train.n_items, world.train.n, world.test.n
+      return row
+    end}
 end
 
--- The rows of the plan's configurations, in its order.
-local function chosen(plan, f)
-  local by_key, rows = {}, {}
-  for _, row in ipairs(f.rows) do
-    local key = kept.key(row)
-    by_key[key] = by_key[key] or {}
-    table.insert(by_key[key], row)
-  end
-  for _, c in ipairs(plan) do
-    for _, row in ipairs(by_key[kept.key(c)] or {}) do rows[#rows + 1] = row end
-  end
-  return rows
-end
-
-local function run_missing(e, found, f, todo, o)
-  local world, line = worlds.open(found, o), progress.new(e, todo)
-  for i, c in ipairs(todo) do
-    local start, keep = fopo.clock(), kept.run(f, kept.key(c), o.keep)
-    local rows = (e.train or methods.train)(world, c, o, keep, function(row, last)
-      line:within(c, row, last)
-    end, f.rows)
-    f:add(complete(rows, e, world, c))
-    keep:remove()
-    line:one(i, c, fopo.clock() - start, rows[#rows])
-  end
-end
-
--- Prints the table of the rows of a file, and draws the curves that e.show makes of them.
-local function show(e, found, rows, o, f)
+-- Prints the table of the rows of an experiment, and draws the curves that e.show makes of them.
+local function show(e, found, rows, o, folder)
   local first = rows[1]
-  if not first then script.misuse("%s has none of these runs", f.path) end
   local title = ("%s on %s (%s): %d items, %d contexts, %d test sessions, seeds %s"):format(e.title,
     found.name, found.source, first.items, first.contexts, first.test,
     table.concat(paper.values(rows, "seed"), ", "))
@@ -138,9 +157,9 @@ local function show(e, found, rows, o, f)
   local curves, note = e.show(rows, o)
   local lines = tables.of(e, rows)
   print(("\n%s\n%s\n%s"):format(title, fopo.report.table(lines), note or ""))
-  local path = f.start .. ".svg"
+  local path = folder .. "/figure.svg"
   if shown.figure(path, e, found.name, curves) then print("drawn in " .. path) end
-  print("kept in " .. f.path)
+  print("kept in " .. folder)
   io.stdout:flush()
 end
 
@@ -148,12 +167,17 @@ local function run_worlds(e, o)
   for _, name in ipairs(o.worlds) do
     local found = worlds.find(name, o)
     local own = setmetatable({lr = o.lr > 0 and o.lr or found.lr, whole = e.whole}, {__index = o})
-    local f, plan = kept.open(e, found, o), e.plan(own, found)
-    local todo = missing(plan, f)
-    io.stderr:write(("%s on %s (%s): %d runs, %d of them kept in %s\n"):format(e.name,
-      found.name, found.source, #plan, #plan - #todo, f.path))
-    if #todo > 0 and o.run then run_missing(e, found, f, todo, own) end
-    show(e, found, chosen(plan, f), own, f)
+    local folder = ("%s/%s-%s"):format(o.out, e.name, found.name)
+    local swept = sweep(e, found, own, folder)
+    if swept.interrupted then
+      io.stderr:write("\nstopped; the same command goes on from here\n")
+      os.exit(130, true)
+    end
+    for _, row in ipairs(swept.failed) do
+      io.stderr:write(("%s, seed %d failed: %s\n"):format(row.method, row.seed, row.error))
+    end
+    if #swept.failed > 0 then os.exit(1, true) end
+    show(e, found, records_of(swept.rows), own, folder)
   end
 end
 
@@ -164,23 +188,15 @@ end
 --   plan(o, found)       lists the configurations
 --   train(world, c, o, keep, said, rows)    the rows of one, given those of the table;
 --                        methods.train if left out
+--   measure              what is said of a run that has ended; reward if left out
 --   whole                true: all records have the expected reward, not the last alone
 --   prepare(rows)        adds columns to the rows before they are shown
 --   keys, values         the columns of its table (tables.lua); values: tables.by_epoch if left out
 --   show(rows, o)        the curves of the figure, and lines below the table
 function paper.experiment(e)
   if arg[0]:match("([^/]+)%.lua$") ~= e.name then return e end
-  local o = options(e)
-  local function inner()
-    -- after Ctrl-C no Lua function would run before this one of C
-    local _ <close> = setmetatable({}, {__close = native.interrupt_clear})
-    run_worlds(e, o)
-  end
-  local done, why = pcall(inner)
-  if done then return e end
-  if not tostring(why):find("interrupted", 1, true) then error(why, 0) end
-  io.stderr:write("\nstopped; the same command goes on from here\n")
-  os.exit(130, true)
+  run_worlds(e, options(e))
+  return e
 end
 
 return paper

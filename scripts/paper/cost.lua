@@ -69,5 +69,5 @@ return paper.experiment{
   tiny = {ks = {5, 20}, draws = {20, 50}, dim = 8, seconds = 0.01},
   settings = {"seconds", "clock"},
   keys = {paper.tables.key("K", "k", "%d"), paper.tables.key("S", "samples", "%d")},
-  values = values, plan = plan, train = train, show = show,
+  values = values, plan = plan, train = train, show = show, measure = "ms_step",
 }

@@ -1,6 +1,8 @@
 -- The methods of the experiments, and one training run. A configuration is a table of settings:
 -- method, dim, embedding, lr, temperature, k, samples, epsilon, index, learnt, seed.
 local fopo = require "fopo"
+local json = require "fopo.base.json"
+local native = require "fopo.native"
 local script = require "script"
 local worlds = require "worlds"
 
@@ -140,6 +142,47 @@ function methods.timed(world, c, o)
           epoch = step / t.steps_per_epoch}, t
 end
 
+-- ---- an unfinished run
+
+local unfinished = {}
+unfinished.__index = unfinished
+
+-- Keeps an unfinished run in the place that a sweep has for it, at most once in so many seconds: a
+-- checkpoint, and beside it the records.
+function methods.keep(my, seconds)
+  return setmetatable({path = my.path, seconds = seconds, last = fopo.clock()}, unfinished)
+end
+
+-- Takes up the run where there is one: its records up to then, else nil.
+function unfinished:resume(t)
+  local f <close> = io.open(self.path .. ".json")
+  local rows = f and json.decode(f:read("a"))
+  if not rows then return nil end
+  local resumed, why = pcall(t.resume, t, self.path)
+  if not resumed then
+    io.stderr:write(("starts this run again: %s\n"):format(why))
+    return nil
+  end
+  while #rows > 0 and rows[#rows].step > t.step do table.remove(rows) end
+  io.stderr:write(("goes on at step %d, kept in %s\n"):format(t.step, self.path))
+  return rows
+end
+
+-- Steps of the trainer in the time between two writes.
+function unfinished:steps(t)
+  if t.step == 0 then return 20 end
+  return math.max(1, math.floor(self.seconds * t.step / math.max(t.seconds, 1e-6)))
+end
+
+function unfinished:save(t, rows)
+  if fopo.clock() - self.last < self.seconds then return end
+  assert(native.write_file(self.path .. ".json", json.encode(rows)))
+  t:save(self.path)
+  self.last = fopo.clock()
+end
+
+-- ---- training
+
 -- Makes the steps up to a step, in pieces between which the run is kept.
 local function steps_to(t, target, keep, rows)
   while t.step < target do
@@ -183,6 +226,7 @@ function methods.train(world, c, o, keep, said)
     if said then said(rows[#rows], last) end
     keep:save(t, rows)
   end
+  os.remove(keep.path .. ".json")
   return rows
 end
 

@@ -3,7 +3,8 @@
 --
 --   ./fopo scripts/paper/report.lua [FOLDER ...] [to=runs/paper/report] [notes=FILE] [figures=all]
 --
--- FOLDER is the out= of experiments (runs/paper/small if none is given). Where two folders have
+-- FOLDER is the out= of experiments (runs/paper/small if none is given), or has a results.csv that
+-- this script wrote. Where two folders have
 -- the same experiment in the same world, the first one is judged; one of another L is shown
 -- below it. `to` gets README.md, results.csv with all rows that it shows, and the figures: all,
 -- or those named (figures=twitch-1-rq1,gowalla-ngcf-budget), and of the others the command that
@@ -55,7 +56,7 @@ local function add(worlds, e)
   e.source = short(e.source)
   local world = world_of(worlds, e.world, e.source)
   local first, dim = world.experiments[e.experiment], e.rows[1].dim
-  world.items = math.max(world.items or 0, e.items)
+  world.items = math.max(world.items or 0, e.rows[1].items)
   if not first then
     world.experiments[e.experiment] = e
   elseif first.rows[1].dim ~= dim then
@@ -71,8 +72,12 @@ end
 local function collect()
   local worlds, all = {}, {}
   for _, folder in ipairs(folders) do
-    for _, e in ipairs(kept.groups(folder .. "/results.csv")) do
-      if add(worlds, e) then all[#all + 1] = e end
+    local pipe <close> = io.popen(("ls '%s'/results.csv '%s'/*/results.csv 2>/dev/null"):format(
+      folder, folder))
+    for path in pipe:lines() do
+      for _, e in ipairs(kept.groups(path)) do
+        if add(worlds, e) then all[#all + 1] = e end
+      end
     end
   end
   table.sort(worlds, function(a, b)
@@ -97,11 +102,8 @@ local function filled(prose)
   return (table.concat(parts, "\n\n"):gsub("\n\n\0", "\n"))
 end
 
-local markdown = tables.markdown
-
 local function put_table(rows)
-  say(markdown(rows))
-  say ""
+  say(text.markdown(rows))
 end
 
 -- Draws the figure of an experiment by its script's own rules, where it is one of those wanted.

@@ -53,5 +53,5 @@ return paper.experiment{
   settings = {"epochs", "seconds", "clock"},
   keys = {paper.tables.L, paper.tables.method}, prepare = speedups,
   values = {paper.tables.ms, paper.tables.value("times REINFORCE", "speedup", "%.1f")},
-  plan = plan, train = train, show = show,
+  plan = plan, train = train, show = show, measure = "ms_step",
 }

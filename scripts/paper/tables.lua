@@ -10,16 +10,6 @@ function tables.seeds(rows)
   return list
 end
 
--- Rows of strings as Markdown; the first is the head.
-function tables.markdown(rows)
-  local list = {}
-  for i, row in ipairs(rows) do
-    list[#list + 1] = "| " .. table.concat(row, " | ") .. " |"
-    if i == 1 then list[#list + 1] = "|" .. ("---|"):rep(#row) end
-  end
-  return table.concat(list, "\n")
-end
-
 -- ---- cells
 
 -- Mean and half width over the seeds; of one seed the value, with the interval over the test

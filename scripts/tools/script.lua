@@ -1,6 +1,9 @@
 -- What the paper's experiments, studies and benchmarks share: the command line, CSV files, training
 -- for a time, and means over seeds.
+local csv = require "fopo.base.csv"
 local fopo = require "fopo"
+local means = require "fopo.base.means"
+local native = require "fopo.native"
 
 local script = {}
 
@@ -64,7 +67,7 @@ end
 
 -- The GPU; without one it says so and leaves with 77, by which a test is skipped.
 function script.card()
-  local ok, card = pcall(require("fopo.native").device, "cuda")
+  local ok, card = pcall(native.device, "cuda")
   if ok then return card end
   print("skip: " .. tostring(card):gsub("^.-:%d+: ", ""))
   os.exit(77)
@@ -80,62 +83,13 @@ end
 
 -- ---- CSV
 
-local function quoted(value)
-  local s = math.type(value) == "float" and ("%.9g"):format(value) or tostring(value)
-  return s:find('[,"\n]') and '"' .. s:gsub('"', '""') .. '"' or s
-end
-
 -- Writes rows, tables by column name, as CSV; a nil becomes an empty field. `comment` comes first.
 -- The old file stays until the new one is whole.
 function script.csv(path, columns, rows, comment)
-  assert(os.execute(("mkdir -p '%s'"):format(path:match("^(.*)/"))))
-  local f = assert(io.open(path .. ".tmp.csv", "w"))
-  f:write(comment or "", table.concat(columns, ","), "\n")
-  for _, row in ipairs(rows) do
-    local line = {}
-    for i, column in ipairs(columns) do
-      line[i] = row[column] ~= nil and quoted(row[column]) or ""
-    end
-    f:write(table.concat(line, ","), "\n")
-  end
-  assert(f:close())
-  assert(os.rename(path .. ".tmp.csv", path))
-end
-
-local function fields(line)
-  local list, at = {}, 1
-  repeat
-    local field, after = line:match('^"(.-)"()', at)
-    while field and line:sub(after, after) == '"' do -- a doubled quote
-      local more, behind = line:match('^(.-)"()', after + 1)
-      field, after = field .. '"' .. more, behind
-    end
-    if not field then field, after = line:match("^([^,]*)()", at) end
-    list[#list + 1], at = field, after + 1
-  until at > #line + 1
-  return list
-end
-
--- The rows of a CSV that script.csv wrote, numbers as numbers, an empty field as nil; and its
--- comment. nil if there is no such file.
-function script.read_csv(path)
-  local f <close> = io.open(path)
-  if not f then return nil end
-  local columns, rows, comment = nil, {}, {}
-  for line in f:lines() do
-    if line:sub(1, 1) == "#" then
-      comment[#comment + 1] = line
-    elseif not columns then
-      columns = fields(line)
-    else
-      local row = {}
-      for i, field in ipairs(fields(line)) do
-        if field ~= "" then row[columns[i]] = tonumber(field) or field end
-      end
-      rows[#rows + 1] = row
-    end
-  end
-  return rows, table.concat(comment, "\n") .. "\n"
+  local lines = {comment or "", csv.head(columns)}
+  for _, row in ipairs(rows) do lines[#lines + 1] = csv.line(columns, row) end
+  assert(native.make_folder(path:match("^(.*)/")))
+  assert(native.write_file(path, table.concat(lines)))
 end
 
 -- The rows for which all of `where` holds.
@@ -190,33 +144,12 @@ function script.median(list)
   return #s % 2 == 1 and s[middle + 1] or (s[middle] + s[middle + 1]) / 2
 end
 
--- The mean and its standard error, which is 0 for a single value.
-function script.mean(list)
-  local n, sum, squares = #list, 0, 0
-  for _, x in ipairs(list) do sum = sum + x end
-  for _, x in ipairs(list) do squares = squares + (x - sum / n) ^ 2 end
-  return sum / n, n > 1 and math.sqrt(squares / (n - 1) / n) or 0
-end
-
--- The 97.5 % point of Student's t with so many degrees of freedom; from 6 on by the expansion of
--- Cornish and Fisher, right to three places.
-local function student(freedom)
-  local few = {12.706, 4.303, 3.182, 2.776, 2.571}
-  local z, n = 1.95996, freedom
-  return few[n] or z + (z ^ 3 + z) / (4 * n) + (5 * z ^ 5 + 16 * z ^ 3 + 3 * z) / (96 * n ^ 2)
-                   + (3 * z ^ 7 + 19 * z ^ 5 + 17 * z ^ 3 - 15 * z) / (384 * n ^ 3)
-end
-
--- The mean, and the half width of its 95 % interval by Student's t: 0 for a single value.
-function script.interval(list)
-  local mean, error = script.mean(list)
-  return mean, error > 0 and student(#list - 1) * error or 0
-end
+script.mean, script.interval = means.of, means.interval
 
 -- "+0.0012 (0.0001, 0.0023)": the mean of array a above that of b, of the same contexts in pairs,
 -- and its 95 % interval.
 function script.difference(a, b)
-  local low, high = require("fopo.native").paired_values(a, b)
+  local low, high = native.paired_values(a, b)
   return ("%+.4f (%.4f, %.4f)"):format(a:mean() - b:mean(), low, high)
 end
 

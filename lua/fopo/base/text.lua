@@ -138,4 +138,14 @@ function text.table(rows)
   return table.concat(lines, "\n")
 end
 
+-- The same rows in Markdown.
+function text.markdown(rows)
+  local lines = {}
+  for i, row in ipairs(rows) do
+    lines[#lines + 1] = "| " .. table.concat(row, " | ") .. " |"
+    if i == 1 then lines[#lines + 1] = "|" .. ("---|"):rep(#row) end
+  end
+  return table.concat(lines, "\n") .. "\n"
+end
+
 return text

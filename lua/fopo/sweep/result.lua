@@ -223,14 +223,7 @@ end
 
 function result.text(r) return text.table(rows_of(r, styles.text)) end
 
-function result.markdown(r)
-  local lines = {}
-  for i, row in ipairs(rows_of(r, styles.markdown)) do
-    lines[#lines + 1] = "| " .. table.concat(row, " | ") .. " |"
-    if i == 1 then lines[#lines + 1] = "|" .. ("---|"):rep(#row) end
-  end
-  return table.concat(lines, "\n") .. "\n"
-end
+function result.markdown(r) return text.markdown(rows_of(r, styles.markdown)) end
 
 local function escaped(s)
   if s:find("^%$") then return s end
