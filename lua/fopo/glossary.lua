@@ -63,7 +63,7 @@ mixture: the proposal eps uniform + (1 - eps) kappa
 must_sync: true if a step has to be known to be whole before the next may be queued
 norm order: the items by descending norm
 objective: what a gradient is of: the expected reward, the log-likelihood, the smoothed or the log
-    of the expected reward
+    of the expected reward, or self-normalised IPS
 OPE: off-policy evaluation: the worth of a policy from another policy's log
 pane: a rectangle of the live view
 panel: up to 32 queries, transposed, that are multiplied with items at once

@@ -11,6 +11,7 @@
 #include "device/objectives/reward.h"
 #include "device/objectives/rule.h"
 #include "device/objectives/smoothed.h"
+#include "device/objectives/snips.h"
 
 /* FOPO_OBJECTIVE_REWARD = 0 ...: the rows in their order. */
 typedef enum {

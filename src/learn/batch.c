@@ -7,6 +7,7 @@
 
 #include "core/clock.h"
 #include "core/progress.h"
+#include "learn/ratio.h"
 
 /* Draws held at once: 4 Mi, 48 MB of ids, densities and rewards. A batch of 32 with S = 1000 takes
  * 32 thousand; only the exact gradient of a large catalogue needs several parts. */
@@ -38,6 +39,10 @@ int fopo_batch_prepare(fopo_batch *b) {
   size_t each = b->S + b->near * b->data->L;
   size_t part = most_draws / each > LEAST_PART ? most_draws / each : LEAST_PART;
   b->part_size = part < b->plan->B ? part : b->plan->B;
+  if (fopo_batch_is_ratio(b)) {
+    b->shift = fopo_ratio_shift(b->reward);
+    b->part_size = b->plan->B; /* of which all V are needed at once */
+  }
   return fopo_batch_reserve(b);
 }
 
@@ -275,7 +280,7 @@ static int find_rewards(fopo_batch *b) {
   if (r->kind->look_up != NULL) {
     fopo_reward_arrays arrays = data->credited;
     fopo_device_batch x = b->piece.device;
-    arrays.credit.shift = r->credit.shift; /* it may change between two steps */
+    arrays.credit.shift = fopo_batch_shift(b);
     fopo_batch_fetched(b, &arrays.Y, &x.rows);
     return r->kind->look_up(data->device, &b->draws.samples, &arrays, &x);
   }
@@ -386,6 +391,9 @@ static int absorb(fopo_batch *b) {
     end = b->part.first + b->part.n;
     status =
         parts->ops->join(parts, b->data->device, &b->part, b->candidates.device.counts, status);
+    if (status == FOPO_OK && fopo_batch_is_ratio(b)) {
+      fopo_ratio_take(b->part.V, b->part.stats, &b->reward->credit, b->shift, b->part.rows);
+    }
     b->outer_due = may_wait(b);
     if (status == FOPO_OK && !b->outer_due) status = add_gradient(b);
     if (status == FOPO_OK && !fopo_batch_is_whole(b)) status = add_stats(b);

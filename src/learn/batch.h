@@ -99,6 +99,7 @@ struct fopo_batch {
   size_t B, S;
   size_t near;                  /* queries that a context has besides its own */
   size_t part_size, piece_size; /* contexts, at most */
+  float shift;                  /* of the gains of a log, where the objective is a ratio */
   size_t done;                  /* contexts absorbed */
   fopo_span part, piece;        /* at hand */
   fopo_draws draws;
@@ -143,12 +144,22 @@ static inline fopo_estimate fopo_batch_estimate(const fopo_batch *b) {
                          .objective = b->options->objective};
 }
 
+/* Whether the objective is the ratio of learn/ratio.h. */
+static inline int fopo_batch_is_ratio(const fopo_batch *b) {
+  return b->options->objective == FOPO_OBJECTIVE_SNIPS;
+}
+
+/* What is taken from the gains of a log; the reward's own may change between two steps. */
+static inline float fopo_batch_shift(const fopo_batch *b) {
+  return fopo_batch_is_ratio(b) ? b->shift : b->reward->credit.shift;
+}
+
 /* The reward, for an estimator that looks at few items of a context. */
 static inline fopo_sparse_reward fopo_batch_sparse(const fopo_batch *b) {
   const fopo_binding *data = b->data;
   fopo_sparse_reward reward = {
       .Y = data->credited.Y, .value = data->credited.value, .credit = data->credited.credit};
-  reward.credit.shift = b->reward->credit.shift; /* it may change between two steps */
+  reward.credit.shift = fopo_batch_shift(b);
   return reward;
 }
 

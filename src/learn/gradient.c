@@ -10,6 +10,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "learn/batch.h"
+#include "learn/ratio.h"
 #include "policy/neighbours.h"
 
 struct fopo_gradient {
@@ -298,6 +299,7 @@ static int check_objective(const fopo_gradient *g) {
                      "exact, snis or head_tail",
                      o->estimator->title, row->title);
   }
+  if (o->objective == FOPO_OBJECTIVE_SNIPS) return fopo_ratio_check(&g->data, g->batch.reward);
   int own = o->objective == FOPO_OBJECTIVE_CUSTOM;
   if (own && o->estimator->needs & FOPO_SCORES_LISTS) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE,

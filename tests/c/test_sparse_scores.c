@@ -603,7 +603,8 @@ static double value_at(const world *w, size_t b, fopo_objective_kind objective, 
     wr += value * exp(f), score += value * f, worth += value;
   }
   switch (objective) {
-  case FOPO_OBJECTIVE_REWARD: return z > 0 ? wr / z : 0;
+  case FOPO_OBJECTIVE_REWARD:
+  case FOPO_OBJECTIVE_SNIPS: return z > 0 ? wr / z : 0; /* of a context */
   case FOPO_OBJECTIVE_LIKELIHOOD: return worth > 0 ? score / worth - log(z) : 0;
   case FOPO_OBJECTIVE_SMOOTHED: return z == 0 ? 0 : log(1 + wr / z);
   default: return z == 0 ? 0 : log(fmax(wr / z, 1e-6));

@@ -274,11 +274,43 @@ function TestTraining:test_pessimistic_gradients()
   wanted = (up.snips.value - down.snips.value) / (2 * h)
   slope = along(fopo.reward.ips{logs = log, translate = e.snips.value})
   lu.assertAlmostEquals(slope / e.mean_weight, wanted, 2e-3 * math.abs(wanted))
+  for _, translate in ipairs{0, -3} do
+    slope, stats = along(fopo.reward.ips{logs = log, translate = translate}, "snips")
+    lu.assertAlmostEquals(slope, wanted, 2e-3 * math.abs(wanted))
+    lu.assertAlmostEquals(stats.reward, e.snips.value, 1e-5 * stats.reward)
+  end
   local r = fopo.check{policy = pi, data = log, reward = smoothed, print = false, repetitions = 60,
                        gradient = {fopo.gradient.head_tail{head = 50, tail = 30,
                                                            objective = "smoothed"},
                                    fopo.gradient.snis{samples = 300, objective = "smoothed"}}}
   lu.assertTrue(r.ok, tostring(r))
+  r = fopo.check{policy = pi, data = log, print = false, repetitions = 60, contexts = 12,
+                 gradient = {fopo.gradient.head_tail{head = 50, tail = 30, objective = "snips"},
+                             fopo.gradient.snis{samples = 300, objective = "snips"}}}
+  lu.assertTrue(r.ok, tostring(r))
+end
+
+-- The ratio is that of each batch; it is of logs, and of items that stay.
+function TestTraining:test_snips_raises_the_ratio()
+  local log = lg:part(1, 400)
+  local pi = fopo.policy.linear{items = log:items()}
+  local function judged(part) return fopo.ope(pi, part, {bootstrap = 0}).snips.value end
+  local rw, half = fopo.reward.ips{logs = log}, log:part(1, 200)
+  local rows, g = {}, fopo.gradient.exact{objective = "snips"}
+  for i = 1, half.n do rows[i] = i end
+  local _, stats = g:compute(pi, log:contexts(), rows, rw)
+  lu.assertAlmostEquals(stats.reward, judged(half), 1e-5 * stats.reward)
+  local before = judged(log)
+  local t = fopo.trainer{policy = pi, data = log, reward = rw, objective = "snips",
+                         batch = log.n, optim = fopo.optim.adam{lr = 0.02}}
+  t:run{steps = 60, view = false}
+  lu.assertTrue(judged(log) > before + 0.05)
+  lu.assertTrue(t.history.reward[#t.history.reward] > before + 0.05)
+  local model = fopo.reward.doubly_robust{logs = log, model = fopo.reward.direct{logs = log}}
+  lu.assertErrorMsgContains("use fopo.reward.ips", g.compute, g, pi, log:contexts(), rows, model)
+  local learns = fopo.policy.linear{items = log:items(), train_items = true}
+  lu.assertErrorMsgContains("items that are not learnt", g.compute, g, learns, log:contexts(), rows,
+                            rw)
 end
 
 -- What of the policy lies where the log shows nothing is said, of a log that shows few actions.

@@ -133,6 +133,33 @@ function slopes_of.likelihood(c, i, r, h)
   return sum, value / worth, log_z
 end
 
+-- Self-normalised IPS is a ratio over all contexts that are measured: with u the rewards that give
+-- w = E_pi u, the slope of context i is (r_i - rho) dw_i / mean w. u is the difference of two
+-- translations of the reward.
+local function ratio_of(c, h)
+  local all, translate, ratio = array.ids(list_of_rows(c.pi.n_items)), c.reward.translate, {}
+  local _ <close> = tools.afterwards(function() c.reward.translate = translate end)
+  local weights, earned = 0, 0
+  for i, row in ipairs(c.rows) do
+    c.reward.translate = 0
+    local one = c.reward:value(all, {row})
+    c.reward.translate = 1
+    local u, it = one - c.reward:value(all, {row}), {}
+    it.r = one:sum() / u:sum()
+    it.slope, it.w, it.log_z = slopes_by_value(c, i, u, h)
+    weights, earned, ratio[i] = weights + it.w, earned + it.w * it.r, it
+  end
+  ratio.rho, ratio.mean = earned / weights, weights / #c.rows
+  return ratio
+end
+
+function slopes_of.snips(c, i, _, h)
+  c.ratio = c.ratio or ratio_of(c, h)
+  local it, slope = c.ratio[i], {}
+  for k, s in ipairs(it.slope) do slope[k] = (it.r - c.ratio.rho) * s / c.ratio.mean end
+  return slope, c.ratio.rho, it.log_z
+end
+
 -- A custom gradient of a value of its own, over all items in the place of draws: its truth. It is
 -- compared with central differences of that value, for moves of the scores of up to 0.1, as the
 -- value is a sum of float32.
