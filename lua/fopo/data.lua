@@ -1,5 +1,6 @@
 -- fopo.data: interactions, sessions, and the synthetic world they can come from.
 local native = require "fopo.native"
+local worlds = require "fopo.worlds"
 local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
 local origin = require "fopo.base.origin"
@@ -92,7 +93,7 @@ data.logs, data.synthetic_logs = logs.read, logs.synthetic
 local CLUSTERS = 300 -- of taste, if nothing is said
 
 data.synthetic = fn{
-  name = "fopo.data.synthetic", returns = "dataset, world",
+  name = "fopo.data.synthetic", returns = "dataset, world", presets = worlds.presets,
   options = {
     {"like", "string", nil, "a set of the paper: the defaults below become those of its twin",
      one_of = native.data_twins()},
@@ -131,7 +132,14 @@ like = "twitch" or "goodreads" makes a twin of a set of the paper as it is after
 preparation: 500,000 users and 790,000 items, or 300,000 and 2,330,000; users with 20 items or more;
 lengths of sessions, repeats and the shares of the most popular items as published. What nobody
 published, such as the clusters, is assumed: docs/data.md says which is which. fraction = 0.01 makes
-a small one, of sessions of the same lengths.]],
+a small one, of sessions of the same lengths.
+
+preset is a small world to teach with, which world:picture() shows. bandit: ten arms, and users
+who are all alike, so contexts say nothing. geometry: three tastes, so that embeddings of two
+dimensions show the paper's setting, where taste is a direction and popularity a norm. popularity:
+few items and tastes have most of the users, and recommending the same to everybody is hard to beat.
+unit_norms: items that are equally popular, so their norms are nearly equal, and searches by norm
+gain nothing.]],
   example = [[d, world = fopo.data.synthetic{users = 200, items = 500, clusters = 10, seed = 3}
 assert(d.n_users == 200 and d.n_items == 500)
 assert(fopo.data.synthetic{users = 200, items = 100}.n_items == 100)
@@ -141,9 +149,13 @@ assert(twin.n_users == 1000 and twin.n_items == 1580)]],
     if o.fraction ~= 1 and not o.like then
       define.fail("fopo.data.synthetic: fraction is the share of a twin; say which, as in like = "
                   .. "\"twitch\"")
+    elseif o.preset and o.like then
+      define.fail("fopo.data.synthetic: like is a twin and preset a world to teach with; give one")
     end
     o.ones = not o.repeats
-    return native.data_synthetic(o)
+    local d, w = native.data_synthetic(o)
+    worlds.note(w, d, o)
+    return d, w
   end,
 }
 
