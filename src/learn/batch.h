@@ -72,7 +72,7 @@ typedef struct {
   uint32_t *ids; /* device, those of the rows; owned */
 } fopo_item_rows;
 
-enum { FOPO_BATCH_ARRAYS = 39 }; /* rows of the table in batch_memory.c */
+enum { FOPO_BATCH_ARRAYS = 40 }; /* rows of the table in batch_memory.c */
 
 typedef enum {
   FOPO_STAGE_IDLE,
