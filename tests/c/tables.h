@@ -33,8 +33,8 @@ static inline int same_dataset(const fopo_dataset *a, const fopo_dataset *b) {
          (m->values == NULL || memcmp(m->values, n->values, nnz * sizeof *m->values) == 0) &&
          same_names(&a->users, &b->users) && same_names(&a->items, &b->items) &&
          a->rows_read == b->rows_read && a->repeats == b->repeats && a->skipped == b->skipped &&
-         a->items_seen == b->items_seen && a->users_seen == b->users_seen &&
-         same_times(a->times.first, b->times.first, nnz) &&
+         a->malformed == b->malformed && a->items_seen == b->items_seen &&
+         a->users_seen == b->users_seen && same_times(a->times.first, b->times.first, nnz) &&
          same_times(a->times.last, b->times.last, nnz) &&
          (*a->no_times == '\0') == (*b->no_times == '\0');
 }

@@ -492,12 +492,16 @@ TEST(where_and_columns) {
 
 TEST(skipped_errors) {
   const char *path = write_text("user,item,rating\n1,2,3\n1,x\n1,3,y\n,4,5\n2,2,\"5\n2,2,5\n");
-  fopo_dataset *d = READ_AS(path, .skip_errors = 1, .max_errors = 4);
-  assert_true(shaped(d, "pairs", 2, 1, 2) && d->skipped == 4 && d->rows_read == 2);
-  assert_true(fopo_names_find(&d->items, "3") < 0); /* a rejected row adds no name */
-  assert_true(d->malformed == 4 && strstr(d->examples[0], "line 3: '1,x' has 2 fields") != NULL &&
-              strstr(d->examples[2], "line 5") != NULL); /* the first three */
-  fopo_dataset_free(d);
+  for (size_t chunk = 0; chunk <= 16; chunk += 16) { /* 16: threads try the rows before */
+    fopo_chunks_size(chunk);
+    fopo_dataset *d = READ_AS(path, .skip_errors = 1, .max_errors = 4);
+    assert_true(shaped(d, "pairs", 2, 1, 2) && d->skipped == 4 && d->rows_read == 2);
+    assert_true(fopo_names_find(&d->items, "3") < 0); /* a rejected row adds no name */
+    assert_true(d->malformed == 4 && strstr(d->examples[0], "line 3: '1,x' has 2 fields") != NULL &&
+                strstr(d->examples[2], "line 5") != NULL); /* the first three */
+    fopo_dataset_free(d);
+  }
+  fopo_chunks_size(0);
   REFUSE_AS(path, FOPO_ERR_FORMAT, "line 6: '2,2,\"5' has a quote", .skip_errors = 1,
             .max_errors = 3);
   says("there are 4 malformed rows, max_errors is 3");

@@ -35,6 +35,7 @@ void fopo_table_done(fopo_table *r) {
 static int reject(fopo_table *r, int column, const char *text, size_t n, const char *why) {
   const fopo_read_options *o = r->options;
   char more[FOPO_MALFORMED];
+  if (r->tries) return FOPO_ROW_REJECTED;
   int out = fopo_text_leave_out(more, &r->errors, o->skip_errors, o->max_errors, "row", why);
   if (out && r->d->malformed++ >= FOPO_EXAMPLES) return FOPO_ROW_REJECTED;
   const char *title = column != FOPO_NO_COLUMN && r->titles != NULL ? r->titles[column] : NULL;

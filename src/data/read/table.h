@@ -100,6 +100,7 @@ typedef struct fopo_table {
   fopo_side users, items;
   fopo_pairs pairs;
   size_t errors;
+  int tries; /* 1: a thread's copy, which counts nothing of rows that the serial reader refuses */
   fopo_take_row *take; /* NULL: rows become pairs, with indices for ids */
   void *taker;         /* for `take`; not owned */
 } fopo_table;

@@ -239,6 +239,7 @@ static int is_wide(const int64_t *ids, const uint32_t *texts, size_t n) {
  * be refused. Called by the threads of a parallel region. */
 static void chunk_read(chunk *c, const chunk_reader *k) {
   fopo_table r = *k->r;
+  r.tries = 1;
   r.fields = k->fields + (size_t)omp_get_thread_num() * r.columns;
   if (k->parsers != NULL) r.json = k->parsers[omp_get_thread_num()];
   const char *p = c->from;
