@@ -111,8 +111,9 @@ local function head(t)
   if not size or not share then return nil end
   if size.value == t.policy.n_items and not norms.shared(t, size.value) then
     local _, mass = ends_of(t.history, "head_mass")
-    return mass and ("No number of large norms holds the mass, so candidates are found among all "
-                     .. "items; they hold %.3g %% of the policy."):format(100 * mass.value)
+    return mass and ("No number of large norms holds the mass, so candidates are found %s; they "
+                     .. "hold %.3g %% of the policy."):format(norms.way(t, size.value),
+                                                              100 * mass.value)
   end
   return ("The head chosen by mass has %s items, which hold %.3g %% of the policy."):format(
     text.count(size.value), 100 * share.value)

@@ -33,11 +33,14 @@ end
 -- The best ten trials, the best first.
 local function as_text(found)
   local rows = {{"steps", "valid", "expected", "best at", "settings"}}
+  local by_lists = found.by:find("@", 1, true)
+  if by_lists then table.insert(rows[1], 2, found.by) end
   for i = 1, math.min(10, #found.trials) do
     local t = found.trials[i]
     rows[#rows + 1] = {text.count(t.steps), cell(t.valid), cell(t.valid_expected),
                        t.best_step and (t.best_step == 0 and "start" or text.count(t.best_step))
                        or "", settings_of(t.options) .. (t.failed and ": " .. t.failed or "")}
+    if by_lists then table.insert(rows[#rows], 2, cell(t.valid_measure)) end
   end
   local more = #found.trials > 10 and ("\nand %d more in .trials"):format(#found.trials - 10) or ""
   return ("tuned by the %s on validation: %d trials%s%s\n%s%s%s"):format(measure_of(found),
@@ -163,10 +166,10 @@ lr, weight_decay, clip and schedule ("constant", "cosine", "linear") of fopo.opt
 c.steps and c.seed.
 The result prints as a table and is one: best = {options, policy, trainer, items, valid,
 valid_expected, steps}, of several seeds the policy of the first; worth; and trials, a list of
-{options, steps, valid, valid_expected, best_step, seconds, failed}, the best run of each, best
-first. The same seed gives the same result for any
-number of jobs. Ctrl-C ends the search with what it has (interrupted = true). A trial that fails,
-say by a learning rate that overflows, is ranked last with its sentence. The best of many trials
+{options, steps, valid, valid_expected, valid_measure, best_step, seconds, failed}, the best run of
+each, best first; valid_measure is that of by = "ndcg@10" and its like. The same seed gives the same
+result for any number of jobs. Ctrl-C ends the search with what it has (interrupted = true). A trial
+that fails, say by a learning rate that overflows, is ranked last with its sentence. The best of many trials
 looks better on validation than it is: judge it on s.test. Validation leaves out the items of X, as
 fopo.evaluate does, unless exclude = "none".]],
   example = [[

@@ -806,6 +806,9 @@ function TestTune:test_by_a_measure()
   lu.assertEquals(best.trainer.history.valid_measure[#best.trainer.history.step] ~= nil, true)
   lu.assertAlmostEquals(best.trainer.held.measure, e.ndcg[10], 1e-6)
   lu.assertStrContains(tostring(found), "tuned by the ndcg@10 on validation")
+  lu.assertStrMatches(tostring(found):match("\n(.-)\n"), "steps +ndcg@10 +valid +expected.*")
+  lu.assertStrContains(tostring(found), ("  %.4f  %.4f"):format(found.trials[1].valid_measure,
+                                                              found.trials[1].valid))
   lu.assertStrContains(tostring(found), "the defaults")
   lu.assertErrorMsgContains("fopo.tune: by must be greedy, expected, or a measure", fopo.tune,
                             {data = world.s.train, by = "ndgc@10", view = false})

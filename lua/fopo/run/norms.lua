@@ -31,9 +31,11 @@ function norms.shared(t, head) return (t.native:uses(head)) end
 local found = {index = "by the index", clusters = "in clusters of the items (fopo.index.clusters)",
                items = "among all items"}
 
+function norms.way(t, head) return found[select(2, t.native:uses(head))] end
+
 -- What is made of `head` norms; nil: there is nothing to add.
 local function use_of(t, head)
-  local P, shared, where = t.policy.n_items, t.native:uses(head)
+  local P, shared = t.policy.n_items, norms.shared(t, head)
   local why = "because fewer norms do not hold the mass: the items' norms are too equal, or small "
               .. "where the policy looks"
   if shared and head < P then return "they are the head of all contexts" end
@@ -41,7 +43,7 @@ local function use_of(t, head)
     return ("all items are used, %s: %s are the head of all contexts, the others the tail"):format(
       why, text.count(shared))
   end
-  if head == P then return ("candidates are found %s, %s"):format(found[where], why) end
+  if head == P then return ("candidates are found %s, %s"):format(norms.way(t, head), why) end
   if t.gradient.head ~= "auto" then return nil end
   return "candidates are found among them, because all contexts cannot share so many"
 end
