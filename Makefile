@@ -34,7 +34,7 @@ CFLAGS  := -std=c11 $(COMMON) $(WARN_C)
 CXXFLAGS:= -std=c++17 $(COMMON) $(WARN) $(if $(filter asan,$(MODE)),-DNO_MANUAL_VECTORIZATION)
 # The program's own symbols are exported: fopo_cuda.so calls them.
 LDFLAGS := $(FLAGS_$(MODE)) -fopenmp -rdynamic
-LDLIBS  := -llapacke -lopenblas -lzip -lz -llua5.4 \
+LDLIBS  := -llapacke -lopenblas -lzip -lz -lzstd -llua5.4 \
            -lreadline -lncursesw -ltinfo -lm -ldl -lpthread
 
 # The CUDA part is a shared object of its own, built if nvcc is found (CUDA= leaves it out). It has
@@ -87,7 +87,8 @@ endif
 
 SRC_C   := $(filter-out src/comm/mpi/% src/main.c,$(shell find src -name '*.c'))
 SRC_CXX := $(shell find src -name '*.cc')
-OBJ     := $(SRC_C:%.c=$(OUT)/%.o) $(SRC_CXX:%.cc=$(OUT)/%.o) $(OUT)/lua_files.o
+OBJ     := $(SRC_C:%.c=$(OUT)/%.o) $(SRC_CXX:%.cc=$(OUT)/%.o) $(OUT)/lua_files.o \
+           $(OUT)/columnar_py.o
 LUA     := $(shell find lua -name '*.lua' | LC_ALL=C sort)
 TESTS   := $(patsubst tests/c/%.c,$(OUT)/%,$(wildcard tests/c/test_*.c))
 
@@ -225,12 +226,17 @@ $(PLANTED): $(OUT)/races/tests/cuda/planted.cu.o $(EMULATION:%=$(OUT)/races/%.o)
 	$(call say,LINK,$@)
 	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ -lopenblas -ldl
 
-# The program holds its Lua files.
+# The program holds its Lua files, and the part that reads columnar files in Python.
 $(OUT)/lua_files.c: $(LUA) scripts/tools/embed_lua.sh
 	$(call say,EMBED,lua/)
 	$(Q)mkdir -p $(@D); sh scripts/tools/embed_lua.sh $(LUA) > $@
 
-$(OUT)/lua_files.o: $(OUT)/lua_files.c
+$(OUT)/columnar_py.c: src/data/columnar.py
+	$(call say,EMBED,$<)
+	$(Q)mkdir -p $(@D); { echo 'const char fopo_columnar_py[] = {'; od -An -v -td1 $< | \
+	sed 's/[0-9][0-9]*/&,/g'; echo '0};'; } > $@
+
+$(OUT)/lua_files.o $(OUT)/columnar_py.o: $(OUT)/%.o: $(OUT)/%.c
 	$(Q)$(CC) -std=c11 -c -o $@ $<
 
 # Each test is linked with all objects, which gold does in a third of the time; a cross compiler has
@@ -264,7 +270,8 @@ FUZZ_FLAGS := -O1 -g -UNDEBUG -fsanitize=fuzzer-no-link,address,undefined \
 KERNELS    := $(filter src/kernels/%,$(SRC_C))
 FUZZ_OBJ   := $(patsubst %.c,build/fuzz/%.o,$(filter-out $(KERNELS),$(SRC_C))) \
               $(KERNELS:%.c=$(OUT)/%.o) $(SRC_CXX:%.cc=build/fuzz/%.o) \
-              $(FUZZ_C:%.c=build/fuzz/%.o) build/fuzz/tests/fuzz/libfuzzer.o $(OUT)/lua_files.o
+              $(FUZZ_C:%.c=build/fuzz/%.o) build/fuzz/tests/fuzz/libfuzzer.o $(OUT)/lua_files.o \
+              $(OUT)/columnar_py.o
 
 fuzzers: build/fuzz/fuzz $(OUT)/fuzz
 

@@ -1,10 +1,9 @@
 """JSON lines of interactions against Python's json: values of every kind, escapes, absent keys,
-blank lines, gzip, many blocks; what is refused, with its line; and the conversion of Parquet."""
+blank lines, gzip, many blocks; what is refused, with its line."""
 import gzip
 import json
 import os
 import random
-import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -219,22 +218,5 @@ for line in io.lines("out.csv") do n = n + 1 end
 print(n > 30)
 """], capture_output=True, text=True, cwd=folder)
 check("recommend_file", stream.stdout.endswith("true\n"), stream)
-
-# ---- Parquet ----
-
-said = read(write("x.parquet", b"PAR1\x15\x04"))
-command = re.search(r'python3 -c "(.*)"$', said)
-check("Parquet is named, with a command", command is not None, said)
-try:
-    import pandas
-    import pyarrow  # noqa: F401
-except ImportError:
-    print("skip: the conversion of Parquet, which needs pandas and pyarrow")
-else:
-    pandas.DataFrame({"UserId": [1, 1, 2], "ItemId": ["a", "b", "a"]}).to_parquet(
-        os.path.join(folder, "x.parquet"))
-    subprocess.run([sys.executable, "-c", command.group(1)], cwd=folder, check=True)
-    same("Parquet by its command", read(os.path.join(folder, "data.csv")), "pairs",
-         (0, {("1", "a"): (1.0, None), ("1", "b"): (1.0, None), ("2", "a"): (1.0, None)}))
 
 finish()

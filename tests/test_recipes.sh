@@ -68,7 +68,7 @@ export -f build
 mkdir -p "$TREE"
 cp -a Makefile src lua scripts "$TREE/"
 build flags >/dev/null
-cp -r "$(dirname "$(readlink -f "$FOPO")")"/{src,lua_files.[co]} "$TREE/build/debug/"
+cp -r "$(dirname "$(readlink -f "$FOPO")")"/{src,{lua_files,columnar_py}.[co]} "$TREE/build/debug/"
 find "$TREE/build/debug" -name '*.d' -exec sed -i 's|build/release/|build/debug/|' {} +
 for recipe in tests/recipes/*/; do add "${recipe%/}"; done
 if ! build fopo >"$TOP/talk" 2>&1; then

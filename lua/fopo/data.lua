@@ -17,7 +17,9 @@ local formats, format_lines = reading.formats(native.data_formats())
 
 data.read = fn{
   name = "fopo.data.read", returns = "dataset",
-  args = {{"files", "string|table", nil, "the file, or a list of files; .gz is read as it is"}},
+  args = {{"files", "string|table", nil, "the file, a folder, a pattern, or a list of them; .gz "
+           .. "and .zst are read as they are; \"-\" is standard input, {command = \"...\"} the "
+           .. "output of a command"}},
   options = {
     {"format", "string", "auto", "what the file is", one_of = formats},
     {"user", "string|integer", nil, "column of the user: its name, or its number from 1"},
@@ -54,6 +56,16 @@ to hold them: by its name in the header (timestamp, time, date, ...), without a 
 holds, and column 4 of twitch. A pair that repeats keeps its earliest and its latest time; d:row(i)
 gives both. If a recognised column turns out to hold something else, d.no_times says where, and the
 dataset has no times. d.first_time and d.last_time are those of all pairs.
+
+A folder stands for the files in it and in its folders, but for names that begin with . or _; a
+pattern such as "logs/2026-*/*.csv.gz" for the files that match it; both in the order of the names.
+What comes through a pipe, "-", a named pipe or {command = "zcat a.gz | grep view"}, is read once,
+as it comes; a command that ends with another code than 0 is an error. --safe starts no command.
+
+Parquet and Arrow (Feather) files are read by pyarrow, which the python3 of the PATH must find: pip
+install pyarrow. It writes those of their columns that are named or known as CSV, and what is
+said of CSV holds for them; row i is line i + 1. Times become seconds since 1970 UTC, true and false
+1 and 0. Several such files, or a folder of them, are one table.
 
 A list of files is read as if they stood one after the other, each with a header of its own or none,
 gzipped or not, in one format or several: users and items of the same name are the same, and so are

@@ -31,6 +31,7 @@ libreadline-dev          line editing at the prompt
 librandom123-dev         Philox, the random numbers
 libzip-dev               .npz files
 zlib1g-dev               .gz files
+libzstd-dev              .zst files
 '
 
 tests='

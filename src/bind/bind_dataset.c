@@ -4,6 +4,7 @@
 
 #include "bind/families.h"
 #include "comm/comm.h"
+#include "data/paths.h"
 #include "ranks/read.h"
 
 static void dataset_done(bind_object *o) { fopo_dataset_free(((bind_dataset *)o)->dataset); }
@@ -76,6 +77,20 @@ static int data_read(lua_State *L) {
   return 1;
 }
 
+/* native.data_paths(path): the list of the files that the path stands for (data/paths.h). */
+static int data_paths(lua_State *L) {
+  bind_text *found = bind_text_new(L);
+  size_t n;
+  bind_check(L, fopo_paths_find(&found->text, &n, bind_path(L, 1)));
+  lua_createtable(L, (int)n, 0);
+  const char *at = found->text;
+  for (size_t i = 0; i < n; i++, at += strlen(at) + 1) {
+    lua_pushstring(L, at);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 1;
+}
+
 /* native.data_formats(): {name, what, name, what, ...}, the table of readers in its order. */
 static int data_formats(lua_State *L) {
   const fopo_reader *reader;
@@ -144,13 +159,11 @@ static int malformed_rows(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg bind_dataset_functions[] = {{"data_read", data_read},
-                                           {"data_formats", data_formats},
-                                           {"share_dataset", share_dataset},
-                                           {"item_values", item_values},
-                                           {"malformed_rows", malformed_rows},
-                                           {"dataset_crc", dataset_crc},
-                                           {NULL, NULL}};
+const luaL_Reg bind_dataset_functions[] = {
+    {"data_read", data_read},       {"data_paths", data_paths},
+    {"data_formats", data_formats}, {"share_dataset", share_dataset},
+    {"item_values", item_values},   {"malformed_rows", malformed_rows},
+    {"dataset_crc", dataset_crc},   {NULL, NULL}};
 
 /* ---- what a dataset holds ---- */
 

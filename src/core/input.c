@@ -2,10 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/progress.h"
 #include "core/replace.h"
 #include "core/status.h"
 
@@ -40,6 +42,21 @@ int fopo_read_at(int fd, void *bytes, size_t n, uint64_t from, size_t *got) {
     *got += (size_t)r;
   }
   return 0;
+}
+
+int fopo_read_stream(int fd, void *bytes, size_t n, size_t *got, const char *what) {
+  enum { WAIT = 50 }; /* milliseconds between two polls of the interrupt flag */
+  for (*got = 0; *got < n;) {
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    if (fopo_interrupted()) return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while %s", what);
+    if (poll(&ready, 1, WAIT) <= 0) continue;
+    ssize_t r = read(fd, (char *)bytes + *got, n - *got);
+    if (r < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (r < 0) return fopo_fail(FOPO_ERR_FILE, "%s failed: %s", what, strerror(errno));
+    if (r == 0) break;
+    *got += (size_t)r;
+  }
+  return FOPO_OK;
 }
 
 int fopo_file_begins(const char *path, const char *magic) {

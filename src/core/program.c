@@ -1,9 +1,11 @@
-/* Input, output and errors are files without a name, not pipes: so neither side waits for the other
- * to read. */
+/* Of a program that runs as a whole, input, output and errors are files without a name, not pipes:
+ * so neither side waits for the other to read. */
 #include "core/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +16,7 @@
 
 #include "core/input.h"
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/replace.h"
 #include "core/status.h"
 
@@ -45,22 +48,38 @@ static int unnamed_file(void) {
   return fd;
 }
 
-/* Starts the program with the three files and waits for its end: its code, or -errno. */
-static int start_and_wait(const char *path, char *const argv[], const int files[FILES]) {
+/* Starts the program with the three files, in the group of this process or in one of its own. 0, or
+ * errno. */
+static int start(pid_t *child, const char *path, char *const argv[], const int files[FILES],
+                 int own_group) {
   posix_spawn_file_actions_t actions;
-  pid_t child;
-  int status, error = posix_spawn_file_actions_init(&actions);
-  if (error != 0) return -error;
+  posix_spawnattr_t attributes;
+  int error = posix_spawn_file_actions_init(&actions);
+  if (error != 0) return error;
+  error = posix_spawnattr_init(&attributes);
   for (int i = 0; i < FILES && error == 0; i++) {
     error = posix_spawn_file_actions_adddup2(&actions, files[i], i);
   }
-  if (error == 0) error = posix_spawn(&child, path, &actions, NULL, argv, environ);
+  if (error == 0 && own_group) error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  if (error == 0) error = posix_spawn(child, path, &actions, &attributes, argv, environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
+  return error;
+}
+
+static int code_of(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* Starts the program with the three files and waits for its end: its code, or -errno. */
+static int start_and_wait(const char *path, char *const argv[], const int files[FILES]) {
+  pid_t child;
+  int status, error = start(&child, path, argv, files, 0);
   if (error != 0) return -error;
   while (waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) return -errno;
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return code_of(status);
 }
 
 /* Reads a whole file. 0, or errno. */
@@ -110,4 +129,74 @@ void fopo_output_done(fopo_output *output) {
   fopo_free(output->out);
   fopo_free(output->errors);
   memset(output, 0, sizeof *output);
+}
+
+/* ---- a program whose output is read while it runs ---- */
+
+enum { WAIT = 50 }; /* milliseconds between two polls of the interrupt flag */
+
+void fopo_pipe_close(fopo_pipe *p) {
+  if (p->out >= 0) close(p->out);
+  if (p->errors >= 0) close(p->errors);
+  if (p->child > 0) {
+    kill(-p->child, SIGTERM);
+    while (waitpid(p->child, NULL, 0) < 0 && errno == EINTR) {}
+  }
+  *p = (fopo_pipe){.out = -1, .errors = -1};
+}
+
+int fopo_pipe_open(fopo_pipe *p, const char *name, char *const argv[]) {
+  char path[4096];
+  int ends[2] = {-1, -1}, nothing = -1, error = 0;
+  *p = (fopo_pipe){.out = -1, .errors = -1};
+  if (fopo_replace_confined()) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "%s cannot be run: --safe starts no program", name);
+  }
+  if (!fopo_program_find(path, sizeof path, name)) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "%s is in no absolute folder of PATH", name);
+  }
+  p->errors = unnamed_file();
+  nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (p->errors < 0 || nothing < 0 || pipe2(ends, O_CLOEXEC) != 0) error = errno;
+  p->out = ends[0];
+  if (error == 0) {
+    const int files[FILES] = {nothing, ends[1], p->errors};
+    error = start(&p->child, path, argv, files, 1);
+  }
+  if (ends[1] >= 0) close(ends[1]);
+  if (nothing >= 0) close(nothing);
+  if (error == 0) return FOPO_OK;
+  fopo_pipe_close(p);
+  return fopo_fail(FOPO_ERR_FILE, "%s cannot be run: %s", path, strerror(error));
+}
+
+int fopo_pipe_read(fopo_pipe *p, void *bytes, size_t n, size_t *got, const char *what) {
+  return fopo_read_stream(p->out, bytes, n, got, what);
+}
+
+/* The last line that is not blank of what the program said. */
+static void last_words(int fd, char *said, size_t size) {
+  off_t end = lseek(fd, 0, SEEK_END);
+  size_t n = 0, from = end > (off_t)size - 1 ? (size_t)end - (size - 1) : 0;
+  if (end <= 0 || fopo_read_at(fd, said, size - 1, from, &n) != 0) n = 0;
+  while (n > 0 && strchr(" \t\r\n", said[n - 1]) != NULL) n--;
+  said[n] = 0;
+  char *line = strrchr(said, '\n');
+  if (line != NULL) memmove(said, line + 1, strlen(line));
+}
+
+int fopo_pipe_wait(fopo_pipe *p, int *code, char *said, size_t size, const char *what) {
+  int status, ended;
+  close(p->out); /* a program that goes on writing learns of it */
+  p->out = -1;
+  while ((ended = waitpid(p->child, &status, WNOHANG)) == 0 && !fopo_interrupted()) {
+    poll(NULL, 0, WAIT);
+  }
+  if (ended > 0) {
+    p->child = 0;
+    *code = code_of(status);
+    last_words(p->errors, said, size);
+  }
+  fopo_pipe_close(p);
+  return ended > 0 ? FOPO_OK : fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while %s", what);
 }

@@ -23,4 +23,25 @@ int fopo_program_find(char *path, size_t size, const char *name);
 
 void fopo_output_done(fopo_output *output);
 
+/* A program whose output is read while it runs. Start from {.out = -1, .errors = -1}. */
+typedef struct {
+  int out;    /* its standard output, or -1 */
+  int errors; /* a file without a name that has what it said, or -1 */
+  int child;  /* its process, which leads a group of its own; 0: it has been waited for */
+} fopo_pipe;
+
+/* Starts `name` with the arguments `argv` and an empty standard input; found as by
+ * fopo_program_run, and refused where --safe is in effect. On failure *p is closed. */
+int fopo_pipe_open(fopo_pipe *p, const char *name, char *const argv[]);
+
+/* Reads n bytes; *got < n only at the end of the output. `what` is the title of the work, which
+ * Ctrl-C interrupts. */
+int fopo_pipe_read(fopo_pipe *p, void *bytes, size_t n, size_t *got, const char *what);
+
+/* Waits for the end of the program: *code as that of fopo_output, and in `said` the last line that
+ * it wrote to its standard error. Closes *p. */
+int fopo_pipe_wait(fopo_pipe *p, int *code, char *said, size_t size, const char *what);
+
+void fopo_pipe_close(fopo_pipe *p); /* ends the program, if it still runs */
+
 #endif

@@ -4,14 +4,15 @@
  * Plain files are read by several threads with pread, a piece each. They are not mapped: reading a
  * mapped file that another process truncates would raise SIGBUS, here it ends early.
  *
- * gzip is inflated as a stream: members may follow each other, and zlib checks length and CRC-32 of
- * each. A NUL byte is refused wherever it stands: the file is binary, or text in UTF-16. */
+ * Packed text is unpacked as a stream: members of gzip, and frames of zstd, may follow each other,
+ * and zlib and libzstd check length and sum of each. A NUL byte is refused wherever it stands: the
+ * file is binary, or text in UTF-16. */
 #include "data/text.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include "core/input.h"
 #include "core/memory.h"
@@ -22,9 +23,7 @@
 /* ---- files that hold no text ---- */
 
 /* As a user may give them to a reader of text: known by their first bytes, and refused with what to
- * do instead. gzip is not among them: it is read. */
-
-enum { FOREIGN_BYTES = 16 }; /* of a file, to judge it by */
+ * do instead. gzip and zstd are not among them: they are read. */
 
 #define PANDAS "python3 -c \"import pandas; pandas."
 #define TO_CSV "').to_csv('data.csv', index=False)\""
@@ -50,7 +49,6 @@ static const struct {
     {"PK\x03\x04", 4, "is a zip archive; unpack it and read its files: unzip ", ""},
     {"\xfd\x37zXZ", 5, "is packed by xz; unpack it: xz -dk ", ""},
     {"BZh", 3, "is packed by bzip2; unpack it: bzip2 -dk ", ""},
-    {"\x28\xb5\x2f\xfd", 4, "is packed by zstd; unpack it: zstd -dk ", ""},
 };
 
 /* FOPO_ERR_FORMAT if the first n bytes of the file are those of a known kind, else FOPO_OK. */
@@ -93,7 +91,7 @@ static size_t lines_before(const fopo_text *t) {
   size_t lines = 0, got = 1;
   for (uint64_t from = 0; from < t->begin && got > 0; from += got) {
     size_t n = t->begin - from < sizeof block ? (size_t)(t->begin - from) : sizeof block;
-    if (fopo_read_at(t->fd, block, n, from, &got) != 0) break;
+    if (fopo_read_at(t->source.fd, block, n, from, &got) != 0) break;
     for (size_t i = 0; i < got; i++) lines += block[i] == (t->lone_cr ? '\r' : '\n');
   }
   return lines;
@@ -153,16 +151,25 @@ static piece read_piece(int fd, char *bytes, size_t n, uint64_t from) {
   return p;
 }
 
-/* Reads the next n bytes of the file, at most PIECES_MOST pieces. *got < n only at the end of the
- * file. *nul is the first NUL byte or NULL; nul itself may be NULL. */
+/* Reads the next n bytes of a stream. */
+static int read_stream(fopo_text *t, void *bytes, size_t n, size_t *got, const char **nul) {
+  int status = fopo_source_next(&t->source, bytes, n, got);
+  if (nul != NULL) *nul = memchr(bytes, '\0', *got);
+  t->taken += *got;
+  return status;
+}
+
+/* Reads the next n bytes of the source, of a file at most PIECES_MOST pieces. *got < n only at its
+ * end. *nul is the first NUL byte or NULL; nul itself may be NULL. */
 static int read_bytes(fopo_text *t, void *bytes, size_t n, size_t *got, const char **nul) {
+  if (t->source.is_stream) return read_stream(t, bytes, n, got, nul);
   piece parts[PIECES_MOST];
   char *to = bytes;
   size_t pieces = n / PIECE > 1 ? (n < (size_t)PIECE * PIECES_MOST ? n / PIECE : PIECES_MOST) : 1;
   size_t size = pieces > 1 ? PIECE : n;
 #pragma omp parallel for num_threads(fopo_threads()) if (pieces > 2)
   for (size_t i = 0; i < pieces; i++) {
-    parts[i] = read_piece(t->fd, to + i * size, size, t->taken + i * size);
+    parts[i] = read_piece(t->source.fd, to + i * size, size, t->taken + i * size);
   }
   /* A short piece ends the read: the bytes behind it would leave a gap. */
   *got = 0;
@@ -178,71 +185,108 @@ static int read_bytes(fopo_text *t, void *bytes, size_t n, size_t *got, const ch
   return FOPO_OK;
 }
 
-/* The next input block for the inflater; it is empty at the end of the file. */
-static int feed(fopo_text *t, z_stream *z) {
-  size_t got;
-  int status = read_bytes(t, t->packed, BLOCK, &got, NULL);
-  if (status != FOPO_OK) return status;
-  z->next_in = t->packed;
-  z->avail_in = (uInt)got;
-  return FOPO_OK;
+/* ---- packed text ---- */
+
+struct fopo_unpacker {
+  unsigned char packed[BLOCK];
+  size_t at, n; /* packed [at, n) is to be unpacked */
+  z_stream gzip;
+  ZSTD_DCtx *zstd;  /* NULL: it is gzip */
+  size_t zstd_left; /* 0: between two frames */
+};
+
+/* The next packed block; it is empty at the end of the source. */
+static int feed(fopo_text *t, struct fopo_unpacker *u) {
+  u->at = 0;
+  return read_bytes(t, u->packed, BLOCK, &u->n, NULL);
 }
 
 static int damaged(const fopo_text *t, const char *why) {
-  return fopo_fail(FOPO_ERR_FORMAT, "%s: the gzip data is damaged: %s", t->path, why);
+  return fopo_fail(FOPO_ERR_FORMAT, "%s: the %s data is damaged: %s", t->path,
+                   t->unpacker->zstd != NULL ? "zstd" : "gzip", why);
 }
 
+#define CUT_SHORT "it is cut short"
+
 /* After the end of a gzip member: starts the next one; *ended = 1 if only zero padding follows. */
-static int next_member(fopo_text *t, z_stream *z, int *ended) {
+static int next_member(fopo_text *t, struct fopo_unpacker *u, int *ended) {
   do {
-    while (z->avail_in > 0 && *z->next_in == 0) {
-      z->next_in++;
-      z->avail_in--;
-    }
-    if (z->avail_in > 0) {
+    while (u->at < u->n && u->packed[u->at] == 0) u->at++;
+    if (u->at < u->n) {
       *ended = 0;
-      return inflateReset(z) == Z_OK ? FOPO_OK : damaged(t, "the rest cannot be read");
+      return inflateReset(&u->gzip) == Z_OK ? FOPO_OK : damaged(t, "the rest cannot be read");
     }
-    int status = feed(t, z);
+    int status = feed(t, u);
     if (status != FOPO_OK) return status;
-  } while (z->avail_in > 0);
+  } while (u->n > 0);
   *ended = 1;
   return FOPO_OK;
 }
 
-/* Inflates up to n bytes; *got = 0 at the end. */
-static int inflate_some(fopo_text *t, void *bytes, size_t n, size_t *got) {
-  z_stream *z = t->inflater;
+/* Unpacks some of the block at hand to bytes [n]; *got may be 0. *ended = 1 at the end. */
+static int inflate_block(fopo_text *t, void *bytes, size_t n, size_t *got, int *ended) {
+  struct fopo_unpacker *u = t->unpacker;
+  z_stream *z = &u->gzip;
+  z->next_in = u->packed + u->at;
+  z->avail_in = (uInt)(u->n - u->at);
   z->next_out = bytes;
   z->avail_out = (uInt)n;
-  while (z->avail_out == n) {
-    int status = z->avail_in == 0 ? feed(t, z) : FOPO_OK;
-    if (status != FOPO_OK) return status;
-    int ended = 0, code = inflate(z, Z_NO_FLUSH); /* even without input: output may be pending */
-    if (code == Z_BUF_ERROR) return damaged(t, "it is cut short");
-    if (code == Z_MEM_ERROR) return fopo_fail(FOPO_ERR_MEMORY, "no memory to unpack %s", t->path);
-    if (code != Z_OK && code != Z_STREAM_END) {
-      return damaged(t, z->msg != NULL ? z->msg : "the rest cannot be read");
-    }
-    if (code == Z_STREAM_END) {
-      status = next_member(t, z, &ended);
-      if (status != FOPO_OK) return status;
-    }
-    if (ended) break;
-  }
+  int code = inflate(z, Z_NO_FLUSH); /* even without input: output may be pending */
+  u->at = u->n - z->avail_in;
   *got = n - z->avail_out;
-  return FOPO_OK;
+  if (code == Z_STREAM_END) return next_member(t, u, ended);
+  if (code == Z_OK) return FOPO_OK;
+  if (code == Z_MEM_ERROR) return fopo_fail(FOPO_ERR_MEMORY, "no memory to unpack %s", t->path);
+  return damaged(t, code == Z_BUF_ERROR ? CUT_SHORT
+                    : z->msg != NULL    ? z->msg
+                                        : "the rest cannot be read");
 }
 
-static int open_gzip(fopo_text *t) {
-  z_stream *z = fopo_alloc(1, sizeof *z);
-  t->packed = fopo_alloc(BLOCK, 1);
-  if (z == NULL || t->packed == NULL || inflateInit2(z, 15 + 16) != Z_OK) {
-    fopo_free(z);
-    return fopo_fail(FOPO_ERR_MEMORY, "no memory to unpack %s", t->path);
+static int unzstd_block(fopo_text *t, void *bytes, size_t n, size_t *got, int *ended) {
+  struct fopo_unpacker *u = t->unpacker;
+  ZSTD_inBuffer in = {u->packed, u->n, u->at};
+  ZSTD_outBuffer out = {bytes, n, 0};
+  int is_end = u->n == 0;
+  if (is_end && u->zstd_left == 0) {
+    *ended = 1;
+    return FOPO_OK;
   }
-  t->inflater = z;
-  return FOPO_OK;
+  u->zstd_left = ZSTD_decompressStream(u->zstd, &out, &in);
+  u->at = in.pos;
+  *got = out.pos;
+  if (ZSTD_isError(u->zstd_left)) return damaged(t, ZSTD_getErrorName(u->zstd_left));
+  return is_end && out.pos == 0 ? damaged(t, CUT_SHORT) : FOPO_OK;
+}
+
+/* Unpacks up to n bytes; *got = 0 at the end. */
+static int unpack_some(fopo_text *t, void *bytes, size_t n, size_t *got) {
+  struct fopo_unpacker *u = t->unpacker;
+  int status = FOPO_OK, ended = 0;
+  for (*got = 0; *got == 0 && !ended && status == FOPO_OK;) {
+    if (u->at == u->n) status = feed(t, u);
+    if (status != FOPO_OK) break;
+    status = u->zstd != NULL ? unzstd_block(t, bytes, n, got, &ended)
+                             : inflate_block(t, bytes, n, got, &ended);
+  }
+  return status;
+}
+
+static void close_unpacker(struct fopo_unpacker *u) {
+  if (u == NULL) return;
+  if (u->zstd != NULL) ZSTD_freeDCtx(u->zstd);
+  inflateEnd(&u->gzip); /* of a z_stream that is not open it only says so */
+  fopo_free(u);
+}
+
+/* An unpacker if the source begins as gzip or zstd does. */
+static int open_unpacker(fopo_text *t) {
+  const unsigned char *first = t->source.first;
+  int is_zstd = memcmp(first, "\x28\xb5\x2f\xfd", 4) == 0;
+  if (!is_zstd && memcmp(first, "\x1f\x8b", 2) != 0) return FOPO_OK;
+  struct fopo_unpacker *u = t->unpacker = fopo_alloc(1, sizeof *u);
+  if (u != NULL && is_zstd) u->zstd = ZSTD_createDCtx();
+  int is_open = u != NULL && (is_zstd ? u->zstd != NULL : inflateInit2(&u->gzip, 15 + 16) == Z_OK);
+  return is_open ? FOPO_OK : fopo_fail(FOPO_ERR_MEMORY, "no memory to unpack %s", t->path);
 }
 
 /* ---- lines ---- */
@@ -280,8 +324,8 @@ static void convert_line_ends(fopo_text *t, char *fresh, size_t n, int first) {
   for (char *p = fresh; (p = memchr(p, '\r', n - (size_t)(p - fresh))) != NULL;) *p++ = '\n';
 }
 
-/* Nothing is left of a file that is not compressed. It is read up to the length that it had. */
-static int is_taken(const fopo_text *t) { return t->inflater == NULL && t->taken >= t->size; }
+/* Nothing is left of a file that is not packed. It is read up to the length that it had. */
+static int is_taken(const fopo_text *t) { return fopo_text_can_seek(t) && t->taken >= t->size; }
 
 static int end_text(fopo_text *t) {
   t->ended = 1;
@@ -291,15 +335,15 @@ static int end_text(fopo_text *t) {
 
 /* Reads one more block behind the text; *got = 0 at the end of the file. */
 static int read_block(fopo_text *t, size_t *got) {
-  int first = t->taken == 0;
+  int first = t->origin + t->filled == 0;
   *got = 0;
   if (is_taken(t)) return end_text(t);
   int status = t->capacity - t->filled < t->step ? reserve(t) : FOPO_OK;
   if (status != FOPO_OK) return status;
   char *fresh = t->buffer + t->filled;
   const char *nul = NULL;
-  if (t->inflater != NULL) {
-    status = inflate_some(t, fresh, t->step, got);
+  if (t->unpacker != NULL) {
+    status = unpack_some(t, fresh, t->step, got);
     if (status == FOPO_OK) nul = memchr(fresh, '\0', *got);
   } else {
     status = read_bytes(t, fresh, t->step, got, &nul);
@@ -323,11 +367,16 @@ int fopo_text_more(fopo_text *t) {
   if (status != FOPO_OK) return status;
   t->stop = last != NULL ? last + 1 : t->at + whole;
   if (was_ended) return FOPO_OK;
+  if (t->source.is_stream) return fopo_progress(t->source.what, (double)t->taken, 0);
   /* Progress reaches 100 % once, here: before the end, buffered input may already be all read. */
   uint64_t end = t->limit < t->size ? t->limit : t->size;
   double total = end > t->begin ? (double)(end - t->begin) : 1.0;
   double done = (double)t->taken - (double)t->begin;
-  return fopo_progress(t->what, t->ended ? total : done < total ? done : total * 0.999, total);
+  return fopo_progress(t->source.what,
+                       t->ended       ? total
+                       : done < total ? done
+                                      : total * 0.999,
+                       total);
 }
 
 int fopo_text_seek(fopo_text *t, uint64_t from) {
@@ -381,7 +430,7 @@ int fopo_text_peek(const char **p, const char *stop, const char **at, const char
   return 1;
 }
 
-static int is_small(const fopo_text *t) { return t->inflater == NULL && t->size < BLOCK; }
+static int is_small(const fopo_text *t) { return fopo_text_can_seek(t) && t->size < BLOCK; }
 
 static void skip_byte_order_mark(fopo_text *t) {
   if (t->stop - t->at < 3 || memcmp(t->at, "\xef\xbb\xbf", 3) != 0) return;
@@ -398,38 +447,36 @@ static int make_buffer(fopo_text *t) {
   return t->buffer != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
 }
 
-int fopo_text_open(fopo_text *t, const char *path) {
-  *t = (fopo_text){.path = path, .fd = -1, .limit = UINT64_MAX};
-  int status = fopo_open_regular(&t->fd, &t->size, path);
-  if (status != FOPO_OK) return status;
-  snprintf(t->what, sizeof t->what, "reading %s", path);
-  unsigned char magic[FOREIGN_BYTES] = {0};
-  size_t n;
-  int error = fopo_read_at(t->fd, magic, sizeof magic, 0, &n);
-  if (error != 0) {
-    status = fopo_fail(FOPO_ERR_FILE, "cannot read %s: %s", path, strerror(error));
-  } else if (n >= 2) {
-    status = refuse_foreign(path, magic, n);
-    if (magic[0] == 0x1f && magic[1] == 0x8b) status = open_gzip(t);
-    if ((magic[0] == 0xff && magic[1] == 0xfe) || (magic[0] == 0xfe && magic[1] == 0xff)) {
-      status = fopo_fail(FOPO_ERR_FORMAT, "%s is text in UTF-16; save it as UTF-8", path);
-    }
+/* What the first bytes tell. */
+static int check_first(const fopo_text *t) {
+  const unsigned char *first = t->source.first;
+  if (memcmp(first, "\xff\xfe", 2) == 0 || memcmp(first, "\xfe\xff", 2) == 0) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s is text in UTF-16; save it as UTF-8", t->path);
   }
+  return refuse_foreign(t->path, first, t->source.n_first);
+}
+
+int fopo_text_open(fopo_text *t, const char *path) {
+  *t = (fopo_text){.limit = UINT64_MAX};
+  int status = fopo_source_open(&t->source, path);
+  if (status != FOPO_OK) return status;
+  t->path = t->source.is_stream ? t->source.name : path;
+  t->size = t->source.size;
+  status = check_first(t);
+  if (status == FOPO_OK) status = open_unpacker(t);
   if (status == FOPO_OK) status = make_buffer(t);
   if (status == FOPO_OK) status = fopo_text_more(t);
   if (status == FOPO_OK) skip_byte_order_mark(t);
   if (status == FOPO_OK && t->at == t->stop) {
-    status = fopo_fail(FOPO_ERR_FORMAT, "%s is empty", path);
+    status = fopo_fail(FOPO_ERR_FORMAT, "%s is empty", t->path);
   }
   if (status != FOPO_OK) fopo_text_close(t);
   return status;
 }
 
 void fopo_text_close(fopo_text *t) {
-  if (t->inflater != NULL) inflateEnd(t->inflater);
-  fopo_free(t->inflater);
-  fopo_free(t->packed);
+  close_unpacker(t->unpacker);
   fopo_free(t->buffer);
-  if (t->path != NULL && t->fd >= 0) close(t->fd);
+  if (t->path != NULL) fopo_source_close(&t->source);
   *t = (fopo_text){0};
 }

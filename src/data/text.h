@@ -1,4 +1,4 @@
-/* Text files, plain or gzipped, read in large blocks of whole lines.
+/* Text, plain or packed by gzip or zstd, read in large blocks of whole lines.
  *
  * The loop of a reader:
  *
@@ -9,37 +9,38 @@
  *     }
  *     fopo_text_close(&t);
  *
- * UTF-16, a NUL byte, a damaged gzip member, a line above 256 MiB, an empty file and anything
- * but a regular file are refused with path and line; so are files of known kinds
- * that hold no text (Parquet, HDF5, zip, ...), with what to do instead. A UTF-8 byte order mark is
- * skipped. */
+ * The text is that of a source: a file, standard input, a named pipe or a command's output.
+ *
+ * UTF-16, a NUL byte, damaged packing, a line above 256 MiB and an empty file are refused with path
+ * and line; so are files of known kinds that hold no text (Parquet, HDF5, zip, ...), with what to
+ * do instead. A UTF-8 byte order mark is skipped. */
 #ifndef FOPO_DATA_TEXT_H
 #define FOPO_DATA_TEXT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "data/source.h"
+
 /* [at, stop) holds whole lines, each ended by '\n': one is added if the file's last line has none,
  * and line ends of a lone CR become '\n'. Readers move `at` and count `line`; the other fields are
  * read-only for them. Bytes behind `stop` are not text, but reading up to 16 of them is safe. */
 typedef struct {
-  const char *path; /* not owned */
-  char what[256];   /* "reading PATH", for progress */
-  int fd;
-  void *inflater;          /* z_stream of a gzipped file, or NULL */
-  unsigned char *packed;   /* its input block */
-  char *buffer;            /* [capacity + 16] */
-  size_t capacity, filled; /* bytes; the first `filled` are text */
-  size_t step;             /* bytes of one read: 1 MiB; readers with many threads set more */
-  const char *at, *stop;   /* the lines not yet consumed */
-  uint64_t taken, size;    /* bytes of the file read so far, and its length */
-  uint64_t origin;         /* where in the file the buffer begins; gzipped: of no use */
-  uint64_t mark;           /* bytes of a byte order mark: they are of the first line */
-  uint64_t begin;          /* `line` counts from this byte on; 0 but after fopo_text_seek */
-  uint64_t limit;          /* lines from here on are another reader's; UINT64_MAX: none are */
-  size_t line;             /* lines before `at` */
-  int ended;               /* the file has no more bytes */
-  int lone_cr;             /* lines end in a lone CR */
+  fopo_source source;
+  struct fopo_unpacker *unpacker; /* of a packed text, or NULL */
+  const char *path;               /* for sentences: of a file the path, which is not owned */
+  char *buffer;                   /* [capacity + 16] */
+  size_t capacity, filled;        /* bytes; the first `filled` are text */
+  size_t step;                    /* bytes of one read: 1 MiB; readers with many threads set more */
+  const char *at, *stop;          /* the lines not yet consumed */
+  uint64_t taken, size;           /* bytes of the source read so far, and all; 0: not known */
+  uint64_t origin;                /* where in the file the buffer begins; packed: of no use */
+  uint64_t mark;                  /* bytes of a byte order mark: they are of the first line */
+  uint64_t begin;                 /* `line` counts from this byte on; 0 but after fopo_text_seek */
+  uint64_t limit; /* lines from here on are another reader's; UINT64_MAX: none are */
+  size_t line;    /* lines before `at` */
+  int ended;      /* the file has no more bytes */
+  int lone_cr;    /* lines end in a lone CR */
 } fopo_text;
 
 /* Opens the file and reads the first block. On failure *t is closed. */
@@ -51,11 +52,16 @@ void fopo_text_close(fopo_text *t); /* accepts {0} */
  * further ahead. Pointers into the text are invalid afterwards. Reports progress. */
 int fopo_text_more(fopo_text *t);
 
-/* Goes to the first line that begins at byte `from` >= 1 or behind it; only in a file that is not
- * gzipped. `line` then counts from there, and sentences count the lines before, too. */
+/* 1 if every place of the text can be gone to: it is a file, and not packed. */
+static inline int fopo_text_can_seek(const fopo_text *t) {
+  return t->unpacker == NULL && !t->source.is_stream;
+}
+
+/* Goes to the first line that begins at byte `from` >= 1 or behind it; only if it can seek. `line`
+ * then counts from there, and sentences count the lines before, too. */
 int fopo_text_seek(fopo_text *t, uint64_t from);
 
-/* The byte of the file at which the line at `at` begins; only if it is not gzipped. */
+/* The byte of the file at which the line at `at` begins; only if it can seek. */
 uint64_t fopo_text_place(const fopo_text *t);
 
 /* Where the lines that begin before t->limit end in the text at hand; at most t->stop. */

@@ -27,13 +27,23 @@ typedef struct {
 
 /* ---- ranges ---- */
 
+static int refuse_stream(const char *path) {
+  char name[200];
+  return fopo_fail(FOPO_ERR_ARGUMENT,
+                   "%s cannot be shared out to the ranks: it can be read once; write it to a file",
+                   fopo_source_name(name, sizeof name, path));
+}
+
 /* Where the files are, which all ranks must see alike. */
 static int measure(part *p) {
   uint64_t mine[2] = {p->n, 0}, all[2 * FOPO_COMM_RANKS];
   p->first = fopo_alloc(p->n + 1, sizeof *p->first);
   int status = p->first != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
   if (status == FOPO_OK) status = fopo_several_sizes(p->first + 1, p->paths, p->n);
-  for (size_t k = 0; k < p->n && status == FOPO_OK; k++) p->first[k + 1] += p->first[k];
+  for (size_t k = 0; k < p->n && status == FOPO_OK; k++) {
+    if (p->first[k + 1] == 0) status = refuse_stream(p->paths[k]);
+    p->first[k + 1] += p->first[k];
+  }
   status = fopo_comm_agree(status);
   if (status != FOPO_OK) return status;
   mine[1] = p->first[p->n];
@@ -54,7 +64,7 @@ static int can_be_cut(int *answer, const part *p, size_t k) {
   const fopo_reader *reader = NULL;
   fopo_text t = {0};
   int status = fopo_reader_open(&reader, &t, p->paths[k], p->options);
-  *answer = status == FOPO_OK && reader->roles != NULL && t.inflater == NULL;
+  *answer = status == FOPO_OK && reader->roles != NULL && fopo_text_can_seek(&t);
   fopo_text_close(&t);
   return status;
 }

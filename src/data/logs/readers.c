@@ -91,6 +91,13 @@ int fopo_logs_read(fopo_logs **logs, const char *path, const fopo_logs_options *
   *logs = NULL;
   int status = fopo_format_find(&row, o->format, name_at);
   if (status == FOPO_OK) status = check_options(o);
+  if (status == FOPO_OK && fopo_source_is_stream(path)) {
+    char name[200];
+    status =
+        fopo_fail(FOPO_ERR_FILE,
+                  "%s is not a regular file, and a log is read more than once; write it to one",
+                  fopo_source_name(name, sizeof name, path));
+  }
   if (status != FOPO_OK) return status;
   fopo_logs *fresh = fopo_alloc(1, sizeof *fresh);
   if (fresh == NULL) return FOPO_ERR_MEMORY;

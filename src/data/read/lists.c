@@ -141,7 +141,7 @@ static int read_lines(reader *r) {
 static int read_layout(fopo_dataset *d, fopo_text *t, layout of) {
   reader r = {.t = t, .layout = of};
   /* An id and its blank take about 6 bytes; gzipped text is about 3 times as long as its file. */
-  double bytes = (double)t->size * (t->inflater != NULL ? 3 : 1);
+  double bytes = (double)t->size * (t->unpacker != NULL ? 3 : 1);
   int status = fopo_pairs_check_memory(t->path, bytes / 6, 0);
   if (status == FOPO_OK) status = read_lines(&r);
   if (status == FOPO_OK) {

@@ -11,6 +11,7 @@
 #include "core/status.h"
 #include "data/formats.h"
 #include "data/merge.h"
+#include "data/read/table.h"
 
 #define X(name) &fopo_reader_##name,
 static const fopo_reader *const readers[] = {
@@ -50,6 +51,7 @@ static const char *name_at(size_t i) { return i < READERS ? readers[i]->name : N
 /* ---- format = "auto" ---- */
 
 static const fopo_reader *find_magic(const char *path) {
+  if (fopo_source_is_stream(path)) return NULL;
   for (size_t i = 0; i < READERS; i++) {
     const char *magic = readers[i]->magic;
     if (magic != NULL && fopo_file_begins(path, magic)) return readers[i];
@@ -107,12 +109,29 @@ static int find_sniffed(const fopo_reader **reader, fopo_text *t, const fopo_rea
 
 /* ---- reading ---- */
 
+/* The source of columnar files, with those columns that may be read. */
+static int columnar_source(char **source, const char *const *paths, size_t n,
+                           const fopo_read_options *o) {
+  char wanted[FOPO_WANTED];
+  fopo_table_wanted(wanted, o);
+  return fopo_columnar_source(source, paths, n, wanted);
+}
+
+static int open_source(fopo_text *t, const char *path, const fopo_read_options *o) {
+  if (fopo_columnar_kind(path) == NULL) return fopo_text_open(t, path);
+  char *source;
+  int status = columnar_source(&source, &path, 1, o);
+  if (status == FOPO_OK) status = fopo_text_open(t, source);
+  fopo_free(source);
+  return status;
+}
+
 static int open_text(const fopo_reader **reader, fopo_text *t, const char *path,
                      const fopo_read_options *o) {
-  int status = fopo_text_open(t, path);
+  int status = open_source(t, path, o);
   if (status == FOPO_OK) status = read_ten_lines(t);
   if (status == FOPO_OK && *reader == NULL) status = find_sniffed(reader, t, o);
-  if (status == FOPO_OK) status = check_options(*reader, o, path);
+  if (status == FOPO_OK) status = check_options(*reader, o, t->path);
   if (status != FOPO_OK) fopo_text_close(t);
   return status;
 }
@@ -157,7 +176,7 @@ int fopo_dataset_read(fopo_dataset **dataset, const char *path, const fopo_read_
   fopo_dataset *d = fopo_alloc(1, sizeof *d);
   if (d == NULL) return FOPO_ERR_MEMORY;
   const fopo_reader *reader = row < READERS ? readers[row] : find_magic(path);
-  if (reader == NULL && fopo_file_begins(path, "\x93NUMPY")) {
+  if (reader == NULL && !fopo_source_is_stream(path) && fopo_file_begins(path, "\x93NUMPY")) {
     status = fopo_fail(FOPO_ERR_FORMAT,
                        "%s is one .npy array; interactions are a sparse matrix, "
                        "which scipy.sparse.save_npz writes",
@@ -243,6 +262,8 @@ int fopo_several_add(fopo_several *s, const char *path, uint64_t from, uint64_t 
 
 int fopo_several_sizes(uint64_t *sizes, const char *const *paths, size_t n) {
   for (size_t i = 0; i < n; i++) {
+    sizes[i] = 0;
+    if (fopo_source_is_stream(paths[i])) continue;
     int fd, status = fopo_open_regular(&fd, &sizes[i], paths[i]);
     if (status != FOPO_OK) return status;
     close(fd);
@@ -252,10 +273,11 @@ int fopo_several_sizes(uint64_t *sizes, const char *const *paths, size_t n) {
 }
 
 const char *fopo_several_title(char title[FOPO_SEVERAL_TITLE], const char *const *paths, size_t n) {
-  if (n == 1) snprintf(title, FOPO_SEVERAL_TITLE, "%.200s", paths[0]);
+  char first[200];
+  fopo_source_name(first, sizeof first, paths[0]);
+  snprintf(title, FOPO_SEVERAL_TITLE, "%s", first);
   if (n > 1) {
-    snprintf(title, FOPO_SEVERAL_TITLE, "%.200s and %zu more file%s", paths[0], n - 1,
-             n == 2 ? "" : "s");
+    snprintf(title, FOPO_SEVERAL_TITLE, "%s and %zu more file%s", first, n - 1, n == 2 ? "" : "s");
   }
   return title;
 }
@@ -317,14 +339,34 @@ static int read_all(fopo_several *s, const char *const *paths, size_t n,
   return status;
 }
 
+/* 1 if all files are columnar and of one kind. */
+static int are_columnar(const char *const *paths, size_t n) {
+  const char *kind = fopo_columnar_kind(paths[0]);
+  size_t i = 1;
+  while (kind != NULL && i < n && fopo_columnar_kind(paths[i]) == kind) i++;
+  return i == n;
+}
+
+/* They are one table, so that one program reads them. */
+static int read_columnar(fopo_dataset **d, const char *const *paths, size_t n,
+                         const fopo_read_options *options) {
+  char *source;
+  int status = columnar_source(&source, paths, n, options);
+  if (status == FOPO_OK) status = fopo_dataset_read(d, source, options);
+  fopo_free(source);
+  return status;
+}
+
 int fopo_dataset_read_all(fopo_dataset **d, const char *const *paths, size_t n,
                           const fopo_read_options *options) {
-  if (n == 1) return fopo_dataset_read(d, paths[0], options);
   static const fopo_read_options none = {0};
+  if (n == 1) return fopo_dataset_read(d, paths[0], options);
+  if (options == NULL) options = &none;
+  if (are_columnar(paths, n)) return read_columnar(d, paths, n, options);
   fopo_several s = {.many = 1};
   char what[FOPO_SEVERAL_TITLE];
   *d = NULL;
-  int status = read_all(&s, paths, n, options != NULL ? options : &none);
+  int status = read_all(&s, paths, n, options);
   if (status == FOPO_OK) status = fopo_several_build(d, &s, fopo_several_title(what, paths, n));
   fopo_several_done(&s);
   return status;

@@ -134,7 +134,7 @@ void fopo_several_lose_times(fopo_several *s, const char *path, const char *why)
 /* The dataset of the files so far, which *s is empty of afterwards. `what` names them. */
 int fopo_several_build(fopo_dataset **d, fopo_several *s, const char *what);
 
-/* sizes [n]: bytes of the files, none of which may be empty. */
+/* sizes [n]: bytes of the files, none of which may be empty; 0 of a stream, which has none yet. */
 int fopo_several_sizes(uint64_t *sizes, const char *const *paths, size_t n);
 
 /* "one.csv and 3 more files", for sentences. */

@@ -217,6 +217,6 @@ fopo_stream_facts fopo_stream_about(const fopo_stream *s) {
   facts.skipped = s->counts.skipped;
   facts.taken = s->text.taken - (uint64_t)(s->text.stop - s->text.at);
   facts.size = s->text.size;
-  if (s->text.inflater != NULL || s->text.at >= s->text.stop) facts.taken = s->text.taken;
+  if (!fopo_text_can_seek(&s->text) || s->text.at >= s->text.stop) facts.taken = s->text.taken;
   return facts;
 }

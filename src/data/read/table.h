@@ -131,6 +131,11 @@ int fopo_table_roles_by_name(fopo_table *r);
  * ended by NULL, that the header has; or FOPO_NO_COLUMN. */
 int fopo_table_column(const fopo_table *r, const char *const *list);
 
+/* The names of the columns that the options name or that have a role by their names, simplified,
+ * between commas; "" if an option gives the number of a column, which counts all of them. */
+enum { FOPO_WANTED = 4096 };
+void fopo_table_wanted(char wanted[FOPO_WANTED], const fopo_read_options *options);
+
 /* Times among the first rows: 1 if each of them has one in this column, of which *is_date says the
  * kind; numbers must lie in the seconds or milliseconds of 1973 to 2105. */
 int fopo_table_holds_times(fopo_table *r, size_t column, int *is_date);

@@ -478,7 +478,7 @@ int fopo_chunks_block(fopo_chunks *k) {
       stopped |= fopo_interrupted();
       if (!stopped) chunk_read(&k->list[i], &k->reader);
     }
-    if (stopped) return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while %s", t->what);
+    if (stopped) return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while %s", t->source.what);
     status = commit(k, n);
     if (status != FOPO_OK || t->at < stop) return status;
   }

@@ -91,9 +91,15 @@ static const char *const time_names[] = {
     "ts",        "eventtime",     "createdat", "date",           "eventdate", "starttime",
     "start",     "reviewtime",    NULL};
 
-/* Lower case, without quotes, blanks, '_' and '-'. */
+/* Lower case, without quotes, blanks, '_' and '-', and without the type that RecBole's atomic files
+ * write behind the name: user_id:token. */
 static void simplify(char out[FOPO_COLUMN_NAME], fopo_field f) {
+  static const char *const types[] = {":token", ":float"};
   size_t n = 0;
+  for (size_t i = 0; i < 2; i++) {
+    size_t suffix = strlen(types[i]);
+    if (f.n > suffix && memcmp(f.at + f.n - suffix, types[i], suffix) == 0) f.n -= suffix;
+  }
   for (size_t i = 0; i < f.n && n + 1 < FOPO_COLUMN_NAME; i++) {
     if (strchr("_- \t\"'", f.at[i]) == NULL) out[n++] = (char)tolower((unsigned char)f.at[i]);
   }
@@ -112,6 +118,28 @@ int fopo_table_column(const fopo_table *r, const char *const *list) {
     }
   }
   return FOPO_NO_COLUMN;
+}
+
+void fopo_table_wanted(char wanted[FOPO_WANTED], const fopo_read_options *o) {
+  const char *const *const lists[] = {user_names, item_names, value_names, time_names};
+  const char *const options[] = {o->user, o->item, o->value, o->time, o->where};
+  size_t n = 0;
+  *wanted = '\0';
+  for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+    char name[FOPO_COLUMN_NAME];
+    if (options[i] == NULL || *options[i] == '\0') continue;
+    if (isdigit((unsigned char)*options[i])) {
+      *wanted = '\0';
+      return;
+    }
+    simplify(name, (fopo_field){options[i], strcspn(options[i], "!<>="), 0});
+    n += (size_t)snprintf(wanted + n, FOPO_WANTED - n, "%s,", name);
+  }
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    for (const char *const *name = lists[i]; *name != NULL; name++) {
+      n += (size_t)snprintf(wanted + n, FOPO_WANTED - n, "%s,", *name);
+    }
+  }
 }
 
 static void list_columns(const fopo_table *r, char *out, size_t size) {
@@ -265,6 +293,9 @@ int fopo_table_roles_by_name(fopo_table *r) {
   if (r->user == FOPO_NO_COLUMN) return missing_role(r, "user");
   if (r->item == FOPO_NO_COLUMN) return missing_role(r, "item");
   if (r->options->value == NULL) r->value = fopo_table_column(r, value_names);
+  if (r->options->value == NULL && (r->value == r->user || r->value == r->item)) {
+    r->value = FOPO_NO_COLUMN;
+  }
   if (r->options->time == NULL) r->time = fopo_table_column(r, time_names);
   return FOPO_OK;
 }

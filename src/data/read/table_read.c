@@ -128,8 +128,8 @@ static int read_rows(fopo_table *r) {
     size_t left = (size_t)(t->stop - t->at);
     status = fopo_chunks_block(chunks);
     if (status != FOPO_OK || (left == (size_t)(t->stop - t->at) && t->ended)) break;
-    if (t->inflater == NULL && fopo_text_place(t) >= t->limit) {
-      status = fopo_progress(t->what, 1, 1);
+    if (fopo_text_can_seek(t) && fopo_text_place(t) >= t->limit) {
+      status = fopo_progress(t->source.what, 1, 1);
       break;
     }
     status = fopo_text_more(t);
@@ -139,14 +139,14 @@ static int read_rows(fopo_table *r) {
 }
 
 /* Estimates the rows from here on from those of the block at hand; gzip packs such text about 4 to
- * 1. */
+ * 1. Of a stream nothing is known: 0. */
 static double expected_rows(const fopo_table *r) {
   const fopo_text *t = r->t;
   double lines = 0, bytes = (double)(t->stop - t->at), all = 4 * (double)t->size;
   for (const char *p = t->at; p < t->stop && (p = memchr(p, '\n', (size_t)(t->stop - p))); p++) {
     lines++;
   }
-  if (t->inflater == NULL) {
+  if (fopo_text_can_seek(t)) {
     uint64_t end = t->limit < t->size ? t->limit : t->size, at = fopo_text_place(t);
     all = end > at ? (double)(end - at) : 0;
   }

@@ -49,7 +49,7 @@ static int read_svmlight(fopo_dataset *d, fopo_text *t, const fopo_read_options 
   size_t users = 0, items = 0;
   /* "12:0.5 " takes about 8 bytes; gzipped text is about 3 times as long as its file. */
   int status =
-      fopo_pairs_check_memory(t->path, (double)t->size * (t->inflater != NULL ? 3 : 1) / 8, 1);
+      fopo_pairs_check_memory(t->path, (double)t->size * (t->unpacker != NULL ? 3 : 1) / 8, 1);
   while (status == FOPO_OK && t->at < t->stop) {
     while (status == FOPO_OK && t->at < t->stop) {
       const char *end = memchr(t->at, '\n', (size_t)(t->stop - t->at));
