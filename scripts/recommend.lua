@@ -6,8 +6,9 @@
 -- interaction a line with the lines of each user together is read some users at a time, so that
 -- memory does not grow with the file. OUT gets user,rank,item,score; - is standard output.
 -- Options (defaults): n (10) items for each user; exclude (seen | none); index (exact | norm | hnsw
--- | hybrid); probability (no | yes); users at a time: batch (4096); and of fopo.data.read format,
--- user, item, where, separator: where='rating>=4'.
+-- | hybrid); probability (no | yes); users at a time: batch (4096); and those of fopo.data.read by
+-- which the training data was read: format, user, item, value, time, where, separator, header,
+-- skip_errors, max_errors, as in where='rating>=4' skip_errors=true.
 -- Cost: some seconds for a hundred thousand users of a small catalogue.
 local fopo = require "fopo"
 
@@ -17,18 +18,28 @@ local function misuse(...)
 end
 
 local o = {n = 10, exclude = "seen", index = "exact", probability = "no", batch = 4096}
-local reading = {format = true, user = true, item = true, where = true, separator = true}
+local function as_given(value) return value end
+local function boolean(value, name)
+  local truth = ({["true"] = true, ["false"] = false})[value]
+  if truth == nil then misuse("%s=%s is neither true nor false", name, value) end
+  return truth
+end
+local function integer(value, name)
+  return math.tointeger(tonumber(value)) or misuse("%s=%s is no integer", name, value)
+end
+local reading = {format = as_given, user = as_given, item = as_given, value = as_given,
+                 time = as_given, where = as_given, separator = as_given, header = boolean,
+                 skip_errors = boolean, max_errors = integer}
 local words, read = {}, {}
 for _, word in ipairs(arg) do
-  local name, value = word:match("^(%a+)=(.*)$")
+  local name, value = word:match("^([%a_]+)=(.*)$")
   if name and reading[name] then
-    read[name] = value
+    read[name] = reading[name](value, name)
   elseif name and o[name] then
-    o[name] = type(o[name]) == "number" and (math.tointeger(tonumber(value))
-              or misuse("%s=%s is no integer", name, value)) or value
+    o[name] = type(o[name]) == "number" and integer(value, name) or value
   elseif name and #words >= 3 then
     misuse("there is no option %s; it takes n, exclude, index, probability, batch, format, user, "
-           .. "item, where, separator", name)
+           .. "item, value, time, where, separator, header, skip_errors, max_errors", name)
   else
     words[#words + 1] = word
   end

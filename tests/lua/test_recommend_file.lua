@@ -279,7 +279,13 @@ function TestFile:test_script()
   said = run(("%s/pi.npz %s - n=1 user=who"):format(folder, users))
   lu.assertStrContains(said, "user,rank,item,score\n")
   lu.assertStrContains(said, '\n"the ""seventh"", really",1,')
-  for _, wrong in ipairs{"a b", "a b c k=3", "a b c n=x", "a b c index=z",
+  local f = assert(io.open(users, "a"))
+  f:write("nobody\n")
+  f:close()
+  local skip = "%s/pi.npz %s - n=1 user=who skip_errors=true max_errors=1"
+  said = run(skip:format(folder, users))
+  lu.assertStrContains(said, "1 row was left out")
+  for _, wrong in ipairs{"a b", "a b c k=3", "a b c skip_errors=1", "a b c max_errors=x", "a b c n=x", "a b c index=z",
                         "a b c probability=true"} do
     said, code = run(wrong)
     lu.assertEquals(code, 2, said)

@@ -144,7 +144,10 @@ function report.describe(r)
       :format(text.count(r.unknown), text.count(r.interactions),
               r.example ~= "" and (", such as %q"):format(r.example) or "")
   end
-  if r.skipped > 0 then parts[#parts + 1] = text.count(r.skipped) .. " rows were left out" end
+  if r.skipped > 0 then
+    local is = r.skipped == 1 and " row was" or " rows were"
+    parts[#parts + 1] = text.count(r.skipped) .. is .. " left out"
+  end
   return table.concat(parts, "\n")
 end
 report.__tostring = report.describe
