@@ -12,7 +12,7 @@ local function run_of(given, i)
   if type(given) == "string" then
     local run = log.read(given)
     return {name = given:match("([^/]+)/*$"), history = run.history,
-            contexts = run.config.valid_contexts}
+            contexts = run.config.valid_contexts, holds = run.holds}
   end
   local t = define.kind(given) == "trainer" and given or
     type(given) == "table" and rawget(given, "trainer") or nil
@@ -76,8 +76,8 @@ return define.fn{
 record, its best validation with Wilson's 95 % interval (not on a log, nor by value, where it is
 no share) and the step of it, the last validation through the index, and the difference from the
 first run with Newcombe's 95 % interval. Records of a trainer whose validation is left to it may be
-judged by a sample; of such a trainer the best validation is that of the parameters that its policy
-holds, judged by all. A star says that the interval excludes 0. It treats the two samples as
+judged by a sample; of such a run the best validation is that of the parameters that its policy
+holds, judged by all (of a folder once the run has come to its end). A star says that the interval excludes 0. It treats the two samples as
 independent, so it is wider than necessary if both runs were validated on the same sessions. The
 reward is that of the run's validation, with the items of X left out unless its trainer has
 exclude = "none". Returns the figures.]],

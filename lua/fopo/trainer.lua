@@ -334,8 +334,8 @@ had: with its best parameters, its patience and its records, as if it had not st
 policy was set by hand meanwhile or is validated by other means. What was made since the last record
 is shown as one, without validation, until then. Returns t.
 Of several processes the first shows the run, keeps its log and decides what depends on time.
-log writes config.json, history.jsonl, history.csv, actions.jsonl, notes.txt and TensorBoard's
-event files, flushed at every record; t.log_folder says where. If the run goes on from a checkpoint
+log writes config.json, history.jsonl, history.csv, actions.jsonl, notes.txt, held.json (what the
+policy holds at the end) and TensorBoard's event files, flushed at every record; t.log_folder says where. If the run goes on from a checkpoint
 and its log is ahead of it, the log is cut back to the step, into cut-STEP.jsonl. What is changed by
 hand in the live view is in t.actions; replay changes the same at the same steps, so the same run
 comes out to the bit.]],

@@ -615,6 +615,37 @@ function TestNotes:test_printed_once()
   lu.assertEquals(lines, {})
 end
 
+-- A folder is compared by what its policy held at the end, as its trainer is: records of a sample,
+-- of which one was lucky, do not count. Records that came after it do.
+function TestNotes:test_a_folder_holds_what_its_trainer_holds()
+  local folder = os.tmpname()
+  os.remove(folder)
+  local t = fopo.trainer{policy = fopo.policy.linear{items = world.items}, data = world.s.train}
+  t:run{steps = 40, every = 20, view = false, log = folder}
+  local function compared(one)
+    local show = print
+    print = function() end
+    local ok, list = pcall(fopo.compare, {one})
+    print = show
+    lu.assertTrue(ok, list)
+    return {list[1].best_step, list[1].best, list[1].low}
+  end
+  local wanted = compared(t)
+  lu.assertEquals(compared(folder), wanted)
+  local path = folder .. "/history.jsonl"
+  local records = io.open(path):read("a")
+  local function write(text)
+    local f <close> = io.open(path, "w")
+    f:write(text)
+  end
+  write((records:gsub('"valid": [^,]*', '"valid": 0.99', 1)))
+  lu.assertEquals(compared(folder), wanted)
+  write(records .. records:match("([^\n]+\n)$"):gsub('"step": %d+', '"step": 60')
+    :gsub('"valid": [^,]*', '"valid": 0.99'))
+  lu.assertAlmostEquals(compared(folder)[2], 0.99, 1e-9)
+  lu.assertTrue(os.execute("rm -r " .. folder))
+end
+
 -- Ctrl-C at the very end: what the trainer says is true of the parameters that were put back.
 function TestNotes:test_interrupted_end()
   local pid = io.open("/proc/self/stat"):read("a"):match("^%d+")

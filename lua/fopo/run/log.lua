@@ -5,6 +5,8 @@
 --   history.csv     the same; what has no value is empty
 --   actions.jsonl   what was changed by hand while it ran, at which step
 --   notes.txt       what the run said at its end, a sentence a line; absent if it said nothing
+--   held.json       what the policy holds since the record of step `at`, and its validation by all
+--                   contexts, where records may be judged by a sample
 --   events.out.*    the same records for TensorBoard
 --
 -- Every record is flushed. A disk that fills up costs the log and not the training: it is said
@@ -303,6 +305,16 @@ function log:notes(sentences)
   self:put(file, lines)
 end
 
+-- What the policy holds at the end of a run of t.
+function log:held(t)
+  local holds = t.valid_automatic and validation.holds(t)
+  if not holds or self.broken then return end
+  local text = json.encode{at = t.history.step[#t.history.step], step = holds.step,
+                           valid = holds.valid}
+  local written, why = native.write_file(self.folder .. "/held.json", text .. "\n")
+  if not written then self:fail(why) end
+end
+
 function log:close()
   if self.closed then return end
   self.closed = true
@@ -353,7 +365,19 @@ local function wrong_in(config)
   end
 end
 
--- {folder, config, history}: the history by columns, NaN where there is no value.
+-- What held.json says, {step, valid}; nil if there is none, or records came after it.
+local function read_held(folder, history)
+  local f <close> = io.open(folder .. "/held.json", "r")
+  if not f then return nil end
+  local held, wrong = json.decode(f:read("a") or "")
+  if type(held) ~= "table" or type(held.step) ~= "number" or type(held.valid) ~= "number" then
+    define.fail("%s/held.json: %s", folder, wrong or "step and valid must be numbers")
+  end
+  local steps = history.step or {}
+  return held.at == steps[#steps] and {step = held.step, valid = held.valid} or nil
+end
+
+-- {folder, config, history, holds}: the history by columns, NaN where there is no value.
 function log.read(folder)
   local f <close> = io.open(folder .. "/config.json", "r")
   if not f then
@@ -376,7 +400,7 @@ function log.read(folder)
       list[n] = row[name] or 0 / 0
     end
   end
-  return {folder = folder, config = config, history = history}
+  return {folder = folder, config = config, history = history, holds = read_held(folder, history)}
 end
 
 return log

@@ -317,7 +317,10 @@ function run:conclude(best)
     table.insert(mine.notes, 1, "the run that was left before is not gone on with: the policy was "
                  .. "changed by hand, or validation is by other means")
   end
-  if self.log then self.log:notes(t.notes) end
+  if self.log then
+    self.log:notes(t.notes)
+    self.log:held(t)
+  end
   for _, note in ipairs(t.notes) do
     if self.say_note then self.say_note("note: " .. note) end
   end
