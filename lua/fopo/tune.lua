@@ -167,11 +167,11 @@ c.steps and c.seed.
 The result prints as a table and is one: best = {options, policy, trainer, items, valid,
 valid_expected, steps}, of several seeds the policy of the first; worth; and trials, a list of
 {options, steps, valid, valid_expected, valid_measure, best_step, seconds, failed}, the best run of
-each, best first; valid_measure is that of by = "ndcg@10" and its like. The same seed gives the same
-result for any number of jobs. Ctrl-C ends the search with what it has (interrupted = true). A trial
-that fails, say by a learning rate that overflows, is ranked last with its sentence. The best of many trials
-looks better on validation than it is: judge it on s.test. Validation leaves out the items of X, as
-fopo.evaluate does, unless exclude = "none".]],
+each, best first; valid_measure is that of by = "ndcg@10" and its like. The same seed gives the
+same result for any number of jobs. Ctrl-C ends the search with what it has (interrupted = true). A
+trial that fails, say by a learning rate that overflows, is ranked last with its sentence. The best
+of many trials looks better on validation than it is: judge it on s.test. Validation leaves out the
+items of X, as fopo.evaluate does, unless exclude = "none".]],
   example = [[
 s = fopo.data.synthetic{users = 400, items = 300, clusters = 8}:sessions{min_items = 10}
 found = fopo.tune{data = s.train, dim = 8, steps = 40, trials = 4, view = false,
