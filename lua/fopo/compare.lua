@@ -77,10 +77,10 @@ record, its best validation with Wilson's 95 % interval (not on a log, nor by va
 no share) and the step of it, the last validation through the index, and the difference from the
 first run with Newcombe's 95 % interval. Records of a trainer whose validation is left to it may be
 judged by a sample; of such a run the best validation is that of the parameters that its policy
-holds, judged by all (of a folder once the run has come to its end). A star says that the interval excludes 0. It treats the two samples as
-independent, so it is wider than necessary if both runs were validated on the same sessions. The
-reward is that of the run's validation, with the items of X left out unless its trainer has
-exclude = "none". Returns the figures.]],
+holds, judged by all (of a folder, once the run has come to its end). A star says that the interval
+excludes 0. It treats the two samples as independent, so it is wider than necessary if both runs
+were validated on the same sessions. The reward is that of the run's validation, with the items of X
+left out unless its trainer has exclude = "none". Returns the figures.]],
   example = [[
 s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 items = fopo.embed.svd(s.train, {dim = 8})

@@ -335,10 +335,10 @@ policy was set by hand meanwhile or is validated by other means. What was made s
 is shown as one, without validation, until then. Returns t.
 Of several processes the first shows the run, keeps its log and decides what depends on time.
 log writes config.json, history.jsonl, history.csv, actions.jsonl, notes.txt, held.json (what the
-policy holds at the end) and TensorBoard's event files, flushed at every record; t.log_folder says where. If the run goes on from a checkpoint
-and its log is ahead of it, the log is cut back to the step, into cut-STEP.jsonl. What is changed by
-hand in the live view is in t.actions; replay changes the same at the same steps, so the same run
-comes out to the bit.]],
+policy holds at the end) and TensorBoard's event files, flushed at every record; t.log_folder says
+where. If the run goes on from a checkpoint and its log is ahead of it, the log is cut back to the
+step, into cut-STEP.jsonl. What is changed by hand in the live view is in t.actions; replay changes
+the same at the same steps, so the same run comes out to the bit.]],
   call = function(t, o)
     local fault = common(t.gradient, "fault")
     if native.ranks() == 0 and fault then
