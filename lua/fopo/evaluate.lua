@@ -2,7 +2,6 @@
 -- was not trained on.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
-local gradient = require "fopo.gradient"
 local cache = require "fopo.base.cache"
 local lists = require "fopo.base.lists"
 local paired = require "fopo.base.paired"
@@ -184,21 +183,45 @@ local function add_expected(e, who, sessions, o)
   e.likelihood, e.likelihood_se = found.likelihood, found.likelihood_se
 end
 
--- The reward of slates as the gradient g draws them, and of the k best items, which one serves: a
--- slate that is perturbed by nothing.
+-- The chance that place j of a slate is looked at.
+local function discount(g, j)
+  return g.discount > 0 and g.discount ^ (j - 1) or 1 / math.log(1 + j, 2)
+end
+
+-- The reward of one slate by the measure of g: ids [N, k] of which row n; Y, an item to true, of
+-- which `most` may be shown.
+local function reward_of(g, ids, n, Y, most)
+  local best, sum, ideal = 0, 0, 0
+  for j = 1, g.k do
+    local hit, d = Y[ids:get(n, j)] and 1 or 0, g.measure == "sum" and 1 or discount(g, j)
+    best, sum = math.max(best, hit), sum + d * hit
+    if j <= most then ideal = ideal + d end
+  end
+  if g.measure == "hit" then return best end
+  return g.measure == "ndcg" and ideal > 0 and sum / ideal or sum
+end
+
+-- The mean reward of the slates that one serves, of the k best items.
+local function served(who, sessions, g)
+  local ids, total = lists.of(who, sessions, {k = g.k, exclude = "none"}), 0
+  for n = 1, sessions.n do
+    local Y, most, y, x = {}, 0, sessions:y(n), sessions:x(n)
+    for i = 1, y.cols do Y[y:get(1, i)] = true end
+    for i = 1, who.seen == "mask" and x.cols or 0 do Y[x:get(1, i)] = nil end
+    for _ in pairs(Y) do most = most + 1 end
+    total = total + reward_of(g, ids, n, Y, most)
+  end
+  return total / sessions.n
+end
+
+-- The reward of slates as they are served, and as the gradient g draws them.
 local function slates_of(who, sessions, g)
   if not native.gradient_common(g, "slates") then
     define.fail("fopo.evaluate: slate is a gradient %s; give fopo.gradient.slate or plackett_luce",
                 native.gradient_common(g, "kind"))
   end
-  local reward = native.reward_hits(sessions)
-  local best = gradient.slate{k = g.k, samples = 2, sigma = 1e-30, measure = g.measure,
-                              discount = g.discount > 0 and g.discount or "auto"}
-  local function mean(of)
-    local _, stats = of:compute(who, sessions, nil, reward)
-    return stats.reward
-  end
-  return {k = g.k, measure = g.measure, reward = mean(best), expected = mean(g)}
+  local _, drawn = g:compute(who, sessions, nil, native.reward_hits(sessions))
+  return {k = g.k, measure = g.measure, reward = served(who, sessions, g), expected = drawn.reward}
 end
 
 return define.fn{

@@ -82,6 +82,34 @@ function TestSlates:test_a_function_rewards_slates()
   lu.assertEquals(stats.reward, by_hand.reward)
 end
 
+-- Clicks by the chance that a place is looked at, any chances: a function of ids that knows places.
+function TestSlates:test_a_position_based_model_by_a_function()
+  local s, items = world(5)
+  local pi, k, S, looks = fopo.policy.linear{items = items}, 4, 8, {1, 0.6, 0.36, 0.216}
+  local function clicks(ids, rows)
+    local r = fopo.array.zeros(ids.rows, ids.cols)
+    for b = 1, ids.rows do
+      local Y = s.train:y(rows:get(1, b))
+      for j = 1, ids.cols do
+        for i = 1, Y.cols do
+          if Y:get(1, i) == ids:get(b, j) then r:set(b, j, looks[(j - 1) % k + 1]) end
+        end
+      end
+    end
+    return r
+  end
+  for _, make in ipairs{fopo.gradient.slate, fopo.gradient.plackett_luce} do
+    local function compute(measure, discount, reward)
+      local g = make{k = k, samples = S, measure = measure, discount = discount}
+      return (g:compute(pi, s.train, {1, 2, 3, 9}, reward, {seed = 2}))
+    end
+    local G = compute("dcg", 0.6, fopo.reward.hits(s.train))
+    local H = compute("sum", "auto", fopo.reward.custom(clicks))
+    lu.assertTrue(G:norm() > 0)
+    lu.assertTrue(H:add(G, -1):norm() < 1e-5 * G:norm())
+  end
+end
+
 -- Users who have taken so many items that k are not left: their slates are all that is left, and
 -- the places behind earn nothing.
 function TestSlates:test_short_slates()
@@ -149,6 +177,17 @@ function TestSlates:test_evaluation_and_validation()
       lu.assertAlmostEquals(e.slate.expected, sum, 0.03)
       lu.assertTrue(e.slate.expected < e.slate.reward)
       lu.assertStrContains(tostring(e), "slates of 5 by " .. measure)
+    end
+  end
+  for _, seen in ipairs{"mask", "keep"} do -- what is perturbed by nothing is what is served
+    pi = fopo.policy.linear{items = items, seen = seen}
+    for _, measure in ipairs{"hit", "sum", "dcg", "ndcg"} do
+      for _, discount in ipairs{"auto", 0.7} do
+        local g = fopo.gradient.slate{k = 5, samples = 2, sigma = 1e-30, measure = measure,
+                                      discount = discount}
+        local e = fopo.evaluate(pi, s.test, {k = 5, expected = false, slate = g})
+        lu.assertAlmostEquals(e.slate.reward, e.slate.expected, 1e-6)
+      end
     end
   end
   local t = trainer(s, items, fopo.gradient.slate{k = 4, samples = 20, measure = "sum"})
