@@ -137,4 +137,67 @@ for name, rows in zip(("leave-one-out", "none"), got):
           np.abs(z).max() < 4, z)
 spread = got[:, :, 1:].std(1).mean(1)
 check("the baseline lowers the variance", spread[0] < 0.8 * spread[1], spread)
+
+# PL-Rank: the same sum over all slates of hits, masked and not, by every measure that is a sum.
+CASES = [(seen, measure, valued) for seen in ("mask", "keep")
+         for measure, valued in (("sum", True), ("dcg", True), ("ndcg", False))]
+KINDS = ("place", "place without baseline", "slate")
+lines = run("""
+local fopo = require "fopo"
+local s = fopo.data.synthetic{users = 40, items = 9, clusters = 2, mean_items = 5, seed = 3}
+          :sessions{min_items = 4, seed = 2}
+local items = fopo.embed.svd(s.train, {dim = 3})
+local value = fopo.array.randn(1, 9, 4) ^ 2
+write_lists(s.train, "few.txt")
+items:save("few.npy")
+value:save("value.npy")
+local rows = {1, 2, 5, 7}
+for _, seen in ipairs{"mask", "keep"} do
+  local pi = fopo.policy.linear{items = items, seen = seen, temperature = 0.5}
+  for _, m in ipairs{{"sum", value}, {"dcg", value}, {"ndcg"}} do
+    local rw = fopo.reward.hits(s.train, m[2] and {value = m[2]})
+    for _, o in ipairs{{"place"}, {"place", "none"}, {"slate"}} do
+      local g = fopo.gradient.plackett_luce{k = 3, samples = 200, measure = m[1], discount = 0.7,
+                                            credit = o[1], baseline = o[2]}
+      for step = 1, %d do
+        local G, stats = g:compute(pi, s.train, rows, rw, {step = step})
+        local line = {stats.reward}
+        for _, row in ipairs(G:totable()) do table.move(row, 1, #row, #line + 1, line) end
+        print(table.concat(line, " "))
+      end
+    end
+  end
+end
+""" % REPEATS).strip().split("\n")
+few, value = (np.load(n + ".npy").astype(float) for n in ("few", "value"))
+X, Y = read_lists("few.txt")
+x = np.array([few[X[n]].mean(0) for n in (0, 1, 4, 6)])
+x /= np.linalg.norm(x, axis=1, keepdims=True)
+got = np.array([line.split() for line in lines], float).reshape(len(CASES), 3, REPEATS, -1)
+ratios = []
+for (seen, measure, valued), drawn in zip(CASES, got):
+    V, mean, d = np.zeros((4, 3)), 0, np.ones(3) if measure == "sum" else 0.7 ** np.arange(3)
+    for i, n in enumerate((0, 1, 4, 6)):
+        allowed = [a for a in range(9) if seen == "keep" or a not in X[n]]
+        w, r = np.zeros(9), np.zeros(9)
+        w[allowed] = np.exp(few[allowed] @ x[i] / 0.5)
+        r[Y[n]] = value[0, Y[n]] if valued else 1
+        shown = np.intersect1d(Y[n], allowed).size
+        ideal = d[:min(3, shown)].sum() if measure == "ndcg" and shown else 1
+        for a in itertools.permutations(allowed, min(3, len(allowed))):
+            p, score, left = 1, 0, np.ones(9, bool)
+            for item in a:
+                law = w * left / (w * left).sum()
+                p, score, left[item] = p * law[item], score + few[item] - law @ few, False
+            R = (r[list(a)] * d[:len(a)]).sum() / ideal
+            V[i], mean = V[i] + p * R * score, mean + p * R / 4
+    want = np.concatenate([[mean], (x.T @ V / (4 * 0.5)).ravel()])
+    name = "PL-Rank, %s, %s: " % (seen, measure)
+    for kind, rows in zip(KINDS[:2], drawn):
+        z = (rows.mean(0) - want) / (rows.std(0, ddof=1) / REPEATS ** 0.5)
+        check(name + kind + ", off all slates by 4 standard errors at most", np.abs(z).max() < 4, z)
+    spread = drawn[:, :, 1:].std(1).mean(1)
+    check(name + "the baseline lowers the variance", spread[0] < 0.9 * spread[1], spread)
+    ratios.append(spread[0] / spread[2])
+check("by place there is less variance than by slate", np.mean(ratios) < 0.95, ratios)
 finish()
