@@ -73,7 +73,8 @@ class Paper(unittest.TestCase):
                 self.assertTrue(0 <= float(r["low"]) <= float(r["reward"]) <= float(r["high"]) <= 1)
             self.assertEqual(float(r["seconds"]) > 0, float(r["step"]) > 0)
         if GNUPLOT:
-            svg = xml.dom.minidom.parse(f"{self.out}/{name}-twitch/figure.svg").documentElement.toxml()
+            figure = xml.dom.minidom.parse(f"{self.out}/{name}-twitch/figure.svg")
+            svg = figure.documentElement.toxml()
             self.assertRegex(svg, "(bands|bars): 95 % intervals")
         else:
             print("skip: the figures (gnuplot is not installed)")

@@ -107,6 +107,8 @@ experiment.sweep = define.fn{
      .. "standard run if left out"},
     {"measures", "table", nil, "names of what tables show; the best has the largest mean of the "
      .. "first; all, reward first, if left out"},
+    {"against", "table", nil, "settings of the runs that the others are compared with, {gradient = "
+     .. "\"snis\"}; the best ones if left out"},
     {"jobs", "integer", 1, "runs at once, in processes of their own", min = 1},
     {"view", "boolean", true, "show the table as it grows, where there is a terminal, else a line "
      .. "a run"},

@@ -1,5 +1,5 @@
--- What the studies share: their options, the worlds that they train on, means over seeds, the table
--- and its CSV.
+-- What the studies share: their options, the worlds that they train on, their sweeps, the table and
+-- its CSV.
 local fopo = require "fopo"
 local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
 package.path = here .. "../tools/?.lua;" .. package.path
@@ -68,22 +68,28 @@ function study.mean_of(rows, column)
   return script.mean(list)
 end
 
--- The mean difference of a column from that of other rows, seed by seed, and its standard error.
-function study.difference(rows, base, column)
-  local list = {}
-  for i, row in ipairs(rows) do list[i] = row[column] - base[i][column] end
-  return script.mean(list)
+-- "name=value ...", sorted, of the options that are no list.
+local function words_of(o)
+  local words = {}
+  for name, value in pairs(o) do
+    if type(value) ~= "table" then words[#words + 1] = ("%s=%s"):format(name, value) end
+  end
+  table.sort(words)
+  return table.concat(words, " ")
 end
 
--- Runs run(world, method, seed) of all methods, seed by seed, in each of o.worlds, and shows each.
-function study.each(o, methods, run, show)
-  for _, name in ipairs(o.worlds) do
-    local world = study.world(name, o)
-    local list = methods(world)
-    for _, seed in ipairs(o.seeds) do
-      for _, method in ipairs(list) do run(world, method, seed) end
-    end
-    show(world, list)
+-- The sweep of a study in each of o.worlds, in runs/NAME/WORLD; prints what it found. s: over,
+-- seeds, measures and against of fopo.experiment.sweep; run(world, c); world(name, o), study.world
+-- if left out; title(world), a line above the table.
+function study.sweep(name, o, s)
+  for _, given in ipairs(#s.over > 0 and s.over or {s.over}) do given.options = words_of(o) end
+  for _, place in ipairs(o.worlds) do
+    local world = (s.world or study.world)(place, o)
+    local found = fopo.experiment.sweep{over = s.over, seeds = s.seeds or o.seeds,
+      measures = s.measures, against = s.against,
+      out = ("runs/%s%s/%s"):format(name, study.suffix, world.name),
+      run = function(c) return s.run(world, c) end}
+    print(("\n%s\n%s\n"):format(s.title and s.title(world) or world.name, found))
   end
 end
 

@@ -15,12 +15,13 @@
 --   plackett_luce     slates of the softmax without replacement
 --
 --   test      the measure of the k best items on test, of the parameters that were best on valid at
---             one of eight points of time; "at 1/8": those of the first point
+--             one of eight points of time; "first": those of the first point
 --   steps     that were made in `seconds`
 --
 -- Options (defaults): worlds=sample,twitch k=2,5,10 measure=ndcg seconds=1 (of CPU time) seeds=1,2
 --   samples=20 sigma=1 lr=0.001 (of single) slate_lr=0.003 dim=64 fraction=0.005 scale=0.15
--- All points are kept in runs/slates.csv (quick: runs/slates_quick.csv).
+-- It is a sweep, which goes on where it was stopped; its rows and tables are in runs/slates/WORLD
+-- (quick: runs/slates_quick/WORLD).
 local fopo = require "fopo"
 package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
 local study = require "common"
@@ -54,56 +55,49 @@ local function judge(who, sessions, k)
   return e[o.measure == "dcg" and "ndcg" or o.measure][k]
 end
 
-local points = {}
+local function world_of(name)
+  local s = dataset(name):sessions{min_items = 10, valid = 0.1, test = 0.3, seed = 5}
+  return {name = name:match("[^/]+$"), split = s,
+          items = fopo.embed.svd(s.train, {dim = o.dim})}
+end
 
--- Trains for o.seconds of CPU time; {test, first, steps}.
-local function train(world, s, items, method, k, seed)
-  local lr = method == "single" and o.lr or o.slate_lr
-  local t = fopo.trainer{policy = fopo.policy.linear{items = items, seen = "mask"}, data = s.train,
-                         gradient = gradient(method, k), optim = fopo.optim.adam{lr = lr},
-                         valid = false, seed = seed}
-  local used, best, row = 0, -1, {}
+-- Trains for o.seconds of CPU time. The row of a run has all points.
+local function train(world, c)
+  local s, lr = world.split, c.method == "single" and o.lr or o.slate_lr
+  local t = fopo.trainer{policy = fopo.policy.linear{items = world.items, seen = "mask"},
+                         data = s.train, gradient = gradient(c.method, c.k), valid = false,
+                         optim = fopo.optim.adam{lr = lr}, seed = c.seed}
+  local used, best, row = 0, -1, {step = {}, valid = {}, each = {}}
   for point = 1, POINTS do
     while used < o.seconds * point / POINTS do
       local start = os.clock()
       t:run{steps = 8, every = 8, view = false, keep_best = false}
       used = used + os.clock() - start
     end
-    local valid, test = judge(t.policy, s.valid, k), judge(t.policy, s.test, k)
+    local valid, test = judge(t.policy, s.valid, c.k), judge(t.policy, s.test, c.k)
     if valid > best then best, row.test = valid, test end
-    row.first = row.first or test
-    points[#points + 1] = {world = world, method = method, k = k, seed = seed, seconds = used,
-                           steps = t.step, valid = valid, test = test}
+    row.step[point], row.valid[point], row.each[point] = t.step, valid, test
   end
-  row.steps = t.step
+  row.first, row.steps = row.each[1], t.step
   return row
 end
 
-local function number(rows, column)
-  local mean, error = study.mean_of(rows, column)
-  return #rows > 1 and ("%.4f +- %.4f"):format(mean, error) or ("%.4f"):format(mean)
+local function run(world, c)
+  local s = world.split
+  if c.method == "start" then
+    return {test = judge(fopo.policy.linear{items = world.items, seen = "mask"}, s.test, c.k)}
+  elseif c.method == "item_knn" then
+    return {test = judge(fopo.baseline.item_knn{data = s.train}, s.test, c.k)}
+  end
+  return train(world, c)
 end
 
-for _, name in ipairs(o.worlds) do
-  local s = dataset(name):sessions{min_items = 10, valid = 0.1, test = 0.3, seed = 5}
-  local items = fopo.embed.svd(s.train, {dim = o.dim})
-  local shown = {{"k", "method", "test", "at 1/8", "steps"}}
-  local start = fopo.policy.linear{items = items, seen = "mask"}
-  for _, k in ipairs(o.k) do
-    local fixed = {item_knn = fopo.baseline.item_knn{data = s.train}, start = start}
-    for _, method in ipairs{"item_knn", "start"} do
-      shown[#shown + 1] = {tostring(k), method, ("%.4f"):format(judge(fixed[method], s.test, k)),
-                           "", ""}
-    end
-    for _, method in ipairs{"single", "slate", "plackett_luce"} do
-      local rows = {}
-      for i, seed in ipairs(o.seeds) do rows[i] = train(name, s, items, method, k, seed) end
-      shown[#shown + 1] = {tostring(k), method, number(rows, "test"), number(rows, "first"),
-                           ("%.0f"):format((study.mean_of(rows, "steps")))}
-    end
-  end
-  local what = "%s: %d items, %d train, %d test users; %s of the k best items, %g s of CPU time"
-  study.print(what:format(name, s.train.n_items, s.train.n, s.test.n, o.measure, o.seconds), shown)
-end
-print("all points: " .. study.keep("slates", {"world", "method", "k", "seed", "seconds", "steps",
-                                              "valid", "test"}, points))
+study.sweep("slates", o, {
+  over = {{k = o.k, method = {"item_knn", "start"}, seed = o.seeds[1]},
+          {k = o.k, method = {"single", "slate", "plackett_luce"}}},
+  measures = {"test", "first", "steps"}, run = run, world = world_of,
+  title = function(world)
+    local s = world.split
+    return ("%s: %d items, %d train, %d test users; %s of the k best items, %g s of CPU time"):
+      format(world.name, s.train.n_items, s.train.n, s.test.n, o.measure, o.seconds)
+  end})

@@ -12,14 +12,14 @@
 --   niche   half of the users take items of a third of the others' norm
 --
 --   held    the share of the policy in the norms in use by the last probe
---   against what the method earns as a share of what the exact gradient earns
 --
 -- Options (defaults):
 --   worlds=flat,unit,rotate,niche methods=exact,reinforce,head_tail,mixture,adaptive
 --   items=50000 users=20000 decoys=400 dim=32 lr=0.001
 --   seconds=10                 of CPU time, one thread; 0: `steps` steps instead
 --   steps=1000 seed=1
--- All rows are kept in runs/worlds.csv (quick: runs/worlds_quick.csv).
+-- It is a sweep, which goes on where it was stopped; its rows and tables are in runs/worlds/WORLD
+-- (quick: runs/worlds_quick/WORLD).
 local fopo = require "fopo"
 package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
 local study = require "common"
@@ -128,48 +128,34 @@ local methods = {
   adaptive = function() return g.snis{proposal = fopo.proposal.adaptive{}} end,
 }
 
-local columns = {"world", "method", "steps", "ms_step", "expected", "reward", "head", "held",
-                 "head_mass", "said"}
-local results = {}
-
-local function run(world, name, s, items, options)
-  local policy = {items = items, data = s.train, seed = o.seed}
-  for key, value in pairs(options) do policy[key] = value end
+local function run(world, c)
+  local policy = {items = world.items, data = world.split.train, seed = o.seed}
+  for key, value in pairs(world.options) do policy[key] = value end
   local pi = fopo.policy.linear(policy)
-  local t = fopo.trainer{policy = pi, data = s.train, gradient = methods[name](), valid = false,
-                         optim = fopo.optim.adam{lr = o.lr}, seed = o.seed, device = "cpu"}
+  local t = fopo.trainer{policy = pi, data = world.split.train, gradient = methods[c.method](),
+                         valid = false, optim = fopo.optim.adam{lr = o.lr}, seed = o.seed,
+                         device = "cpu"}
   local spent, slice = 0, o.seconds > 0 and 20 or o.steps
   repeat
     local start = os.clock()
     t:run{steps = slice, every = slice, view = false}
     spent = spent + os.clock() - start
   until spent >= o.seconds
-  local e = fopo.evaluate(pi, s.test, {expected = true, expected_contexts = 1000})
+  local e = fopo.evaluate(pi, world.split.test, {expected = true, expected_contexts = 1000})
   local h, n = t.history, #t.history.step
-  results[#results + 1] = {world = world, method = name, steps = t.step,
-    ms_step = 1e3 * spent / t.step, expected = e.expected, reward = e.reward, head = h.head[n],
-    held = h.held[n], head_mass = h.head_mass[n], said = #t.notes}
-end
-
-local function show(world)
-  local rows = study.where(results, {world = world})
-  local base = study.where(rows, {method = "exact"})[1]
-  local shown = {{"method", "steps", "ms/step", "expected", "against", "reward", "head", "held",
-                  "head mass"}}
-  for _, r in ipairs(rows) do
-    local function number(format, x) return x == x and format:format(x) or "" end
-    shown[#shown + 1] = {r.method, ("%d"):format(r.steps), ("%.2f"):format(r.ms_step),
-      ("%.4f"):format(r.expected), base and ("%.2f"):format(r.expected / base.expected) or "",
-      ("%.4f"):format(r.reward), number("%.0f", r.head), number("%.3f", r.held),
-      number("%.3f", r.head_mass)}
+  local row = {steps = t.step, ms_step = 1e3 * spent / t.step, expected = e.expected,
+               reward = e.reward, low = e.low, high = e.high, said = #t.notes}
+  for _, name in ipairs{"head", "held", "head_mass"} do -- NaN where a method has none
+    if h[name][n] == h[name][n] then row[name] = h[name][n] end
   end
-  study.print(("%s: %d items"):format(world, o.items), shown)
+  return row
 end
 
 fopo.threads(1)
-for _, world in ipairs(o.worlds) do
-  local s, items, options = make[world]()
-  for _, name in ipairs(o.methods) do run(world, name, s, items, options) end
-  show(world)
-end
-print("kept in " .. study.keep("worlds", columns, results))
+study.sweep("worlds", o, {
+  over = {method = o.methods, seed = o.seed},
+  measures = {"expected", "reward", "steps", "ms_step", "head", "held", "head_mass", "said"},
+  run = run, world = function(name)
+    local s, items, options = make[name]()
+    return {name = name, split = s, items = items, options = options}
+  end})

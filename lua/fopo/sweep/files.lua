@@ -18,17 +18,10 @@ end
 
 local MOST = 60 -- bars or curves that can still be told apart
 
-local function has_value(series)
-  for _, one in ipairs(series) do
-    for _, y in ipairs(one.y) do if y == y then return true end end
-  end
-  return false
-end
-
 local function pictures(folder, r)
   local x, drawn = result.abscissa(r), {}
   local function draw(name, series)
-    if #series > 0 and #series <= MOST and has_value(series) then
+    if #series > 0 and #series <= MOST and #(series.labels or {}) <= MOST then
       drawn[#drawn + 1] = {("%s/%s.svg"):format(folder, name), series}
     end
   end
@@ -42,7 +35,10 @@ local function pictures(folder, r)
                     .. "(apt-get install gnuplot-nox)\n")
     return
   end
-  for _, one in ipairs(drawn) do plot.save(table.unpack(one)) end
+  for _, one in ipairs(drawn) do -- the rows are worth more than a picture of them
+    local ok, why = pcall(plot.save, table.unpack(one))
+    if not ok then io.stderr:write(("fopo: no picture %s: %s\n"):format(one[1], why)) end
+  end
 end
 
 -- ---- TensorBoard ----

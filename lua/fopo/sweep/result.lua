@@ -1,6 +1,7 @@
 -- What a sweep found: its runs in groups, those of the same settings with other seeds, with means
 -- and 95 % intervals, as tables.
 local csv = require "fopo.base.csv"
+local define = require "fopo.base.define"
 local means = require "fopo.base.means"
 local plan = require "fopo.sweep.plan"
 local text = require "fopo.base.text"
@@ -117,12 +118,25 @@ local function measures_of(p, rows)
   return list, lists
 end
 
+-- The first group with these settings.
+local function named(groups, settings)
+  for _, group in ipairs(groups) do
+    local fits = true
+    for name, v in pairs(settings) do fits = fits and group.row[name] == v end
+    if fits then return group end
+  end
+  define.fail("fopo.experiment.sweep: no runs have the settings of against, %s",
+              plan.words(settings, define.names_in(settings)))
+end
+
 -- {groups =, names = of settings that differ, measures =, best =, lists =} of the runs of a plan.
 -- Each group has cells by measure, and `against`, its difference from the best.
+-- given: o.measures and o.against of the sweep.
 function result.of(p, rows, given)
   local measures, lists = measures_of(p, rows)
-  local r = {groups = groups_of(p, rows), measures = given or measures, lists = lists,
-             names = plan.varied(p.runs, p.names), failed = {}, missing = 0, several = false}
+  local r = {groups = groups_of(p, rows), measures = given.measures or measures, lists = lists,
+             names = plan.varied(p.runs, p.names), failed = {}, missing = 0, several = false,
+             title = "against the best"}
   local splits = {}
   for _, run in ipairs(p.runs) do
     local row = rows[run.key]
@@ -139,9 +153,14 @@ function result.of(p, rows, given)
     if one and one.mean == one.mean
        and (not r.best or one.mean > r.best.cells[first].mean) then r.best = group end
   end
+  local base = r.best
+  if given.against then
+    base = named(r.groups, given.against)
+    r.title = "against " .. plan.words(given.against, define.names_in(given.against))
+  end
   for _, group in ipairs(r.groups) do
-    if r.best and group ~= r.best then
-      group.against = difference(group, r.best, first, r.several)
+    if base and group ~= base then
+      group.against = difference(group, base, first, r.several)
     end
   end
   return r
@@ -201,7 +220,7 @@ local function rows_of(r, style)
     end)
     if i == 1 and #against > 0 then
       local its = form_of(against)
-      column("against the best", function(g) return number(shown(g.against, its, style, "+")) end)
+      column(r.title, function(g) return number(shown(g.against, its, style, "+")) end)
     end
   end
   local whole = r.missing == 0 and #r.failed == 0
@@ -329,7 +348,7 @@ function result.curves(r, name, x)
     table.sort(order)
     local curve = {name = result.label(r, group), x = {}, y = {}, low = {}, high = {}}
     for _, place in ipairs(order) do
-      if #at[place] == runs then
+      if #at[place] == runs and text.finite(means.of(at[place])) then
         local mean, half = means.interval(at[place])
         local n = #curve.x + 1
         curve.x[n], curve.y[n], curve.low[n], curve.high[n] = place, mean, mean - half, mean + half
@@ -354,11 +373,11 @@ function result.bars(r, name)
       bars.labels[#bars.labels + 1] = label
       labels[label] = #bars.labels
     end
-    if not series[of] then
-      series[of] = {name = of ~= "" and of or nil, x = {}, y = {}, low = {}, high = {}}
-      bars[#bars + 1] = series[of]
-    end
     if c and text.finite(c.mean) then
+      if not series[of] then
+        series[of] = {name = of ~= "" and of or nil, x = {}, y = {}, low = {}, high = {}}
+        bars[#bars + 1] = series[of]
+      end
       local s, n = series[of], #series[of].x + 1
       s.x[n], s.y[n] = labels[label], c.mean
       s.low[n] = c.half and c.mean - c.half or c.low or c.mean

@@ -40,7 +40,7 @@ local function settings_of(r)
 end
 
 local function result_of(s, o, interrupted)
-  local r = result.of(s.plan, s.store.rows, o.measures)
+  local r = result.of(s.plan, s.store.rows, o)
   return sealed.new(meta, {result = r, rows = s:rows(), best = settings_of(r), failed = r.failed,
                            folder = o.out, interrupted = interrupted})
 end
@@ -53,11 +53,11 @@ local function left(s)
 end
 
 -- A line for each run that has ended.
-local function say_line(measures)
+local function say_line(o)
   return function(s, run, said)
     if said then return end
     local row = s.store.rows[run.key]
-    local first = result.of(s.plan, {[run.key] = row}, measures).measures[1]
+    local first = result.of(s.plan, {[run.key] = row}, o).measures[1]
     local value = row.error or first and row[first] or nil
     if type(value) == "table" then value = value[#value] end
     if type(value) == "number" then value = ("%s %.4g"):format(first, value) end
@@ -68,13 +68,13 @@ local function say_line(measures)
 end
 
 -- The table so far, drawn over the last one.
-local function draw_table(measures)
+local function draw_table(o)
   local drawn = 0
   return function(s, run, said)
     local lines, most = {}, term.height() - 2
     lines[1] = ("sweep: %d of %d runs, %s%s"):format(s.made, #s.todo, left(s),
                                                     said and "; " .. said or "")
-    local shown = result.text(result.of(s.plan, s.store.rows, measures))
+    local shown = result.text(result.of(s.plan, s.store.rows, o))
     for line in shown:gmatch("[^\n]+") do
       if #lines < most then lines[#lines + 1] = text.cut(line, term.width() - 1) end
     end
@@ -135,7 +135,7 @@ return function(o)
   if o.view then
     io.stderr:write(("sweep in %s: %d runs, %d of them kept\n"):format(o.out, #p.runs,
                                                                       #p.runs - #s.todo))
-    s.show = term.is_tty() and draw_table(o.measures) or say_line(o.measures)
+    s.show = term.is_tty() and draw_table(o) or say_line(o)
   end
   local interrupted = until_interrupted(s)
   local found = result_of(s, o, interrupted)
