@@ -131,7 +131,15 @@ echo "$passed passed, $failed failed, 0 skipped"
 mutate.HANGS = 1
 sources = {path: open(os.path.join(tree, path)).read()
            for path in ("src/judge/a.c", "tests/run.sh")}
+seconds_of = mutate.Map.seconds_of
+mutate.Map.seconds_of = lambda self, test, until: \
+    seconds_of(self, test, until if test == "test_a" else 0)
+status, out = called("map")
+check("a map that is not ready is no result", status == 77 and
+      out.endswith("1 of 2 tests were run with counts; the others the next time\n"), out)
+mutate.Map.seconds_of = seconds_of
 status, out = called("run")
+check("the next time goes on with it", "  1 tests are run with counts" in out, out)
 lines = [line for line in out.split("\n") if " s  " in line]
 for n, count, wanted in ((2, 2, "noticed by test_a"), (3, 1, "noticed by test_b"),
                          (4, 2, "LIVES, 1 of 1 tests asked"), (5, 1, "LIVES, not executed")):

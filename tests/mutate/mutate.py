@@ -19,6 +19,7 @@ import concurrent.futures
 import glob
 import hashlib
 import json
+import math
 import os
 import re
 import resource
@@ -40,6 +41,10 @@ NOT_ASKED = {"check_style", "check_layers", "test_mutate.py", "test_install.sh",
 
 class Wrong(Exception):
     """A fault of the list of survivors, or a tree that does not build or pass without a fault."""
+
+
+class NoTime(Exception):
+    """The budget is spent before there is a map; what is done of it is kept."""
 
 
 # ---- the faults ----
@@ -117,6 +122,14 @@ def tests_of(tree):
 # ---- the copy ----
 
 MOST = (16 << 30, 16 << 30)  # bytes of addresses: a fault may ask for memory without end
+RUNNING = set()  # process groups that this one has started
+
+
+def ended(number, _):
+    """SIGTERM: what was started ends too."""
+    for group in list(RUNNING):
+        os.killpg(group, signal.SIGKILL)
+    os._exit(128 + number)
 
 
 class Copy:
@@ -168,6 +181,7 @@ class Copy:
                              stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True,
                              errors="replace", start_new_session=True,
                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, MOST))
+        RUNNING.add(p.pid)
         try:
             said, _ = p.communicate(timeout=limit)
             status = p.returncode
@@ -179,18 +193,21 @@ class Copy:
                 os.killpg(p.pid, signal.SIGKILL)
                 said, _ = p.communicate()
             status = 124
+        RUNNING.discard(p.pid)
         with open(self.log, "a", encoding="utf-8") as f:
             f.write("$ %s\n%s\nstatus %d\n" % (" ".join(command), said, status))
         return status, said
 
     def make(self, *targets, limit=900):
         status, said = self.call(["make", "-s", "CUDA=", *targets], limit)
+        if status == 124:
+            raise NoTime("make has not ended in %.0f s" % limit)
         if status != 0:
             raise Wrong("make %s: %s" % (" ".join(targets), said[-2000:]))
 
-    def build(self, tests, *settings):
+    def build(self, tests, *settings, limit=3600):
         """What these tests need: their programs, or fopo and what it opens."""
-        self.make("test-programs", "ONLY=" + " ".join(tests), *settings, limit=3600,
+        self.make("test-programs", "ONLY=" + " ".join(tests), *settings, limit=limit,
                   *["all"][:any("." in t for t in tests)])
 
     def fails(self, test, limit):
@@ -225,40 +242,66 @@ def gcov(file, data):
 
 class Map:
     """Which tests execute a line, and how long each takes: counts of gcov in a folder for each
-    test, and the sources of that time. It serves while most of the sources are as they were."""
+    test, and the sources of that time. It serves while most of the sources are as they were.
+    Tests that were run before the budget was spent are not run again."""
     OUT = "build/coverage"
 
     def __init__(self, copy, folder, results, without):
         self.copy, self.results, self.without = copy, results, without
         self.folder = os.path.join(folder, "map")
         self.times, self.of_file = os.path.join(self.folder, "seconds.json"), {}
+        self.begun = os.path.join(self.folder, "begun.json")
 
     def tests(self):
         return [t for t in tests_of(self.copy.tree) if t not in NOT_ASKED and t not in self.without]
 
-    def load(self):
+    def load(self, until=math.inf):
         """The times; the map is made if there is none, or a third of the sources has changed."""
         now = sources(self.copy.tree)
-        if not os.path.exists(self.times) or 3 * sum(not self.same(p) for p in now) > len(now):
-            self.make()
-        with open(self.times, encoding="utf-8") as f:
-            self.seconds = json.load(f)
+        fits = 3 * sum(not self.same(p) for p in now) <= len(now)
+        if not fits or not os.path.exists(self.times):
+            self.make(until, fits)
+        self.seconds = self.read(self.times)
 
-    def make(self):
+    @staticmethod
+    def read(path):
+        with open(path, encoding="utf-8") as f:
+            return json.load(f)
+
+    def make(self, until=math.inf, goes_on=False):
         tests = self.tests()
-        print("  %d tests are run with counts; this takes longer than make test" % len(tests),
+        if not goes_on:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        os.makedirs(self.folder, exist_ok=True)
+        self.copy.build(tests, "OUT=" + self.OUT, "FLAGS_release=-O2 -g -DNDEBUG --coverage",
+                        limit=min(3600, max(1, until - time.monotonic())))
+        if not os.path.exists(self.begun):
+            shutil.copytree(self.copy.folder + "/src", self.folder + "/src", dirs_exist_ok=True)
+        seconds = self.read(self.begun) if os.path.exists(self.begun) else {}
+        left = [t for t in tests if t not in seconds]
+        print("  %d tests are run with counts; this takes longer than make test" % len(left),
               flush=True)
-        shutil.rmtree(self.folder, ignore_errors=True)
-        os.makedirs(self.folder)
-        self.copy.build(tests, "OUT=" + self.OUT, "FLAGS_release=-O2 -g -DNDEBUG --coverage")
-        shutil.copytree(self.copy.folder + "/src", self.folder + "/src")
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            seconds = dict(zip(tests, pool.map(self.seconds_of, tests)))
-        with open(self.times, "w", encoding="utf-8") as f:
-            json.dump(seconds, f, indent=0)
+            tried = {pool.submit(self.seconds_of, t, until): t for t in left}
+            for one in concurrent.futures.as_completed(tried):
+                if one.result() is not False:
+                    seconds[tried[one]] = one.result()
+                    self.write(self.begun, seconds)
+        if len(seconds) < len(tests):
+            raise NoTime("%d of %d tests were run with counts; the others the next time"
+                         % (len(seconds), len(tests)))
+        os.replace(self.begun, self.times)
 
-    def seconds_of(self, test):
-        """Runs a test with counts. None: it was skipped."""
+    @staticmethod
+    def write(path, seconds):
+        with open(path + ".new", "w", encoding="utf-8") as f:
+            json.dump(seconds, f, indent=0)
+        os.replace(path + ".new", path)
+
+    def seconds_of(self, test, until):
+        """Runs a test with counts. None: it was skipped; False: there is no time."""
+        if time.monotonic() > until:
+            return False
         depth = len(os.path.join(self.copy.folder, self.OUT).strip("/").split("/"))
         _, said = self.copy.call(["bash", "tests/run.sh", self.OUT, test], 1900,
                                  GCOV_PREFIX=os.path.join(self.folder, test),
@@ -304,10 +347,11 @@ class Map:
         that noticed others of the file, then by time and by how much of the file they execute. A
         line that holds no instruction stands for the one before it, one outside of functions or of
         a file that has changed for the file, and a file that is new for any. At the end those that
-        the map does not know."""
+        the map does not know; of a new file they come first, as its own tests may be among them."""
         counts, spans, _ = self.counts(fault["file"])
         reached = {t: sum(c > 0 for c in lines.values()) for t, lines in counts.items()}
-        if not os.path.exists(os.path.join(self.folder, fault["file"])):
+        is_new = not os.path.exists(os.path.join(self.folder, fault["file"]))
+        if is_new:
             reached = {t: 1 for t, seconds in self.seconds.items() if seconds is not None}
         inside = [s for s, e in spans if s <= fault["line"] <= e]
         if inside and self.same(fault["file"]):
@@ -319,8 +363,9 @@ class Map:
         def cost(test):
             named = bool(words & set(re.split(r"[_.]", test)[1:]))
             return test not in noticed, (self.seconds[test] + 3) / reached[test] / (1 + 2 * named)
-        return sorted([t for t in self.tests() if reached.get(t)], key=cost) + \
-            [t for t in self.tests() if t not in self.seconds]
+        known = sorted([t for t in self.tests() if reached.get(t)], key=cost)
+        others = [t for t in self.tests() if t not in self.seconds]
+        return sorted(others + known, key=lambda t: t not in noticed) if is_new else known + others
 
 
 class Applied:
@@ -374,7 +419,7 @@ def judge(copy, reached, fault, limit, noticed):
             try:
                 if asked % 6 == 0:
                     copy.build(tests[asked:asked + 6])
-            except Wrong:
+            except (Wrong, NoTime):
                 raise DoesNotBuild() from None
             asked += 1
             hangs = HANGS + 5 * reached.seconds.get(test, 60)
@@ -499,7 +544,7 @@ def run(tree, folder, options):
                 break
             if not ready:
                 copy.renew()
-                reached.load()
+                reached.load(begun + options.budget)
                 ready = True
             start = time.monotonic()
             try:
@@ -570,6 +615,9 @@ def main(arguments):
             reached.make()
         elif options.what == "run":
             return report(run(tree, folder, options), options.nightly)
+    except NoTime as e:
+        print(e)
+        return 77
     except Wrong as e:
         print(e)
         return 1
@@ -577,4 +625,5 @@ def main(arguments):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, ended)
     sys.exit(main(sys.argv[1:]))
