@@ -9,6 +9,9 @@
 # that takes more than twice its share and a minute is ended, and has failed. What a part that
 # failed has printed is kept in build/nightly/NAME.log.
 #
+# A part with the comment "build first" is called as `tests/nightly/NAME build` before that: what it
+# builds takes the time that it takes. Built once, all of them can be rehearsed in NIGHTLY=1200.
+#
 # usage: nightly.sh BUILD_FOLDER [name ...]; NIGHTLY=seconds, SEED=n
 set -u
 cd "$(dirname "$0")/.."
@@ -59,17 +62,28 @@ stopped() {
 }
 trap stopped INT TERM HUP
 
-for name in "${names[@]}"; do
-  share=$(weight "$parts/$name") log=$logs/$name.log start=$SECONDS
-  seconds=$((left * ${share%%:*} / total))
-  ((seconds > 0)) || seconds=1
-  printf '%s, %d s ...\n' "$name" "$seconds"
-  setsid timeout -k 5 $((2 * seconds + grace)) "$parts/$name" "$seconds" "$seed" \
-    </dev/null >"$log" 2>&1 &
+# begins COMMAND...: in a process group of its own, and waits for its end.
+begins() {
+  setsid "$@" </dev/null >"$log" 2>&1 &
   pid=$!
   wait "$pid"
   status=$?
   pid=
+}
+
+for name in "${names[@]}"; do
+  share=$(weight "$parts/$name") log=$logs/$name.log status=0
+  if grep -q '^# build first' "$parts/$name"; then
+    printf '%s is built ...\n' "$name"
+    begins "$parts/$name" build
+  fi
+  start=$SECONDS
+  seconds=$((left * ${share%%:*} / total))
+  ((seconds > 0)) || seconds=1
+  printf '%s, %d s ...\n' "$name" "$seconds"
+  if ((status == 0)); then
+    begins timeout -k 5 $((2 * seconds + grace)) "$parts/$name" "$seconds" "$seed"
+  fi
   took=$((SECONDS - start)) last=$(tail -n 1 "$log")
   left=$((left > took ? left - took : 0)) total=$((total - ${share%%:*}))
   IFS='|' read -r promise tries failures rest <<<"$last"

@@ -52,6 +52,20 @@ so "the other is left out" [ ! -e "$folder/parts/a_good.told" ]
 frame c_none
 so "a name that is none" [ "$status" = 1 ]
 
+part b_good 1 '# build first
+if [ "$1" = build ]; then sleep 2; : >"$0.built"; exit; fi
+ls "$0.built"; echo "$1 $2" >"$0.told"; echo "good too | 5 | 0"'
+NIGHTLY=1 NIGHTLY_GRACE=-1 frame b_good # a second for the part alone
+so "what a part builds takes the time that it takes" [ "$status" = 0 ]
+has '^good too +5 +0 +[01]$'
+part b_good 1 '# build first
+[ "$1" = build ] && exit 2
+echo "good too | 5 | 0"'
+frame b_good
+so "what cannot be built" [ "$status" = 1 ]
+has 'promise of b_good: it broke off \(status 2\)'
+part b_good 1 'echo "good too | 5 | 0"'
+
 part c_bad 1 'echo what it saw; echo "a promise broken | 9 | 2"; exit 1'
 part d_absent 1 'echo "no such tool"; exit 77'
 frame
