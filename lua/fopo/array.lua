@@ -60,8 +60,7 @@ array.eye = fn{
   name = "fopo.array.eye", returns = "array",
   args = {{"n", "integer", nil, "number of rows and columns", min = 0}},
   text = [[The identity matrix [n, n]. As the items of a policy whose actions have no features it
-gives each action a vector of theta [D, n] of its own: with n = lg.n_actions,
-policy.linear{items = array.eye(n), theta = array.zeros(lg.dim, n), context_dim = lg.dim}.]],
+gives each action a vector of theta [D, n] of its own, as policy.linear{items = lg} does.]],
   example = "a = fopo.array.randn(3, 3, 1)\nassert(a:matmul(fopo.array.eye(3)):near(a))",
   call = function(n)
     local a = native.array_zeros(n, n)

@@ -1,8 +1,8 @@
 -- fopo.explain: how a run stands, in sentences made of its history and its notes.
-local array = require "fopo.array"
 local define = require "fopo.base.define"
 local native = require "fopo.native"
 local norms = require "fopo.run.norms"
+local notes = require "fopo.run.notes"
 local page = require "fopo.view.page"
 local proportion = require "fopo.base.proportion"
 local term = require "fopo.term"
@@ -120,19 +120,12 @@ local function head(t)
 end
 
 -- What of a policy that learns from a log lies where the log has something to say.
-local SOME = 256 -- events that it is measured in
-
 local function explored(t)
-  local lg, ids = t.data, {}
-  if define.kind(lg) ~= "logs" then return nil end
-  for i = 1, math.min(SOME, lg.n) do ids[i] = (i - 1) * lg.n // math.min(SOME, lg.n) + 1 end
-  local _, share = native.ope_groups(t.policy, lg:take(array.ids(ids)), {shown = lg})
-  if share >= 0.9 then
-    return ("%.3g %% of the policy is on actions that the log shows."):format(100 * share)
-  end
-  return ("WARNING: %.3g %% of the policy is on actions that no event of the log shows, and it has "
-          .. "learnt of them from its model or features alone; fopo.ope says more.")
-         :format(100 * (1 - share))
+  local share, warning = notes.shown(t)
+  if not share then return nil end
+  for _, note in ipairs(t.notes or {}) do if note == warning then return nil end end -- said below
+  if warning then return warning .. "." end
+  return ("%.3g %% of the policy is on actions that the log shows."):format(100 * share)
 end
 
 local function speed(t)

@@ -1,6 +1,7 @@
 -- fopo.policy: the softmax policy over the catalogue. Each kind is a row of C (src/policy/), from
 -- which its function, its own options and its help are made here.
 local native = require "fopo.native"
+local array = require "fopo.array"
 local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
 local origin = require "fopo.base.origin"
@@ -16,9 +17,11 @@ local policy, methods = {}, native.types.policy
 local training_of = setmetatable({}, {__mode = "k"}) -- policy -> {data, the sessions to train on}
 
 -- Options that all kinds share.
-local items = {"items", "array", nil, "beta [P, L]", required = true}
+local items = {"items", "array|logs", nil, "beta [P, L]; or a log: those of its actions, or, "
+               .. "where they have no features, the identity, a vector of its own for each",
+               required = true}
 local context_dim = {"context_dim", "integer", nil, "D, features of a context; the columns of "
-                     .. "items if left out", min = 1}
+                     .. "items, or the log's dim, if left out", min = 1}
 local contexts = {"contexts", "string", nil, "how contexts are made of sessions: as their mean "
                   .. "embedding, that at unit length, or a weighted one (s:contexts); the default "
                   .. "is unit where the sessions are known, else mean",
@@ -90,6 +93,11 @@ end
 -- were made, a trainer, which has sessions, gives it what they decide (origin.of(pi).complete).
 local function with_defaults(name, make, has_theta)
   return function(o)
+    if define.kind(o.items) == "logs" then
+      local lg = o.items
+      o.items = lg:items() or array.eye(lg.n_actions)
+      o.context_dim = o.context_dim or lg.dim
+    end
     local sessions, left = o.data or origin.sessions(o.items), left_out(o, has_theta)
     local is_square = (o.context_dim or o.items.cols) == o.items.cols
     if sessions or not is_square or #left == 0 then

@@ -74,7 +74,10 @@ function TestLogs:test_read()
   lu.assertEquals({l:action_name(2), l:feature_name(2)}, {"9", "b=x"})
   lu.assertEquals(l:rewards():get(1, 3), 1)
   lu.assertEquals(l:propensities():get(1, 2), 0.25)
-  lu.assertNil(l:items())
+  lu.assertNil(l:items()) -- a policy of it has a vector for each action
+  local pi = fopo.policy.linear{items = l}
+  lu.assertEquals({pi:items():totable(), pi:theta().rows}, {{{1, 0}, {0, 1}}, 3})
+  lu.assertEquals(fopo.policy.linear{items = lg}:items():totable(), lg:items():totable())
   lu.assertTrue(rawequal(l:contexts(), l:contexts()))
   fails("is not a propensity", clicks, "x,action,reward,p\n1,1,1,0\n")
   fails("did you mean 'format'", clicks, "", {formt = "vw"})
@@ -323,13 +326,14 @@ function TestTraining:test_explain_names_what_is_never_shown()
     page.out = function(text) said = text:gsub("%s+", " ") end
     fopo.explain(t)
     page.out = out
-    return t.policy
+    return t.policy, table.concat(t.notes, " ")
   end
-  local pi = explained(few)
+  local pi, noted = explained(few)
   local share = fopo.ope(pi, few, {bootstrap = 0}).unshown
   lu.assertTrue(share > 0.1)
   lu.assertStrContains(said, ("WARNING: %.3g %% of the policy is on actions that no"):format(
     100 * share))
+  lu.assertStrContains(noted, "on actions that no event")
   explained(lg) -- 256 of its 6,000 events stand for all
   lu.assertStrContains(said, "100 % of the policy is on actions that the log shows.")
 end

@@ -1,5 +1,6 @@
 -- What a run should say at its end, in sentences: which parameters the policy was left with, and
 -- what was seen on the way that a user should know of.
+local array = require "fopo.array"
 local define = require "fopo.base.define"
 local native = require "fopo.native"
 local norms = require "fopo.run.norms"
@@ -179,6 +180,20 @@ local function apart(self)
          ):format(self.title, a.expected, b.expected, self.reward, a.reward, b.reward)
 end
 
+-- The share of a policy that learns from a log on actions that its events show, and the warning
+-- where that is little; nil of other data. Measured in some events, fewer of a large catalogue.
+function notes.shown(t)
+  local lg, ids = t.data, {}
+  if define.kind(lg) ~= "logs" or select(2, native.ranks()) > 1 then return nil end
+  local n = math.min(256, lg.n, math.max(8, (1 << 25) // lg.n_actions))
+  for i = 1, n do ids[i] = (i - 1) * lg.n // n + 1 end
+  local _, share = native.ope_groups(t.policy, lg:take(array.ids(ids)), {shown = lg})
+  if share >= 0.9 then return share end
+  return share, ("WARNING: %.3g %% of the policy is on actions that no event of the log shows, and "
+    .. "it has learnt of them from its model or features alone; fopo.ope says more")
+    :format(100 * (1 - share))
+end
+
 -- The sentences about a run that ended at `step`; best: what keep_best ended it with, or nil.
 function notes:sentences(step, best)
   local list = {}
@@ -188,6 +203,7 @@ function notes:sentences(step, best)
   list[#list + 1] = few_effective(self)
   list[#list + 1] = one_item(best and best.worth or self.last)
   list[#list + 1] = lost(self)
+  list[#list + 1] = select(2, notes.shown(self.t))
   list[#list + 1] = apart(self)
   list[#list + 1] = norms.sentence(self.t, self.first_norms, self.norms)
   if norms.hold_little(self.norms) or norms.unknown(self.t) then
