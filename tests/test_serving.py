@@ -3,10 +3,13 @@ hnswlib what pi:recommend gives. What is not installed is skipped by name."""
 import csv
 import importlib.util
 import io
+import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import time
 
 from checks import check, finish, folder, FOPO
 
@@ -105,6 +108,83 @@ def recipe(script, module, *more, names=("linear",), with_probability=False):
             compare("%s on %s" % (script, name), done.stdout, name + ".csv", with_probability)
 
 
+def columns():
+    """Columns by any name, in any order, and a file without a head."""
+    if importlib.util.find_spec("numpy") is None:
+        return
+    lines = rows(open(os.path.join(folder, "users.csv")).read())
+    script = os.path.join(RECIPES, "policy.py")
+    for name, head, more in (("a", ["sku", "when", "visitor_id"], []), ("b", None, []),
+                             ("c", ["bought", "when", "by"], ["by", "bought"])):
+        with open(os.path.join(folder, name + ".csv"), "w", newline="") as f:
+            out = csv.writer(f)
+            out.writerows([head] if head else [])
+            out.writerows([[a, 0, u] if head else [u, a] for u, a in lines])
+        done = run([sys.executable, script, "linear.npz", name + ".csv", "5", *more])
+        compare("policy.py, columns %s" % head, done.stdout, "linear.csv", True)
+    done = run([sys.executable, script, "linear.npz", "c.csv", "5", "nobody", "bought"])
+    check("a column that is not there", done.returncode == 1 and
+          "no column 'nobody'; the file has bought, when, by" in done.stderr, done.stderr)
+
+
+def server():
+    """Lines over standard input and over a socket; a new file is taken, a bad one is said."""
+    if importlib.util.find_spec("numpy") is None:
+        return
+    wanted = rows(open(os.path.join(folder, "hybrid.csv")).read())
+    users = {}
+    for user, item in rows(open(os.path.join(folder, "users.csv")).read()):
+        users.setdefault(user, []).append(item)
+    script, path = os.path.join(RECIPES, "server.py"), os.path.join(folder, "served.npz")
+    shutil.copy(os.path.join(folder, "hybrid.npz"), path)
+    quick = {"env": {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}, "cwd": folder, "text": True}
+    p = subprocess.Popen([sys.executable, script, path], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, **quick)
+
+    def ask(line):
+        p.stdin.write(line + "\n")
+        p.stdin.flush()
+        return json.loads(p.stdout.readline())
+
+    found = [[user, str(k + 1), one["item"]] for user, items in users.items()
+             for k, one in enumerate(ask(json.dumps({"items": items, "n": 5}))["best"])]
+    check("the server recommends what fopo does", found == [r[:3] for r in wanted], found[:3])
+    items = users["u1"]
+    tabs = ask("\t".join(items + ["nosuch"]))
+    check("names with tabs", len(tabs["best"]) == 10 and tabs["unknown"] == 1, tabs)
+    check("nobody known", ask("nosuch") == {"best": [], "unknown": 1})
+    check("what is no line", "error" in ask("{") and "error" in ask('{"items": 3}'))
+    shutil.copy(os.path.join(folder, "linear.npz"), path + "2")
+    os.rename(path + "2", path)
+    linear = [r[2] for r in rows(open(os.path.join(folder, "linear.csv")).read()) if r[0] == "u1"]
+    line = json.dumps({"items": items, "n": 5})
+    check("a new file is served", [one["item"] for one in ask(line)["best"]] == linear)
+    with open(path, "w") as f:
+        f.write("no policy")
+    worse = ask(line)
+    check("a bad one is not", [one["item"] for one in worse["best"]] == linear and
+          path in worse["reload"], worse)
+    p.stdin.close()
+    p.wait()
+    shutil.copy(os.path.join(folder, "linear.npz"), path)
+    p = subprocess.Popen([sys.executable, script, path, "socket"], **quick)
+    try:
+        with socket.socket(socket.AF_UNIX) as s:
+            while True:
+                try:
+                    s.connect(os.path.join(folder, "socket"))
+                    break
+                except OSError:
+                    check("the server is there", p.poll() is None)
+                    time.sleep(0.05)
+            s.sendall(line.encode() + b"\n")
+            best = json.loads(s.makefile().readline())["best"]
+        check("over a socket", [one["item"] for one in best] == linear, best)
+    finally:
+        p.terminate()
+        p.wait()
+
+
 def hnswlib_in_cpp():
     """The C++ recipe on the queries that fopo wrote; items that were taken are dropped here."""
     source = os.path.join(RECIPES, "hnswlib_index.cc")
@@ -132,6 +212,8 @@ try:
     names = ("linear", "mlp", "relu", "learnt", "degree", "idf")
     recipe("policy.py", "numpy", names=names + ("neighbours", "parts", "hybrid", "network"),
            with_probability=True)
+    columns()
+    server()
     recipe("torch_policy.py", "torch", names=names, with_probability=True)
     recipe("faiss_index.py", "faiss", "flat")
     recipe("faiss_index.py", "faiss")

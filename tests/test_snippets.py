@@ -276,6 +276,12 @@ def numpy_recipe(text):
         ran("docs/serving.md, NumPy", ["bash", "-ec", text.replace("python3", PYTHON)], "ann,1,")
 
 
+def server_recipe(text):
+    if run([PYTHON, "-c", "import numpy"]).returncode == 0:
+        ran("docs/serving.md, a server", ["bash", "-ec", text.replace("python3", PYTHON)],
+            '{"best": [{"item": ', '"unknown": 0}')
+
+
 def paper_data(text):
     """full_a.csv.gz is Twitch's; here it is a made file of its form."""
     lua("docs: data of Twitch's form", """
@@ -345,6 +351,7 @@ RUN = {
     ("docs/serving.md", "New rows", 0): new_rows,
     ("docs/serving.md", "All users, from the shell", 0): recommend_file,
     ("docs/serving.md", "In NumPy", 0): numpy_recipe,
+    ("docs/serving.md", "A server", 0): server_recipe,
     ("docs/serving.md", "With hnswlib", 0):
         lambda text: lua("docs/serving.md, hnswlib", NAMES, text),
     ("docs/ranks.md", "A catalogue dealt out", 0): dealt_out,

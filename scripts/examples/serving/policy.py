@@ -1,11 +1,16 @@
 """A policy that pi:save wrote, in NumPy: contexts, scores, probabilities and the best items.
 
-    python3 policy.py POLICY USERS [N]
+    python3 policy.py POLICY USERS [N [USER ITEM]]
 
-USERS is a CSV with the head user,item. Prints user,rank,item,score,probability, as
-scripts/recommend.lua writes it. The other recipes of this folder import this file.
+USERS is a CSV; USER and ITEM name its columns. Without them these are found by their usual names,
+else they are the first two, also of a file without a head. Prints user,rank,item,score,probability,
+as scripts/recommend.lua writes it. The other recipes of this folder import this file:
+
+    policy = Policy("policy.npz")
+    policy.best(policy.ids(["Alien", "Brazil"]), 5)
 """
 import csv
+import json
 import os
 import sys
 
@@ -20,6 +25,7 @@ class Policy:
         kind = z["format"].item().decode()
         if kind != "fopo policy 1":
             raise ValueError("%s holds %r, not a policy of version 1" % (path, kind))
+        self.provenance = json.loads(z["provenance"].item()) if "provenance" in z else {}
         self.temperature = float(z["temperature"])
         self.unit = z["contexts"].item() != b"mean"
         self.first_items = z["items"] if "items" in z else self._elsewhere(z, path)
@@ -68,6 +74,10 @@ class Policy:
         text, at = z["items_text"].tobytes(), z["items_offsets"].tolist()
         return [text[a:b - 1].decode() for a, b in zip(at, at[1:])]  # each ends in a zero byte
 
+    def ids(self, names):
+        """The numbers of those of the items that the policy knows."""
+        return [self.number[name] for name in names if name in self.number]
+
     def context(self, ids):
         """x [D]: the mean of the items that a user took; or their weighted sum at unit length."""
         ids = sorted(set(ids))
@@ -108,24 +118,49 @@ class Policy:
     def best(self, ids, n):
         """(item, score, probability) of the n best items that the user did not take."""
         scores, candidates = self.scores(ids)
-        taken = np.isin(np.arange(len(scores)), ids)
-        allowed = candidates & ~taken
-        order = [a for a in np.argsort(-scores, kind="stable") if allowed[a]][:n]
-        if not order:
+        taken = np.zeros(len(scores), bool)
+        taken[ids] = True
+        allowed = np.flatnonzero(candidates & ~taken)
+        n = min(n, len(allowed))
+        if n == 0:
             return []
+        worst = -np.partition(-scores[allowed], n - 1)[n - 1]  # of the n best
+        allowed = allowed[scores[allowed] >= worst]
+        order = allowed[np.argsort(-scores[allowed], kind="stable")][:n]
         f = scores[~taken] if self.masks else scores
         log_z = f.max() + np.log(np.exp(f - f.max()).sum())
         return [(a, scores[a], np.exp(scores[a] - log_z)) for a in order]
 
 
-def read_users(path, policy):
-    """{user: ids of the items that the policy knows}."""
+USUAL = (("user", "user_id", "userid", "uid", "customer", "customer_id", "visitor", "visitor_id"),
+         ("item", "item_id", "itemid", "iid", "product", "product_id", "movieid", "sku"))
+
+
+def columns_of(head, named):
+    """The places of user and item in the head, and whether it is one."""
+    words = [word.strip().lower() for word in head]
+    places = []
+    for side, usual in enumerate(USUAL):
+        if named and named[side] not in head:
+            sys.exit("there is no column %r; the file has %s" % (named[side], ", ".join(head)))
+        known = [head.index(named[side])] if named else [i for i, w in enumerate(words)
+                                                         if w in usual]
+        places.append(known[0] if known else None)
+    if places == [None, None]:
+        return 0, 1, False
+    rest = [i for i in range(len(head)) if i not in places]
+    return [place if place is not None else rest[0] for place in places] + [True]
+
+
+def read_users(path, policy, named=None):
+    """{user: ids of the items that the policy knows}; named: the columns of user and item."""
     users = {}
     with open(path, newline="") as f:
-        for row in csv.DictReader(f):
-            ids = users.setdefault(row["user"], [])
-            if row["item"] in policy.number:
-                ids.append(policy.number[row["item"]])
+        rows = csv.reader(f)
+        first = next(rows)
+        user, item, has_head = columns_of(first, named)
+        for row in rows if has_head else [first, *rows]:
+            users.setdefault(row[user], []).extend(policy.ids([row[item]]))
     return {user: ids for user, ids in users.items() if ids}
 
 
@@ -147,5 +182,5 @@ def without(ids, scores, seen, n):
 if __name__ == "__main__":
     policy = Policy(sys.argv[1])
     n = int(sys.argv[3]) if len(sys.argv) > 3 else 10
-    users = read_users(sys.argv[2], policy)
+    users = read_users(sys.argv[2], policy, sys.argv[4:6] or None)
     write(policy, {user: policy.best(ids, n) for user, ids in users.items()})
