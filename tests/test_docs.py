@@ -117,6 +117,32 @@ def man_page_is_clean(path):
         check(command[0] + " shows the options", "--no-init" in done.stdout)
 
 
+def man_page_has_sentences(page):
+    """Each function is told by a sentence that is whole."""
+    told = re.findall(r"^\.TP\n\.B ([^\n]*)\n([^\n]*)$", page.split(".SH FUNCTIONS")[1]
+                      .split(".SH THE PROMPT")[0], re.M)
+    check("the man page tells of the functions", len(told) > 150, len(told))
+    for name, text in told:
+        whole = text.endswith(".") and text.count("(") == text.count(")")
+        check("a whole sentence on " + name, whole or text.startswith("{{"), text)
+
+
+def page_can_be_searched(text):
+    """The script asks nobody else, and every entry is one that it looks through; each task of
+    docs/tasks.md has its functions."""
+    script = re.search(r"<script>\n(.*?)</script>", text, re.S).group(1)
+    check("the script asks no network", not re.search(r"https?:|fetch|XMLHttp|import", script))
+    for name in set(re.findall(r'getElementById\("(\w+)"\)', script)):
+        check("the page has what the script fills", 'id="%s"' % name in text, name)
+    entries = len(re.findall(r'<section id="[\w-]+"><h3>', text))
+    check("every entry is a section", entries == text.count("<h3>") > 150, entries)
+    tasks = text.split("<p>By task</p>")[1].split("</nav>")[0]
+    for title, name in (("I have a CSV", "data.read"), ("I want to serve it", "policy:save"),
+                        ("It does not learn", "explain")):
+        part = tasks.split("<summary>%s</summary>" % title)[1].split("</details>")[0]
+        check("the task %s has %s" % (title, name), ">%s</a>" % name in part, part)
+
+
 def variables_are_in_the_manual(page):
     for path in glob.glob("src/**/*.c*", recursive=True):
         for name in re.findall(r'getenv\("(\w+)"\)', read(path)):
@@ -200,7 +226,9 @@ with tempfile.TemporaryDirectory() as manual:
     manual_is_up_to_date(manual)
     man_page_is_clean(manual + "/fopo.1")
     variables_are_in_the_manual(read(manual + "/fopo.1"))
+    man_page_has_sentences(read(manual + "/fopo.1"))
     page_is_well_formed(read(manual + "/manual.html"))
+    page_can_be_searched(read(manual + "/manual.html"))
 gpu_table_is_up_to_date()
 paper_report_is_up_to_date()
 pictures_are_up_to_date()

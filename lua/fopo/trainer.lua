@@ -138,41 +138,49 @@ local make = define.fn{
   },
   presets = {paper = {resplit = false, exclude = "none"}},
   text = [[A training run: t:run makes steps, t.history records them, t:save and t:resume keep them.
-Everything is a function of the seed: the same bits for any number of threads, in one run or
-several, interrupted and resumed or not; but a run that validates and comes to its end may put its
-best parameters back (keep_best of t:run), and the next one goes on from them. Where a policy learns
-its items, the index of the proposal goes stale: the estimate stays valid, its candidates get worse;
-index_refresh brings it up to date (an index over pi:items()). The index of validation is asked as
-it is: index:update(). On a GPU the proposal's exact or norm index is
-searched there, budget and all, for k up to 2048 and items that are not learnt; any other on the
-host while the GPU works.
+
+Same bits. Everything is a function of the seed: for any number of threads, in one run or several,
+interrupted and resumed or not. But a run that validates and comes to its end may put its best
+parameters back (keep_best of t:run), and the next one goes on from them.
+
 Epochs. X and Y of a session that were divided at random are drawn anew at the start of each epoch,
 as many items in X as before: a policy that sees the same Y in every pass learns that Y by heart.
-Where sessions have an order, as those of train that were cut by time, X is from the second epoch on
-the first c items, with c drawn from as many as X has to all but one, and Y what came after them.
-The first epoch takes the split as it is; what is drawn is a function of the seed and the epoch.
-Contexts are encoded again, at the cost of s:contexts each epoch, and cached candidates expire, so
-that refresh serves only with resplit = false. Sessions of seen = "keep" keep X and Y; so do bandit
-logs, sessions that are shared out, contexts that are given, and other rewards than hits on data.
-Validation. Before the first step of a run and at each record the policy is judged on `valid`: by
-the reward (greedy: is the best item in Y) and by the expected reward, which training raises, over
-at most 1,000 contexts, evenly spread and always the same. Of more than 8,192 items that are not
-learnt the expected reward sums the 1,024 of largest norm, 1,024 draws of the others that the seed
-fixes, and Y: its error is far below that of the contexts. Where data is the train part of a split
-and valid is left out, it is the split's valid part, of which large catalogues use fewer contexts,
-evenly spread; not where contexts are given without valid_contexts, nor with a reward other than
-hits, which other sessions' hits do not measure. Such records, of a given number of steps, are
-judged by a sample that the seed fixes, a twentieth as many contexts as their steps train on, at
-least 64; the start, the end and, at the end, the best record by all; not of policies that score
-lists. The items of X are left out, as one serves, also
-for a policy that keeps them in; exclude = "none" validates such a policy by the paper's R_test. See
+- The first epoch takes the split as it is; what is drawn is a function of the seed and the epoch.
+- Where sessions have an order, as those of train that were cut by time, X is from the second epoch
+  on the first c items, c drawn from as many as X has to all but one, and Y what came after them.
+- Contexts are encoded again, at the cost of s:contexts each epoch, and cached candidates expire, so
+  that refresh serves only with resplit = false.
+- Sessions of seen = "keep" keep X and Y; so do bandit logs, sessions that are shared out, contexts
+  that are given, and other rewards than hits on data.
+
+Validation. Before the first step of a run and at each record the policy is judged on `valid`, by
+the reward (greedy: is the best item in Y) and by the expected reward, which training raises. See
 t:run for keep_best, best_by and patience.
-A policy whose items do not say of which sessions they were made (fopo.array.load) is completed:
-what was left out of temperature, theta, contexts and seen is then as in a policy that is made with
-data = the sessions. A note of the first run says so.
-A gradient whose head or candidates follow from the mass of the policy (fopo.proposal.mixture says
+- Where data is the train part of a split and valid is left out, it is the split's valid part, of
+  which large catalogues use fewer contexts, evenly spread; not where contexts are given without
+  valid_contexts, nor with a reward other than hits, which other sessions' hits do not measure.
+- Such records, of a given number of steps, are judged by a sample that the seed fixes, a twentieth
+  as many contexts as their steps train on, at least 64; the start, the end and, at the end, the
+  best record by all; not of policies that score lists.
+- The expected reward is over at most 1,000 contexts, evenly spread and always the same. Of more
+  than 8,192 items that are not learnt it sums the 1,024 of largest norm, 1,024 draws of the others
+  that the seed fixes, and Y: its error is far below that of the contexts.
+- The items of X are left out, as one serves, also for a policy that keeps them in; exclude = "none"
+  validates such a policy by the paper's R_test.
+
+Items and indexes. Where a policy learns its items, the index of the proposal goes stale: the
+estimate stays valid, its candidates get worse; index_refresh brings it up to date (an index over
+pi:items()). The index of validation is asked as it is: index:update(). On a GPU the proposal's
+exact or norm index is searched there, budget and all, for k up to 2048 and items that are not
+learnt; any other on the host while the GPU works.
+
+What follows from the data. A policy whose items do not say of which sessions they were made
+(fopo.array.load) is completed: what was left out of temperature, theta, contexts and seen is then
+as in a policy that is made with data = the sessions, and a note of the first run says so. A
+gradient whose head or candidates follow from the mass of the policy (fopo.proposal.mixture says
 how) starts from what this trainer knows of it; the history has their number as head, and the share
 of the mass that they hold as held.
+
 What may be changed: t.lr, t.epsilon, t.samples and so on (]] .. table.concat(knobs.names, ", ")
   .. [[), from the next step on; between two runs also t.valid, t.valid_contexts, t.index and
 t.exclude. The change is kept in t.actions and in the log, and replay makes it again. All else is

@@ -10,6 +10,7 @@ local fopo = require "fopo"
 local define = require "fopo.base.define"
 local native = require "fopo.native"
 local reading = require "fopo.base.entry"
+local remedy = require "fopo.base.remedy"
 local text = require "fopo.base.text"
 
 local folder = arg[1]
@@ -165,6 +166,7 @@ local function command_line()
   return usage, options
 end
 local usage, options = command_line()
+local keys = require("fopo.help").text("keys")
 
 -- ---- what the three forms share ----
 
@@ -188,11 +190,43 @@ end
 
 local function kind(spec) return (spec[2]:gsub("|", " or ")) end
 
--- The first sentence, for lists.
+-- The first sentence, whole: it ends at a full stop behind a word, and before the list that follows
+-- a colon.
 local function first_sentence(s)
-  s = s:gsub("%s+", " ")
-  return (s:match("^(.-[%.;])%s") or s):gsub(";$", ".")
+  s = s:gsub(":%s*\n%s*%- .*", "."):gsub(":%s*\n  .*", "."):gsub("%s+", " ")
+  local at = 1
+  while true do
+    local stop = s:find("[%w%)%]}\"']%.%s", at)
+    if not stop then return (s:gsub("%s*$", "")) end
+    if not s:sub(1, stop):find("%f[%w]e%.g$") then return s:sub(1, stop + 1) end
+    at = stop + 1
+  end
 end
+
+-- The tasks of docs/tasks.md: {title, {entries that its code names}}.
+local function read_tasks()
+  local f <close> = assert(io.open(arg[0]:gsub("[^/]*$", "") .. "../../docs/tasks.md"))
+  local list, methods = {}, {}
+  for _, name in ipairs(define.order) do -- by how examples call them: "pi:recommend"
+    local owner, method = name:match("^([%l_]+):([%l_]+)$")
+    local letter = owner and (remedy.letter[owner] or owner)
+    if letter then methods[letter .. ":" .. method] = define.entries[name] end
+  end
+  for part in f:read("a"):gsub("\n## ", "\0"):gmatch("\0([^\0]+)") do
+    local title, body = part:match("^([^\n]+)(.*)")
+    local task, known = {title, {}}, {}
+    for name, called in body:gmatch("([%a_][%w_.:]*)([({]?)") do
+      local e = methods[name] or define.entries["fopo." .. name:gsub("^fopo%.", "")]
+      if e and not known[e] and (called ~= "" or name:find("[.:]")) then
+        known[e] = true
+        table.insert(task[2], e)
+      end
+    end
+    list[#list + 1] = task
+  end
+  return list
+end
+local tasks = read_tasks()
 
 local function write(name, lines)
   local path = folder .. "/" .. name
@@ -243,6 +277,7 @@ local function man()
       put("%s", roff(first_sentence(e.text)))
     end
   end
+  put(".SH THE PROMPT\n.nf\n%s\n.fi", roff(keys))
   list("ENVIRONMENT", environment)
   list("FILES", files)
   list("EXIT STATUS", codes)
@@ -313,6 +348,13 @@ local function markdown()
     end
     put("- **[%s](#%s)**: %s", section[1], anchor(section[1]), table.concat(names, ", "))
   end
+  put("\nBy task, as in [tasks.md](tasks.md):\n")
+  for _, task in ipairs(tasks) do
+    local names = {}
+    for i, e in ipairs(task[2]) do names[i] = ("[%s](#%s)"):format(md(e.name), anchor(e.name)) end
+    if #names > 0 then put("- **%s**: %s", task[1], table.concat(names, ", ")) end
+  end
+  put("\n## The prompt\n\n```\n%s\n```", keys)
   put("\n## The command line\n\n```\n%s\n```\n", usage)
   list("Options of the command line", "option", options)
   list("Environment", "variable", environment)
@@ -329,8 +371,8 @@ end
 
 -- ---- HTML ----
 
-local function read_style()
-  local f <close> = assert(io.open(arg[0]:match("^(.*/)") .. "manual.css"))
+local function beside(name)
+  local f <close> = assert(io.open(arg[0]:match("^(.*/)") .. name))
   return f:read("a")
 end
 
@@ -393,7 +435,7 @@ local function html()
     grid(titles, cells)
   end
   local function one(e)
-    put('<h3 id="%s">%s%s</h3>', anchor(e.name), html_text(reading.signature(e)),
+    put('<section id="%s"><h3>%s%s</h3>', anchor(e.name), html_text(reading.signature(e)),
         e.returns and (" <span>&rarr; %s</span>"):format(html_text(e.returns)) or "")
     for _, block in ipairs(blocks(e.text)) do
       if block[1] then put("<pre>%s</pre>", html_text(block[2]))
@@ -402,23 +444,32 @@ local function html()
     specs({"argument", "type", ""}, reading.arguments(e), false, e.name)
     specs({"option", "type", "default", ""}, e.options, true, e.name)
     if e.example then put("<pre>%s</pre>", html_text(e.example)) end
+    put("</section>")
   end
-  local program = {{"Options of the command line", options}, {"Environment", environment},
-                   {"Files", files}, {"Exit codes", codes}}
-  put((head_of_page:gsub("%$(%l+)", {version = fopo.version, style = read_style()})))
-  put('<p><a href="#top"><strong>fopo %s</strong></a></p>', fopo.version)
-  for _, part in ipairs(program) do
-    put('<div><a href="#%s">%s</a></div>', anchor(part[1]), part[1])
-  end
-  for _, section in ipairs(sections) do
-    put('<details><summary>%s</summary><ul>', section[1])
-    for _, e in ipairs(section.entries) do
+  local function links(title, entries)
+    put('<details><summary>%s</summary><ul>', html_text(title))
+    for _, e in ipairs(entries) do
       put('<li><a href="#%s">%s</a></li>', anchor(e.name), html_text((e.name:gsub("^fopo%.", ""))))
     end
     put("</ul></details>")
   end
+  local program = {{"Options of the command line", options}, {"Environment", environment},
+                   {"Files", files}, {"Exit codes", codes}}
+  put((head_of_page:gsub("%$(%l+)", {version = fopo.version, style = beside("manual.css")})))
+  put('<p><a href="#top"><strong>fopo %s</strong></a></p>', fopo.version)
+  for _, part in ipairs(program) do
+    put('<div><a href="#%s">%s</a></div>', anchor(part[1]), part[1])
+  end
+  put('<p><input id="search" type="search" placeholder="search: /" aria-label="search"></p>')
+  put('<ul id="found"></ul>\n<div><a href="#the-prompt">The prompt</a></div>')
+  for _, section in ipairs(sections) do links(section[1], section.entries) end
+  put("<p>By task</p>")
+  for _, task in ipairs(tasks) do
+    if #task[2] > 0 then links(task[1], task[2]) end
+  end
   put('</nav>\n<main id="top">\n<h1>The manual of fopo %s</h1>', fopo.version)
   for _, paragraph in ipairs(description) do put("<p>%s</p>", linked(paragraph)) end
+  put('<h2 id="the-prompt">The prompt</h2>\n<pre>%s</pre>', html_text(keys))
   put("<pre>%s</pre>", html_text(usage))
   for _, part in ipairs(program) do list(part[1], part[2]) end
   for _, section in ipairs(sections) do
@@ -429,7 +480,7 @@ local function html()
     end
     for _, e in ipairs(section.entries) do one(e) end
   end
-  put("</main>\n</body>\n</html>")
+  put("</main>\n<script>\n%s</script>\n</body>\n</html>", beside("manual.js"))
   write("manual.html", out)
 end
 
