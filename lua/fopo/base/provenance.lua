@@ -120,7 +120,7 @@ local function interval(v)
 end
 
 local function of_data(d)
-  local files = type(d.files) == "table" and d.files or {d.format}
+  local files = type(d.files) == "table" and #d.files > 0 and d.files or {d.format}
   return ("data: %s%s, %s users, %s items, %s interactions, crc32 %s"):format(tostring(files[1]),
     #files > 1 and (" and %d more"):format(#files - 1) or "", count(d.users), count(d.items),
     count(d.interactions), tostring(d.crc32))
