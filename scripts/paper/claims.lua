@@ -8,8 +8,12 @@
 -- what the rule compares. The interval is over the seeds, by Student's t; where there is one seed,
 -- that of a reward is over the test sessions, and a time has none.
 --
+-- R_test, by which the paper judges, is the reward of the best item; what is trained is the expected
+-- reward. Rules on rewards judge both.
+--
 --   claims.list              {id=, says=, rule=, experiment=, measure=} in the order of the report
---   claims.judge(claim, rows)     {verdict=, certain=, figures=, worst=} of the rows of one world
+--   claims.judge(claim, rows)     {verdict=, certain=, figures=, expected=} of the rows of one
+--                            world; expected: the same by the expected reward, or nil
 local script = require "script"
 local shown = require "shown"
 
@@ -288,9 +292,20 @@ local function figure(n)
   return text .. (" (" .. form .. " to " .. form .. "%s)"):format(n.low, n.high, over)
 end
 
--- The verdict on a claim by the rows of its experiment in one world; rows nil: there is none.
+-- The rows with the expected reward in the place of R_test, those that have one. It has no interval
+-- over the test sessions.
+local function by_expected(rows)
+  local list = {}
+  for _, row in ipairs(rows) do
+    if row.reward and row.expected then
+      list[#list + 1] = setmetatable({reward = row.expected, low = false}, {__index = row})
+    end
+  end
+  return list
+end
+
 -- Without an interval a verdict is never certain.
-function claims.judge(one, rows)
+local function judge(one, rows)
   local numbers = rows and #rows > 0 and one.measure(rows) or {}
   if #numbers == 0 then return {verdict = "not tested here", figures = {}} end
   local all, certainly, refuted, figures = true, true, false, {}
@@ -304,6 +319,18 @@ function claims.judge(one, rows)
     return {verdict = "holds", certain = certainly, figures = figures, numbers = numbers}
   end
   return {verdict = "does not hold", certain = refuted, figures = figures, numbers = numbers}
+end
+
+local of_rewards = {rq0 = true, rq2 = true, rq3 = true, rq4 = true, budget = true}
+
+-- The verdict on a claim by the rows of its experiment in one world; rows nil: there is none.
+function claims.judge(one, rows)
+  local j = judge(one, rows)
+  if rows and of_rewards[one.experiment] then
+    local expected = judge(one, by_expected(rows))
+    j.expected = expected.verdict ~= "not tested here" and expected or nil
+  end
+  return j
 end
 
 return claims

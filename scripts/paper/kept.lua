@@ -8,7 +8,7 @@ local kept = {}
 local group = {"world", "source", "experiment", "settings"}
 local configuration = {"method", "dim", "embedding", "temperature", "lr", "k", "samples", "epsilon",
                        "index", "learnt", "seed"}
-local constant = {"machine", "items", "contexts", "test"}
+local constant = {"items", "contexts", "test", "machine"}
 local records = {"epoch", "step", "seconds", "ms_step", "reward", "low", "high", "expected",
                  "effective"}
 
@@ -27,7 +27,7 @@ function kept.key(c)
 end
 
 -- The records of a row; of one that failed, or was left out, none. The first records may lack what
--- is measured at the end only.
+-- is measured at the end only. steps_lr is step x lr, which bounds how far Adam moves a parameter.
 function kept.records(row)
   local lists, n, list = {}, 0, {}
   for name, v in pairs(row) do
@@ -41,6 +41,7 @@ function kept.records(row)
     list[i] = {}
     for name in pairs(of_run) do list[i][name] = row[name] end
     for name, v in pairs(lists) do list[i][name] = v[i - n + #v] end
+    list[i].steps_lr = list[i].step and row.lr and list[i].step * row.lr
   end
   return list
 end
@@ -89,6 +90,7 @@ local function runs_of(g)
   end
   for i, key in ipairs(list) do
     local row = kept.row(runs[key])
+    row.steps_lr = nil
     for name, values in pairs(row) do
       if of_run[name] then
         row[name] = values[1]
@@ -107,7 +109,8 @@ end
 -- Writes groups as one table.
 function kept.write(path, groups)
   local columns, known, own, rows = {}, {}, {}, {}
-  for _, names in ipairs{group, configuration, constant, records} do
+  local first = {"world", "source", "experiment"}
+  for _, names in ipairs{first, constant, {"settings"}, configuration, records} do
     for _, name in ipairs(names) do columns[#columns + 1], known[name] = name, true end
   end
   for _, g in ipairs(groups) do

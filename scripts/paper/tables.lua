@@ -56,7 +56,8 @@ tables.reward = tables.value("R_test", "reward", "%.4f")
 tables.ms = tables.value("ms/step", "ms_step", "%.3g")
 tables.effective = tables.mean("items in effect", "effective", "%.0f")
 tables.by_epoch = {tables.reward, tables.value("expected reward", "expected", "%.4g"),
-                   tables.effective, tables.mean("epochs", "epoch", "%.3g")}
+                   tables.effective, tables.mean("epochs", "epoch", "%.3g"),
+                   tables.mean("steps x lr", "steps_lr", "%.3g")}
 
 -- The table of an experiment, as lists of strings: a line for each configuration that its columns
 -- `keys` tell apart, with its columns `values` over the seeds.
