@@ -25,7 +25,9 @@ int fopo_child_fork(pid_t *child, int threads) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) raise(SIGKILL); /* it has ended already */
   setenv("FOPO_CUDA", "none", 1);          /* a driver does not outlive a fork */
-  return fopo_threads_set(threads);
+  if (fopo_threads_set(threads) == FOPO_OK) return FOPO_OK;
+  fprintf(stderr, "fopo: a process of a sweep: %s\n", fopo_error_sentence());
+  _exit(1); /* what calls this would go on as the parent does */
 }
 
 int fopo_child_ended(pid_t child, int *code) {

@@ -5,8 +5,8 @@
 
 #include <sys/types.h>
 
-/* Forks. *child is 0 in the child, which has no GPU and `threads` threads. No other thread of the
- * program may be at work. */
+/* Forks. *child is 0 in the child, which has no GPU and `threads` threads; a child that cannot have
+ * them says so and ends with 1. No other thread of the program may be at work. */
 int fopo_child_fork(pid_t *child, int threads);
 
 /* 1 if it has ended: *code is its exit status, or 128 and the number of the signal. */

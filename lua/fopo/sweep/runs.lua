@@ -20,6 +20,7 @@ function runs.new(s)
     local row = s.store.rows[run.key]
     if not row or row.error then s.todo[#s.todo + 1] = run end
     if row then os.remove(path_of(s, run) .. ".npz") end -- killed between the two
+    os.remove(path_of(s, run) .. ".csv") -- of a process whose parent was killed
   end
   s.began = native.clock()
   return setmetatable(s, runs)
@@ -102,22 +103,25 @@ end
 
 -- ---- processes ----
 
--- In the child: the row goes into a file. Whatever ends the function ends the process.
-local function in_child(s, run)
-  local _ <close> = setmetatable({}, {__close = native.leave})
+-- In the child: the row goes into a file.
+local in_child = term.divisible(function(s, run)
   local row, names = make(s, run), {}
   for name in pairs(row) do names[#names + 1] = name end
   local done, why = native.write_file(path_of(s, run) .. ".csv",
                                       csv.head(names) .. csv.line(names, row))
   if not done then io.stderr:write("fopo: ", why, "\n") end
   native.leave(done and 0 or 1)
-end
+end)
 
-local function start(s, run)
+-- Atomic, so that Ctrl-C neither loses a child nor lets one go on as the parent.
+local start = term.atomic(function(s, run)
   local child = native.fork(math.max(1, native.threads() // s.jobs))
-  if child == 0 then in_child(s, run) end
+  if child == 0 then
+    local _ <close> = setmetatable({}, {__close = native.leave})
+    in_child(s, run)
+  end
   s.busy[#s.busy + 1] = {child = child, run = run, began = native.clock()}
-end
+end)
 
 local ended_by = {[139] = "it crashed", [137] = "it was killed: was there enough memory?"}
 
@@ -134,17 +138,21 @@ local function row_of(s, one, code)
   return row
 end
 
--- Takes what has ended, and waits a moment if nothing has.
-local function collect(s)
+-- Takes a process that has ended, if one has. Atomic, so that Ctrl-C does not lose its row.
+local take = term.atomic(function(s)
   for i = #s.busy, 1, -1 do
     local one = s.busy[i]
     local code = native.ended(one.child)
     if code then
       table.remove(s.busy, i)
-      return ended(s, one.run, row_of(s, one, code), native.clock() - one.began)
+      ended(s, one.run, row_of(s, one, code), native.clock() - one.began)
+      return true
     end
   end
-  native.sleep(0.01)
+end)
+
+local function collect(s)
+  if not take(s) then native.sleep(0.01) end
 end
 
 local function refuse_jobs(s)

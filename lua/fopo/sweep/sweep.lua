@@ -49,6 +49,7 @@ end
 
 local function left(s)
   local seconds = s:left()
+  if s.made == #s.todo then return "none left" end
   return seconds and text.seconds(seconds) .. " left" or "the first runs"
 end
 
