@@ -82,6 +82,27 @@ function TestSlates:test_a_function_rewards_slates()
   lu.assertEquals(stats.reward, by_hand.reward)
 end
 
+-- sigma may fall while a run goes on: each record is made with the sigma that it was given.
+function TestSlates:test_a_schedule_of_sigma()
+  local s, items = world(4)
+  local function g(sigma) return fopo.gradient.slate{k = 4, samples = 20, sigma = sigma} end
+  local falling, hand = trainer(s, items, g(0.4)), trainer(s, items, g(0.4))
+  local used = {}
+  falling:run{steps = 30, every = 10, view = false, keep_best = false, on_record = function()
+    used[#used + 1] = falling.gradient.sigma
+    falling.gradient.sigma = falling.gradient.sigma / 2
+  end}
+  lu.assertEquals(used, {0.4, 0.2, 0.1})
+  for _, sigma in ipairs{0.4, 0.2, 0.1} do
+    hand.gradient.sigma = sigma
+    run(hand, 10)
+  end
+  local fixed = trainer(s, items, g(0.4))
+  run(fixed, 30)
+  lu.assertTrue(same(falling.policy:theta(), hand.policy:theta()))
+  lu.assertFalse(same(falling.policy:theta(), fixed.policy:theta()))
+end
+
 -- Clicks by the chance that a place is looked at, any chances: a function of ids that knows places.
 function TestSlates:test_a_position_based_model_by_a_function()
   local s, items = world(5)

@@ -263,6 +263,7 @@ const fopo_estimator fopo_estimator_slate = {
           "Cost: S searches a context. Exact ones look at as many norms as it takes; with head = H those of all\n"
           "contexts are one product with the H items of largest norm, and head_mass is the share of slates of\n"
           "which the norms prove that no other item is in them. head_mass is 1 where nothing is left out.\n"
+          "sigma may be changed between steps: t:run{on_record = function() g.sigma = 0.9 * g.sigma end} lets it fall.\n"
           "Seen items that a policy masks are in no slate. A slate is short where the index finds fewer than k\n"
           "items (short_rows); its other places, of its first item again, earn nothing. On the CPU; items that are\n"
           "learnt, and items that are dealt out to ranks, are refused.",
