@@ -122,8 +122,8 @@ local function gemm(P, L)
                                                        B, bench.options.threads)))
 end
 
--- PyTorch's cases where PyTorch is there: its worker, and {name, measure} of each method.
-local function torch(P, L, items, sessions)
+-- PyTorch's cases where PyTorch is there: its worker, and {name, measure} of each of its methods.
+local function torch(P, L, items, sessions, names)
   if not bench.options.torch then return nil, {} end
   local folder = bench.folder .. "/torch"
   world.export(folder, items, sessions, 10000)
@@ -137,7 +137,7 @@ local function torch(P, L, items, sessions)
   end
   bench.note("%s", worker.about)
   local cases = {}
-  for _, method in ipairs{"reinforce", "uniform", "mixture"} do
+  for _, method in ipairs(names) do
     if method == "mixture" then bench.say("graph of %d x %d by FAISS", P, L) end
     local seconds, answer = bench.time(function() return worker:ask(method .. " 1") end)
     if answer[2] == "absent" then
@@ -180,7 +180,7 @@ local function dimension(P, L, sessions, others)
     blas = gemm(P, L)
     bench.note("L = %d: two products of BLAS, %s", L, blas.about)
     cases[#cases + 1] = {"two GEMMs", world.step_of_worker(blas, nil, 1)}
-    python, python_cases = torch(P, L, items, sessions)
+    python, python_cases = torch(P, L, items, sessions, {"reinforce", "uniform", "mixture"})
     table.move(python_cases, 1, #python_cases, #cases + 1, cases)
   end
   local s = bench.in_turn(cases, bench.options.limit)
@@ -261,11 +261,14 @@ function steps.slates()
                 {"slates among 1,024 norms", slates("slate", {sigma = 0.1, head = 1024})},
                 {"slates, exact", slates("slate", {sigma = 0.1})},
                 {"slates of Plackett and Luce", slates("plackett_luce", {})}}
+  local python, theirs = torch(P, L, items, sessions, {"plackett_luce"})
   for i, method in ipairs(list) do
     trainers[i] = world.trainer(sessions, items, method[2])
     cases[i] = {method[1], world.step_of(trainers[i])}
   end
+  table.move(theirs, 1, #theirs, #cases + 1, cases)
   local s = bench.in_turn(cases, bench.options.limit)
+  if python then python:stop() end
   for i, method in ipairs(list) do
     local h = trainers[i].history
     bench.note("%s: %s; reward %.4f, head_mass %.3f", method[1], world.phases(trainers[i]),
@@ -275,6 +278,7 @@ function steps.slates()
   row(L, s, list[3][1], DEFAULT, false)
   row(L, s, list[2][1], list[4][1], true)
   row(L, s, list[3][1], list[4][1], true)
+  for i = 2, 4 do row(L, s, list[i][1], "torch plackett_luce", true, i == 2 and 30 or nil) end
 end
 
 -- All sizes are in memory at once and measured in turn.

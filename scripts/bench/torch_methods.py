@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 K, EPSILON, LEARNING_RATE = 256, 0.8, 1e-4
+PLACES = 10  # of a slate
 
 
 class Problem:
@@ -109,4 +110,27 @@ def mixture(problem, n):
     return covariance_step(problem, x, Y, ids, q.log())
 
 
-METHODS = {"reinforce": reinforce, "uniform": uniform, "mixture": mixture}
+def plackett_luce(problem, n):
+    """Slates of PLACES items, samples / PLACES of them: the largest scores with Gumbel noise over
+    all items. REINFORCE on log P(slate) with the mean as baseline; a context at a time, as the
+    noise of a whole batch takes 4 n P samples / PLACES bytes."""
+    problem.optimiser.zero_grad()
+    S, mean = problem.samples // PLACES, 0.0
+    for x, Y in zip(*problem.batch(n)):
+        f = x @ problem.theta @ problem.items.T
+        with torch.no_grad():
+            noise = torch.empty(S, problem.P, device=problem.device).exponential_().log_()
+            ids = torch.topk(f - noise, PLACES, dim=1).indices
+            R = found(Y.expand(S, -1), ids)[1].any(dim=1).float()
+            advantage = (R - R.mean()) / (S - 1)
+        chosen = f[ids]
+        taken = chosen.exp().cumsum(dim=1) - chosen.exp()
+        log_P = (chosen - (f.exp().sum() - taken).log()).sum(dim=1)
+        (-(advantage * log_P).sum() / n).backward()
+        mean += R.mean() / n
+    problem.optimiser.step()
+    return mean
+
+
+METHODS = {"reinforce": reinforce, "uniform": uniform, "mixture": mixture,
+           "plackett_luce": plackett_luce}
