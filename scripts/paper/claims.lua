@@ -8,8 +8,8 @@
 -- what the rule compares. The interval is over the seeds, by Student's t; where there is one seed,
 -- that of a reward is over the test sessions, and a time has none.
 --
--- R_test, by which the paper judges, is the reward of the best item; what is trained is the expected
--- reward. Rules on rewards judge both.
+-- R_test, by which the paper judges, is the reward of the best item; what is trained is the
+-- expected reward. Rules on rewards judge both.
 --
 --   claims.list              {id=, says=, rule=, experiment=, measure=} in the order of the report
 --   claims.judge(claim, rows)     {verdict=, certain=, figures=, expected=} of the rows of one

@@ -141,14 +141,14 @@ end
 local function put_claims(worlds)
   say "## The paper's claims\n"
   say(("%s\n"):format(table.concat({
-    "Each verdict follows from the results by the rule beside the claim. A claim holds if the mean",
-    "over the seeds is on the right side everywhere that the rule looks; \"open\" says that the",
-    "95 % interval does not settle it: that over the seeds, or with one seed that over the test",
-    "sessions. What each verdict rests on stands below, world by world. Rewards are R_test, of the",
-    "best item, as in the paper; \"expected\" is the verdict by the expected reward, which is what is",
-    "trained. Steps x lr, in the tables, bounds how far Adam moves a parameter. In the paper it is",
-    "62.5 on Twitch (50 epochs of 400,000 contexts, 32 a step, lr 1e-4) and 18.75 on GoodReads",
-    "(240,000 contexts, lr 5e-5)."}, "\n")))
+    "Each verdict follows from the results by the rule beside the claim. A claim holds if the",
+    "mean over the seeds is on the right side everywhere that the rule looks; \"open\" says",
+    "that the 95 % interval does not settle it: that over the seeds, or with one seed that",
+    "over the test sessions. What each verdict rests on stands below, world by world. Rewards",
+    "are R_test, of the best item, as in the paper; \"expected\" is the verdict by the",
+    "expected reward, which is what is trained. Steps x lr, in the tables, bounds how far",
+    "Adam moves a parameter. In the paper it is 62.5 on Twitch (50 epochs of 400,000",
+    "contexts, 32 a step, lr 1e-4) and 18.75 on GoodReads (240,000 contexts, lr 5e-5)."}, "\n")))
   local head = {"claim", "rule"}
   for _, w in ipairs(worlds) do head[#head + 1] = w.title end
   local rows = {head}

@@ -19,7 +19,8 @@ int fopo_child_fork(pid_t *child, int threads) {
   fopo_threads_release();
   *child = fork();
   if (*child < 0) {
-    return fopo_fail(FOPO_ERR_UNAVAILABLE, "no process can be started: %s", strerror(errno));
+    return fopo_fail(FOPO_ERR_UNAVAILABLE, "no process can be started: %s; jobs = 1 needs none",
+                     strerror(errno));
   }
   if (*child > 0) return FOPO_OK;
   prctl(PR_SET_PDEATHSIG, SIGKILL);

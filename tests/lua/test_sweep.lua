@@ -96,6 +96,8 @@ function TestSweep:test_means()
   lu.assertStrContains(read "table.md", "**2.10 ± 0.75**")
   lu.assertStrContains(read "table.tex", "\\mathbf{2.10 \\pm 0.75}")
   lu.assertStrContains(read "table.tex", "a & reward & against the best & time & seconds \\\\")
+  found = sweep{over = {a = {1, 2}}, seeds = 3, against = {a = 1}, run = error}
+  lu.assertStrMatches(tostring(found), "(.*)against a 1(.*)%+0.980 %+%- 0.025(.*)")
 end
 
 -- The seeds of a split share it: the interval is that of the means by split.
@@ -195,6 +197,9 @@ function TestSweep:test_refused()
   refuses("over.g has a function; give it a name, as g = {NAME = ...}",
           {over = {g = run}, run = run})
   refuses("over.a has no value", {over = {a = {}}, run = run})
+  refuses("over has split, which is the option split", {over = {split = 2}, run = run})
+  refuses("no runs have the settings of against, a 2", {over = {a = 1}, run = run,
+                                                       against = {a = 2}})
   refuses("needs the option split", {over = {lr = 1, steps = 2}})
   refuses("over has lrs, which the standard run does not use; did you mean",
           {over = {lrs = 1, steps = 2}, split = split})

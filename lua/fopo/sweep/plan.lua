@@ -84,8 +84,12 @@ local function repeats(o)
   return list
 end
 
--- {runs = {{row =, settings =, key =}, ...}, names = of the settings, seed the last}: the rows have
--- words for what the settings have as values. o: over, a grid or a list of them, seeds, and splits,
+local reserved = {split = "which is the option split", error = "a column of what went wrong",
+                  machine = "a column of what a run was made on"}
+
+-- {runs = {{row =, settings =, key =, group =}, ...}, names = of the settings, seed the last}: the rows have
+-- words for what the settings have as values; runs that differ in seed and split alone have one
+-- group. o: over, a grid or a list of them, seeds, and splits,
 -- a list or nil. Seeds change slowest, so that what has ended of a sweep is comparable.
 function plan.of(o)
   local grids, names, known = #o.over > 0 and o.over or {o.over}, {}, {seed = true, split = true}
@@ -96,10 +100,14 @@ function plan.of(o)
                   .. "list of such tables, not a list with %s", define.a(grid))
     end
     for _, name in ipairs(define.names_in(grid)) do
+      if reserved[name] then
+        define.fail("fopo.experiment.sweep: over has %s, %s", name, reserved[name])
+      end
       if not known[name] then names[#names + 1], known[name] = name, true end
     end
   end
   table.sort(names)
+  local settings = table.move(names, 1, #names, 1, {})
   if o.splits then names[#names + 1] = "split" end
   names[#names + 1] = "seed"
   p.names = names
@@ -111,7 +119,7 @@ function plan.of(o)
     run.row.seed = one.words.seed or again.seed
     run.row.split = again.word
     run.settings.seed, run.settings.split = run.row.seed, o.splits and o.splits[again.split]
-    run.key = plan.key(run.row, names)
+    run.key, run.group = plan.key(run.row, names), plan.key(run.row, settings)
     if have[run.key] then return end
     have[run.key], p.runs[#p.runs + 1] = run, run
   end

@@ -12,17 +12,13 @@ local result = {}
 
 -- The runs of each settings, in the order of the plan: {row =, runs = {{row =, found = or nil}}}.
 local function groups_of(p, rows)
-  local groups, by_key, names = {}, {}, {}
-  for _, name in ipairs(p.names) do
-    if name ~= "seed" and name ~= "split" then names[#names + 1] = name end
-  end
+  local groups, by_key = {}, {}
   for _, run in ipairs(p.runs) do
-    local key = plan.key(run.row, names)
-    if not by_key[key] then
-      by_key[key] = {row = run.row, runs = {}}
-      groups[#groups + 1] = by_key[key]
+    if not by_key[run.group] then
+      by_key[run.group] = {row = run.row, runs = {}}
+      groups[#groups + 1] = by_key[run.group]
     end
-    table.insert(by_key[key].runs, {row = run.row, found = rows[run.key]})
+    table.insert(by_key[run.group].runs, {row = run.row, found = rows[run.key]})
   end
   return groups
 end
@@ -96,8 +92,8 @@ local hidden = {low = true, high = true, error = true, machine = true}
 
 local order_of = {reward = 1, ms_step = 3, seconds = 4} -- in the order of measures; of others 2
 
--- The measures of the rows: numbers alone by name, reward first, or lists if there are none.
-local function measures_of(p, rows)
+-- The measures of the rows of a plan: numbers alone by name, reward first, or lists if there are none.
+function result.measures(p, rows)
   local single, lists, known = {}, {}, {}
   for _, name in ipairs(p.names) do known[name] = true end
   for _, run in ipairs(p.runs) do
@@ -133,7 +129,7 @@ end
 -- Each group has cells by measure, and `against`, its difference from the best.
 -- given: o.measures and o.against of the sweep.
 function result.of(p, rows, given)
-  local measures, lists = measures_of(p, rows)
+  local measures, lists = result.measures(p, rows)
   local r = {groups = groups_of(p, rows), measures = given.measures or measures, lists = lists,
              names = plan.varied(p.runs, p.names), failed = {}, missing = 0, several = false,
              title = "against the best"}

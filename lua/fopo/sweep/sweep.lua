@@ -58,7 +58,8 @@ local function say_line(o)
   return function(s, run, said)
     if said then return end
     local row = s.store.rows[run.key]
-    local first = result.of(s.plan, {[run.key] = row}, o).measures[1]
+    local one = {runs = {run}, names = s.plan.names}
+    local first = o.measures and o.measures[1] or result.measures(one, s.store.rows)[1]
     local value = row.error or first and row[first] or nil
     if type(value) == "table" then value = value[#value] end
     if type(value) == "number" then value = ("%s %.4g"):format(first, value) end
