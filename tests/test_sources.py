@@ -18,7 +18,8 @@ print(d.skipped)
 for u = 1, d.n_users do
   local items, values, times = d:row(u)
   for i, item in ipairs(items:totable()[1]) do
-    print(d:user_name(u), d:item_name(item), values and values[i] or 1, times and times[i] or "-")
+    local time = times and ("%.17g"):format(times[i]) or "-"
+    print(d:user_name(u), d:item_name(item), values and values[i] or 1, time)
   end
 end
 """
@@ -183,6 +184,15 @@ for options in ('{where = "rating>=3"}', '{where = "item_id=i3", value = ""}', "
                 '{user = "item_id", item = "user_id"}',
                 '{user = 1, item = 2, value = "", time = 4}'):
     same("options: " + options, read('"parts"', options, env=env), read('"all.csv"', options))
+
+# numbers of every kind keep their bits
+drawn = [0.001, -0.001, 0.999, 1.05, -0.5, 5e-324, 1e300, 0.1 + 0.2, 2.0**53, -7.0]
+for _ in range(300):
+    drawn += [rng.randrange(1, 9999) / 1000, rng.gauss(0, 1), rng.gauss(0, 1e13)]
+parquet.write_table(pa.table({"user_id": range(len(drawn)), "item_id": [1] * len(drawn),
+                              "time": drawn}), os.path.join(folder, "drawn.parquet"))
+seen = [float(row.split("\t")[3]) for row in read('"drawn.parquet"', env=env)[1:]]
+same("the bits of numbers", seen, drawn)
 
 # a field with a comma and quotes, and one that is missing
 odd = pa.table({"user": ["a,b", 'c"d', None], "item": ["x", "y", "z"], "odd": [[1], [2], []]})

@@ -81,6 +81,21 @@ function files.read()
   else
     bench.note("pandas skipped: python3-pandas is absent")
   end
+  local parquet = bench.folder .. "/pairs.parquet"
+  if bench.line_of(("%s %s %s 2>/dev/null"):format(bench.script("read_baseline.py"), csv, parquet))
+     == "written" then
+    local function columnar()
+      local values, why = bench.values_of(bench.script("read_baseline.py") .. " " .. parquet)
+      return values and values[1] or error(why, 0)
+    end
+    local p = bench.in_turn({{"mine", function() return read(parquet) end},
+                             {"peer", columnar}}, bench.options.limit)
+    bench.row{what = ("Parquet of %d rows"):format(rows), unit = "s", mine = p.mine,
+              against = "pyarrow + SciPy", other = p.peer, faster = true, target = 1}
+    os.remove(parquet)
+  else
+    bench.note("Parquet skipped: %s has no pyarrow", script.python)
+  end
   bench.row{what = "the cached .npz", unit = "s", mine = s.npz, against = "the csv", other = s.csv,
             faster = true, target = 5}
   os.remove(csv)

@@ -133,7 +133,10 @@ void fopo_output_done(fopo_output *output) {
 
 /* ---- a program whose output is read while it runs ---- */
 
-enum { WAIT = 50 }; /* milliseconds between two polls of the interrupt flag */
+enum {
+  WAIT = 50,     /* milliseconds between two polls of the interrupt flag */
+  ROOM = 1 << 20 /* bytes that wait in a pipe */
+};
 
 void fopo_pipe_close(fopo_pipe *p) {
   if (p->out >= 0) close(p->out);
@@ -159,6 +162,8 @@ int fopo_pipe_open(fopo_pipe *p, const char *name, char *const argv[]) {
   nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (p->errors < 0 || nothing < 0 || pipe2(ends, O_CLOEXEC) != 0) error = errno;
   p->out = ends[0];
+  if (p->out >= 0)
+    fcntl(p->out, F_SETPIPE_SZ, ROOM); /* fewer turns of the two; it may be refused */
   if (error == 0) {
     const int files[FILES] = {nothing, ends[1], p->errors};
     error = start(&p->child, path, argv, files, 1);

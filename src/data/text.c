@@ -19,6 +19,7 @@
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
+#include "data/columnar.h"
 
 /* ---- files that hold no text ---- */
 
@@ -191,8 +192,9 @@ struct fopo_unpacker {
   unsigned char packed[BLOCK];
   size_t at, n; /* packed [at, n) is to be unpacked */
   z_stream gzip;
-  ZSTD_DCtx *zstd;  /* NULL: it is gzip */
-  size_t zstd_left; /* 0: between two frames */
+  ZSTD_DCtx *zstd;         /* NULL: it is not zstd */
+  fopo_columnar *columnar; /* NULL: it is not columnar */
+  size_t zstd_left;        /* 0: between two frames */
 };
 
 /* The next packed block; it is empty at the end of the source. */
@@ -262,6 +264,9 @@ static int unzstd_block(fopo_text *t, void *bytes, size_t n, size_t *got, int *e
 static int unpack_some(fopo_text *t, void *bytes, size_t n, size_t *got) {
   struct fopo_unpacker *u = t->unpacker;
   int status = FOPO_OK, ended = 0;
+  if (u->columnar != NULL) {
+    return fopo_columnar_next(u->columnar, &t->source, bytes, n, got, &t->taken);
+  }
   for (*got = 0; *got == 0 && !ended && status == FOPO_OK;) {
     if (u->at == u->n) status = feed(t, u);
     if (status != FOPO_OK) break;
@@ -274,18 +279,25 @@ static int unpack_some(fopo_text *t, void *bytes, size_t n, size_t *got) {
 static void close_unpacker(struct fopo_unpacker *u) {
   if (u == NULL) return;
   if (u->zstd != NULL) ZSTD_freeDCtx(u->zstd);
+  fopo_columnar_close(u->columnar);
   inflateEnd(&u->gzip); /* of a z_stream that is not open it only says so */
   fopo_free(u);
 }
 
-/* An unpacker if the source begins as gzip or zstd does. */
+/* An unpacker if the source begins as gzip, zstd or columnar blocks do. */
 static int open_unpacker(fopo_text *t) {
   const unsigned char *first = t->source.first;
+  int is_gzip = memcmp(first, "\x1f\x8b", 2) == 0, is_open = 0;
   int is_zstd = memcmp(first, "\x28\xb5\x2f\xfd", 4) == 0;
-  if (!is_zstd && memcmp(first, "\x1f\x8b", 2) != 0) return FOPO_OK;
+  if (!is_gzip && !is_zstd && !fopo_columnar_is(first)) return FOPO_OK;
   struct fopo_unpacker *u = t->unpacker = fopo_alloc(1, sizeof *u);
-  if (u != NULL && is_zstd) u->zstd = ZSTD_createDCtx();
-  int is_open = u != NULL && (is_zstd ? u->zstd != NULL : inflateInit2(&u->gzip, 15 + 16) == Z_OK);
+  if (u != NULL && is_gzip) {
+    is_open = inflateInit2(&u->gzip, 15 + 16) == Z_OK;
+  } else if (u != NULL && is_zstd) {
+    is_open = (u->zstd = ZSTD_createDCtx()) != NULL;
+  } else if (u != NULL) {
+    is_open = fopo_columnar_open(&u->columnar) == FOPO_OK;
+  }
   return is_open ? FOPO_OK : fopo_fail(FOPO_ERR_MEMORY, "no memory to unpack %s", t->path);
 }
 

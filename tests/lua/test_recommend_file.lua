@@ -285,8 +285,8 @@ function TestFile:test_script()
   local skip = "%s/pi.npz %s - n=1 user=who skip_errors=true max_errors=1"
   said = run(skip:format(folder, users))
   lu.assertStrContains(said, "1 row was left out")
-  for _, wrong in ipairs{"a b", "a b c k=3", "a b c skip_errors=1", "a b c max_errors=x", "a b c n=x", "a b c index=z",
-                        "a b c probability=true"} do
+  for _, wrong in ipairs{"a b", "a b c k=3", "a b c skip_errors=1", "a b c max_errors=x",
+                        "a b c n=x", "a b c index=z", "a b c probability=true"} do
     said, code = run(wrong)
     lu.assertEquals(code, 2, said)
   end

@@ -136,10 +136,12 @@ void fopo_table_wanted(char wanted[FOPO_WANTED], const fopo_read_options *o) {
     n += (size_t)snprintf(wanted + n, FOPO_WANTED - n, "%s,", name);
   }
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    if (options[i] != NULL) continue; /* what is chosen is not recognised */
     for (const char *const *name = lists[i]; *name != NULL; name++) {
       n += (size_t)snprintf(wanted + n, FOPO_WANTED - n, "%s,", *name);
     }
   }
+  if (o->time == NULL) snprintf(wanted + n, FOPO_WANTED - n, "?time");
 }
 
 static void list_columns(const fopo_table *r, char *out, size_t size) {
