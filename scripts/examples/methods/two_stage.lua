@@ -3,14 +3,19 @@
 -- p(cluster of a) times its share of that row: B x clusters scores a batch. A share of draws that
 -- is even over the items keeps every density above 0.
 local fopo = require "fopo"
-local SHARE = 0.2
+local SHARE, MOST = 0.2, 32 -- items of a cluster; larger ones are cut
 
 return function(items)
-  local P, lists, of = items.rows, {}, fopo.index.clusters(items):groups():reshape(1, items.rows)
-  for a, g in ipairs(of:totable()[1]) do
-    lists[g] = lists[g] or {}
-    table.insert(lists[g], a)
+  local P, lists, open, group = items.rows, {}, {}, {}
+  for a, c in ipairs(fopo.index.clusters(items):groups():reshape(1, P):totable()[1]) do
+    if not open[c] or #lists[open[c]] == MOST then
+      open[c] = #lists + 1
+      lists[open[c]] = {}
+    end
+    group[a] = open[c]
+    table.insert(lists[group[a]], a)
   end
+  local of = fopo.array.ids(group)
   local n, width, all = #lists, 0, {}
   for _, list in ipairs(lists) do width = math.max(width, #list) end
   for g = 1, n do
