@@ -7,9 +7,9 @@ another name; "" and fewer than two names that are there: all columns. Times bec
 wanted: then the sentence says what the column holds.
 
 Output, little-endian: 8 bytes that name the format; int64 bytes, and so much text, the header of a
-CSV file; then blocks: int64 bytes of all that follows, int64 rows n, and for each column int64 kind,
-int64 1 if uint8 [n] follow, padded to 8 bytes, that are 0 where the field is missing, and
-kind 0: int64 [n]; kind 1: float64 [n]; kind 2: int64 [n + 1] starts, and the text, padded."""
+CSV file; then blocks: int64 bytes of all that follows, int64 rows n, and for each column int64
+kind, int64 1 if uint8 [n] follow, padded to 8 bytes, that are 0 where the field is missing, and of
+kind 0 int64 [n], kind 1 float64 [n], kind 2 int64 [n + 1] starts and the text, padded."""
 import sys
 
 try:
