@@ -71,8 +71,8 @@ for key, wanted in (("+", "lr: 0.00125, was 0.001"), ("-", "lr: 0.001, was 0.001
                     ("?", "this page"), (" ", "paused")):
     p.send(key)
     check("key " + key, p.wait(wanted), p.screen.text())
-p.send("?")
-check("help goes away", p.wait(lambda s: "this page" not in s))
+p.send("q")
+check("q leaves the page of help, not the run", p.wait(lambda s: "this page" not in s))
 p.settle(0.4)
 at = step(p.screen.text())
 p.settle(0.4)

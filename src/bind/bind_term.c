@@ -87,6 +87,18 @@ static int colour(lua_State *L) {
   return 1;
 }
 
+/* Whether the terminal has blocks, but no braille: the console of Linux. */
+static int takes_blocks(void) {
+  const char *name = getenv("TERM");
+  return name != NULL && strncmp(name, "linux", 5) == 0;
+}
+
+/* term.blocks(): the same. */
+static int blocks(lua_State *L) {
+  lua_pushboolean(L, takes_blocks());
+  return 1;
+}
+
 /* term.utf8(): whether the locale's characters are UTF-8. */
 static int utf8(lua_State *L) {
   lua_pushboolean(L, takes_utf8());
@@ -191,6 +203,7 @@ static int plot(lua_State *L) {
       .width = cells_or(L, "width", cols < 100 ? cols : 100),
       .height = cells_or(L, "height", 0),
       .utf8 = flag_or(L, "utf8", takes_utf8()),
+      .blocks = takes_blocks(),
       .colour = flag_or(L, "colour", takes_colour()),
   };
   bind_text *text = bind_text_new(L);
@@ -257,6 +270,7 @@ const luaL_Reg bind_term_functions[] = {{"is_tty", is_tty},
                                         {"height", height},
                                         {"colour", colour},
                                         {"utf8", utf8},
+                                        {"blocks", blocks},
                                         {"theme", theme},
                                         {"colours", colours},
                                         {"plot", plot},

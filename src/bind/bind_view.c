@@ -140,21 +140,14 @@ static const struct {
   setting_kind kind;
   size_t at, size; /* bytes */
 } settings[] = {
-    {"title", WORDS, AT(title)},
-    {"device", WORDS, AT(device)},
-    {"state", WORDS, AT(state)},
-    {"message", WORDS, AT(message)},
-    {"command", WORDS, AT(command)},
-    {"measure", WORDS, AT(measure)},
-    {"cursor", INTEGER, AT(cursor)},
-    {"glyphs", GLYPHS, AT(glyphs)},
-    {"axis", AXIS, AT(axis)},
-    {"logy", FLAG, AT(logy)},
-    {"help", FLAG, AT(help)},
-    {"mono", FLAG, AT(mono)},
-    {"overlays", FLAG, AT(overlays)},
-    {"window", NUMBER, AT(window)},
-    {"smoothing", NUMBER, AT(smoothing)},
+    {"title", WORDS, AT(title)},     {"device", WORDS, AT(device)},
+    {"state", WORDS, AT(state)},     {"message", WORDS, AT(message)},
+    {"command", WORDS, AT(command)}, {"measure", WORDS, AT(measure)},
+    {"lists", WORDS, AT(lists)},     {"cursor", INTEGER, AT(cursor)},
+    {"glyphs", GLYPHS, AT(glyphs)},  {"axis", AXIS, AT(axis)},
+    {"logy", FLAG, AT(logy)},        {"help", FLAG, AT(help)},
+    {"mono", FLAG, AT(mono)},        {"overlays", FLAG, AT(overlays)},
+    {"window", NUMBER, AT(window)},  {"smoothing", NUMBER, AT(smoothing)},
 };
 #undef AT
 
@@ -211,9 +204,10 @@ static int phases(lua_State *L) {
   return 0;
 }
 
-/* v:add(series, step, seconds, value): a point of "reward", "valid", "valid_index" or "rate". */
+/* v:add(series, step, seconds, value): a point of "reward", "valid", "valid_index", "rate"
+ * or "lists". */
 static int add(lua_State *L) {
-  static const char *const names[] = {"reward", "valid", "valid_index", "rate", NULL};
+  static const char *const names[] = {"reward", "valid", "valid_index", "rate", "lists", NULL};
   bind_view *v = get_view(L);
   int series = bind_choice(L, 2, "the series", names);
   double step = bind_number(L, 3, "the step"), seconds = bind_number(L, 4, "the seconds");

@@ -20,14 +20,9 @@ typedef struct {
   char mark;
 } canvas;
 
-/* Quarters of a cell: bit 0 upper left, 1 upper right, 2 lower left, 3 lower right. */
-static const uint32_t quarters[16] = {' ',    0x2598, 0x259D, 0x2580, 0x2596, 0x258C,
-                                      0x259E, 0x259B, 0x2597, 0x259A, 0x2590, 0x259C,
-                                      0x2584, 0x2599, 0x259F, 0x2588};
-
 static uint32_t quarter_bits(uint32_t code) {
   for (uint32_t bits = 1; bits < 16; bits++) {
-    if (quarters[bits] == code) return bits;
+    if (fopo_dots_quarters[bits] == code) return bits;
   }
   return 0;
 }
@@ -42,7 +37,7 @@ static void dot(void *of, int x, int y) {
     code = 0x2800u | fopo_dots_braille(x, y);
     if (old >= 0x2800 && old <= 0x28FF) code |= old;
   } else if (c->glyphs == FOPO_GLYPHS_BLOCK) {
-    code = quarters[1u << (2 * (y % 2) + x % 2) | quarter_bits(old)];
+    code = fopo_dots_quarters[1u << (2 * (y % 2) + x % 2) | quarter_bits(old)];
   }
   fopo_screen_set(c->s, row, col, code, c->ink);
 }

@@ -1,6 +1,6 @@
 /* A plot is made in three steps: the axes (range and round ticks), the canvas of cells on which the
- * series are drawn as joined lines, and the text around it. A cell is 2 x 4 dots in braille and one
- * character otherwise. If two series share a cell, the later one is on top. */
+ * series are drawn as joined lines, and the text around it. A cell is 2 x 4 dots in braille, 2 x 2
+ * in blocks, and one character otherwise. If two series share a cell, the later one is on top. */
 #include "term/plot.h"
 
 #include <math.h>
@@ -93,7 +93,9 @@ static size_t ranges(fopo_axis *x, fopo_axis *y, const fopo_plot *plot, size_t *
 static void dot(void *of, int x, int y) {
   canvas *c = of;
   size_t cell = (size_t)(y / c->down) * (size_t)c->cols + (size_t)(x / c->across);
-  c->dots[cell] |= c->across == 2 ? fopo_dots_braille(x, y) : 1;
+  c->dots[cell] |= c->down == 4     ? fopo_dots_braille(x, y)
+                   : c->across == 2 ? (uint8_t)(1u << (2 * (y % 2) + x % 2))
+                                    : 1;
   c->owner[cell] = c->series;
 }
 
@@ -131,7 +133,7 @@ static void colour_off(fopo_string *b, const fopo_plot *plot) {
 
 static void put_cell(fopo_string *b, const canvas *c, size_t cell) {
   if (c->across == 2) {
-    unsigned code = 0x2800u + c->dots[cell];
+    unsigned code = c->down == 4 ? 0x2800u + c->dots[cell] : fopo_dots_quarters[c->dots[cell]];
     char utf8[3] = {(char)(0xE0 | code >> 12), (char)(0x80 | (code >> 6 & 63)),
                     (char)(0x80 | (code & 63))};
     fopo_string_put_bytes(b, utf8, 3);
@@ -268,9 +270,9 @@ int fopo_plot_text(char **text, const fopo_plot *plot) {
   int margin = fopo_axis_widest(&y);
   c.cols = width - margin - 2;
   fopo_axis_ticks(&x, c.cols / 12);
-  int braille = plot->utf8 && (plot->n_series == 1 || plot->colour);
-  c.across = braille ? 2 : 1;
-  c.down = braille ? 4 : 1;
+  int fine = plot->utf8 && (plot->n_series == 1 || plot->colour);
+  c.across = fine ? 2 : 1;
+  c.down = !fine ? 1 : plot->blocks ? 2 : 4;
   size_t cells = (size_t)c.rows * (size_t)c.cols;
   c.dots = fopo_alloc(cells, 1);
   c.owner = fopo_alloc(cells, 1);

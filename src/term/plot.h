@@ -24,6 +24,7 @@ typedef struct {
   int width;      /* columns of the whole, >= 24; 0: 80 */
   int height;     /* lines of the canvas, >= 3; 0: 16 */
   int utf8;       /* 1: braille and box lines may be used */
+  int blocks;     /* 1: quarter blocks in the place of braille */
   int colour;     /* 1: ANSI colours may be used */
 } fopo_plot;
 

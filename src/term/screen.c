@@ -1,6 +1,7 @@
 #include "term/screen.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <wchar.h>
 
 #include "core/memory.h"
@@ -70,6 +71,19 @@ int fopo_screen_width(const char *text) {
   int used = 0;
   while (*text != '\0') next(&text), used++;
   return used;
+}
+
+void fopo_screen_cut(char *text, int width) {
+  if (fopo_screen_width(text) <= width) return;
+  const char *at = text;
+  size_t end = 0;
+  for (int used = 0; used <= width && *at != '\0'; used++) {
+    int behind = *at == ' ' || (strchr(",:;", *at) != NULL && at[1] == ' ');
+    if (behind && at > text && at[-1] != ' ') end = (size_t)(at - text);
+    next(&at);
+  }
+  while (end > 0 && strchr(",:;", text[end - 1]) != NULL) end--;
+  if (end > 0) text[end] = '\0';
 }
 
 /* ---- as text ---- */

@@ -36,6 +36,9 @@ int fopo_screen_put(fopo_screen *s, int row, int col, int width, fopo_ink ink, c
 /* The columns that fopo_screen_put would use. */
 int fopo_screen_width(const char *text);
 
+/* Ends text that is wider behind its last word that fits, if one does. */
+void fopo_screen_cut(char *text, int width);
+
 /* *text becomes a new string; free it with fopo_free. Blanks at the end of a line are left out. */
 int fopo_screen_text(char **text, const fopo_screen *s);
 int fopo_screen_ansi(char **text, const fopo_screen *s);

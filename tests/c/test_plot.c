@@ -50,6 +50,18 @@ TEST(points_are_not_joined) {
          "   0         2         4\n");
 }
 
+/* A terminal without braille has two dots by two in a cell. */
+TEST(blocks) {
+  fopo_series s = {NULL, ramp, ramp, 5};
+  expect(
+      &(fopo_plot){.series = &s, .n_series = 1, .width = 24, .height = 3, .utf8 = 1, .blocks = 1},
+      "4 ┤              ▗▄▄▄▀▀▀\n"
+      "2 ┤        ▄▄▄▄▀▀▘\n"
+      "0 ┤▄▄▞▀▀▀▀▀\n"
+      "  └┬─────────┬─────────┬\n"
+      "   0         2         4\n");
+}
+
 TEST(braille) {
   fopo_series s = {NULL, ramp, ramp, 5};
   expect(&(fopo_plot){.series = &s, .n_series = 1, .width = 24, .height = 3, .utf8 = 1},

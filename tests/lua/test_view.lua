@@ -176,7 +176,8 @@ local function trainer(o)
   return fopo.trainer{policy = fopo.policy.linear{items = items, seed = 1}, data = s.train,
                       valid = o and o.valid and s.valid or false, index = index,
                       batch = 16, seed = 7,
-                      gradient = fopo.gradient.snis{samples = 40, proposal = q}}
+                      gradient = o and o.gradient
+                                 or fopo.gradient.snis{samples = 40, proposal = q}}
 end
 
 TestRuns = {}
@@ -188,6 +189,11 @@ function TestRuns:test_screens_of_the_past()
   for _, word in ipairs{"step 40", "ended", "expected", "via index", "ESS", "|gradient|"} do
     lu.assertStrContains(text, word)
   end
+  -- best_by a measure of lists: it has a curve by its name
+  local lists = trainer{valid = true, gradient = fopo.gradient.slate{k = 3}}
+  lists:run{steps = 20, every = 5, view = false}
+  lu.assertStrContains(fopo.view.text(lists, {glyphs = "ascii"}), "hit@3")
+  lu.assertNil(text:find("@3", 1, true))
   local path = os.tmpname()
   fopo.view.save(path .. ".svg", t, {rows = 10, cols = 50, overlay = {t}})
   local f = io.open(path .. ".svg")

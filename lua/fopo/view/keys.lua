@@ -72,6 +72,7 @@ local keys = {
   ["?"] = toggle("help"),
   ["\27"] = function(c) set(c, "help", false) end,
   q = function(c)
+    if c.settings.help then return set(c, "help", false) end
     c.left = true
     if c.source.leave then c.source:leave() end
   end,

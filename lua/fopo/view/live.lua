@@ -53,8 +53,9 @@ function live.new(v, source, o)
                           settings = {axis = "steps", smoothing = 0.9, window = 0, logy = false,
                                       overlays = true}}, controller)
   c.settings.glyphs = o.glyphs or (not term.utf8() and "ascii") or
-    ((os.getenv("TERM") or ""):find("^linux") and "block") or "braille"
+    (term.blocks() and "block") or "braille"
   v:set(c.settings)
+  v:set{lists = source.lists}
   v:set{title = source.title, device = source.device, state = "running", mono = o.mono or false}
   for _, given in ipairs(o.overlay or {}) do c:overlay(given) end
   return c
@@ -98,6 +99,7 @@ function controller:read_history(is_live)
     local valid, through = h.valid and h.valid[n], h.valid_index and h.valid_index[n]
     add("valid", valid)
     add("valid_index", through)
+    if self.source.lists then add("lists", (h.valid_measure or {})[n]) end
     if finite(valid) then
       if not self.best or valid > self.best then
         self.best = valid

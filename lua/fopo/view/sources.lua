@@ -11,13 +11,17 @@ local sources = {}
 
 local finite, common = text.finite, native.gradient_common
 
+-- "ndcg@10" of a run whose best parameters are known by lists; nil of others.
+local function lists_of(by) return by and by:find("@", 1, true) and by or nil end
+
 -- A run of t:run, which the view advances.
 local live = {live = true}
 live.__index = live
 
 function sources.of_run(r)
   local t = r.t
-  return setmetatable({r = r, t = t, history = t.history, batch = t.batch, device = t.device}, live)
+  return setmetatable({r = r, t = t, history = t.history, batch = t.batch, device = t.device,
+                       lists = lists_of(r.o.best_by)}, live)
 end
 
 function live:done() return self.r:done() end
@@ -79,8 +83,8 @@ background.__index = background
 
 function sources.of_job(j)
   local t = j.trainer
-  return setmetatable({j = j, t = t, history = t.history, batch = t.batch, device = t.device},
-                      background)
+  return setmetatable({j = j, t = t, history = t.history, batch = t.batch, device = t.device,
+                       lists = lists_of(j.run.o.best_by)}, background)
 end
 
 function background:done() return self.j.state ~= "training" and self.j.state ~= "paused" end
@@ -136,13 +140,15 @@ function sources.of_past(what)
                          measure = by_value and "value" or "reward",
                          k = g.k, title = (g.about or what):gsub("^gradient ", "")
                                           .. norms.of_history(run.history),
-                         device = (run.config.device or {}).name}, past)
+                         device = (run.config.device or {}).name,
+                         lists = lists_of((run.config.run or {}).best_by)}, past)
   end
   if define.kind(what) ~= "trainer" then
     define.fail("fopo.view shows trainers and folders of logs, not %s", define.a(what))
   end
   return setmetatable({t = what, history = what.history, batch = what.batch, device = what.device,
-                       measure = validation.measure(what),
+                       measure = validation.measure(what), lists = lists_of(what.valid
+                       and validation.standard(what)),
                        samples = common(what.gradient, "samples"), k = common(what.gradient, "k"),
                        title = what.gradient:describe():gsub("^gradient ", "")
                                .. norms.of_history(what.history)}, past)

@@ -55,6 +55,7 @@ typedef enum {
   FOPO_VIEW_TRACE_VALID,
   FOPO_VIEW_TRACE_INDEX,
   FOPO_VIEW_TRACE_RATE,
+  FOPO_VIEW_TRACE_LISTS,
   FOPO_VIEW_TRACES
 } fopo_view_series;
 
@@ -62,6 +63,7 @@ typedef struct {
   char title[160], device[96];
   char state[24];    /* "running", "paused" ... */
   char measure[16];  /* what the reward is called: "reward", "value" */
+  char lists[16];    /* "ndcg@10": the measure of lists that is shown; "": none */
   char message[160]; /* in the last line; "": the keys are shown there */
   char command[256]; /* what is typed after ':' */
   int cursor;        /* its position in command, in characters; -1: nothing is being typed */

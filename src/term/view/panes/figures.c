@@ -156,6 +156,10 @@ static void draw(fopo_screen *s, fopo_area area, const fopo_view_model *m) {
   }
   if (m->device[0] == '\0' || n >= across * down) return;
   snprintf(value, sizeof value, "%.60s", m->device);
+  for (char *part;
+       fopo_screen_width(value) > width - 2 - LABEL && (part = strrchr(value, ',')) != NULL;) {
+    *part = '\0';
+  }
   draw_one(s, area, n, down, width, "on", FOPO_INK_DIM, value);
 }
 

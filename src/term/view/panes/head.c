@@ -81,9 +81,10 @@ static void draw_full(fopo_screen *s, const fopo_view_model *m) {
     snprintf(right, sizeof right, "ETA %s  %s", word, m->state);
   }
   snprintf(left, sizeof left, " fopo  %s  %s", made, m->title);
+  int n = fopo_screen_width(right), alone = n + 30 >= s->cols; /* the left part needs the line */
+  fopo_screen_cut(left, alone ? s->cols : s->cols - n - 3);
   fopo_pane_bar(s, 0, left);
-  int n = fopo_screen_width(right);
-  if (n + 30 >= s->cols) return; /* the left part needs the line */
+  if (alone) return;
   for (int i = n + 3; i > 0; i--) fopo_screen_set(s, 0, s->cols - i, ' ', FOPO_INK_BAR);
   fopo_screen_put(s, 0, s->cols - n - 1, n, FOPO_INK_BAR, right);
 }

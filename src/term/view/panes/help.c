@@ -2,7 +2,7 @@
 #include "term/view/pane.h"
 
 static const char *const lines[] = {
-    "?  this page, and away with it",
+    "?  this page; ?, q or Esc puts it away",
     "q  back to the prompt; t:run goes on from there",
     "space  pause, and on    n  one step (or one slice)",
     "+ -  learning rate up, down by a quarter",

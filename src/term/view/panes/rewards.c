@@ -1,4 +1,5 @@
-/* The curves of the reward: training, validation, validation through the index, earlier runs. */
+/* The curves of the reward: training, validation, validation through the index, a measure of
+ * lists, earlier runs. */
 #include <stdio.h>
 
 #include "term/view/pane.h"
@@ -11,7 +12,7 @@ static void write_title(char *title, size_t size, const fopo_view_model *m) {
 }
 
 static void draw(fopo_screen *s, fopo_area area, const fopo_view_model *m) {
-  fopo_curve curves[FOPO_VIEW_OVERLAYS + 3];
+  fopo_curve curves[FOPO_VIEW_OVERLAYS + 4];
   char title[80];
   size_t n = 0;
   for (int i = 0; m->overlays && i < m->n_overlays; i++) {
@@ -21,6 +22,7 @@ static void draw(fopo_screen *s, fopo_area area, const fopo_view_model *m) {
   curves[n++] = (fopo_curve){"train", &t[FOPO_VIEW_TRACE_REWARD], FOPO_INK_TRAIN, '*', 0, 1};
   curves[n++] = (fopo_curve){"via index", &t[FOPO_VIEW_TRACE_INDEX], FOPO_INK_INDEX, 'x', 1, 0};
   curves[n++] = (fopo_curve){"valid", &t[FOPO_VIEW_TRACE_VALID], FOPO_INK_VALID, 'o', 1, 0};
+  curves[n++] = (fopo_curve){m->lists, &t[FOPO_VIEW_TRACE_LISTS], FOPO_INK_PLAIN, 'n', 1, 0};
   write_title(title, sizeof title, m);
   fopo_pane_curves(s, area, m, title, curves, n);
 }
