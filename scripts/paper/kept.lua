@@ -1,6 +1,7 @@
 -- The rows of the experiments on disk (common.lua has their columns): a sweep keeps a run as a row
 -- with lists of its records, and the experiments show records, {column = value} each.
 local csv = require "fopo.base.csv"
+local plan = require "fopo.sweep.plan"
 local script = require "script"
 
 local kept = {}
@@ -17,14 +18,8 @@ for _, names in ipairs{group, configuration, constant} do
   for _, name in ipairs(names) do of_run[name] = true end
 end
 
-function kept.key(c)
-  local parts = {}
-  for i, name in ipairs(configuration) do
-    local v = c[name]
-    parts[i] = type(v) == "number" and ("%.9g"):format(v) or tostring(v or "")
-  end
-  return table.concat(parts, "|")
-end
+-- The text that tells a configuration from others.
+function kept.key(c) return plan.key(c, configuration) end
 
 -- The records of a row; of one that failed, or was left out, none. The first records may lack what
 -- is measured at the end only. steps_lr is step x lr, which bounds how far Adam moves a parameter.

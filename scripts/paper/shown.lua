@@ -43,13 +43,18 @@ end
 -- Names in a sentence.
 function shown.listed(list) return table.concat(list, ", ") end
 
--- "0.1234 +- 0.0012", the mean of a column and its 95 % interval, which has two digits if the form
--- counts digits (%.4g); of one row the value alone.
+-- "0.1234 ± 0.0012", the mean of a column over the seeds and half its 95 % interval, which has two
+-- digits if the form counts digits (%.4g); of one seed the value, with the interval over the test
+-- sessions where the row has it.
 function shown.cell(rows, column, form)
   local mean, half, n = shown.over_seeds(rows, column)
   if n == 0 then return "" end
-  local plain = form:gsub("+", ""):gsub("%d+g$", "2g")
-  return form:format(mean) .. (n > 1 and (" +- " .. plain):format(half) or "")
+  local value = form:format(mean)
+  if n > 1 then return value .. (" ± " .. form:gsub("+", ""):gsub("%d+g$", "2g")):format(half) end
+  local row = rows[1]
+  local low = row[column .. "_low"] or column == "reward" and row.low
+  local high = row[column .. "_high"] or column == "reward" and row.high
+  return low and ("%s (%s to %s)"):format(value, form, form):format(low, high) or value
 end
 
 -- The mean alone.

@@ -1,5 +1,4 @@
 -- Tables of the experiments' rows, for the terminal and for the report.
-local script = require "script"
 local shown = require "shown"
 
 local tables = {count = require("fopo.base.text").count}
@@ -11,23 +10,6 @@ function tables.seeds(rows)
 end
 
 -- ---- cells
-
--- Mean and half width over the seeds; of one seed the value, with the interval over the test
--- sessions where the table has it.
-local function cell(rows, name, form)
-  local list = {}
-  for _, row in ipairs(rows) do list[#list + 1] = row[name] end
-  if #list == 0 then return "" end
-  if #list > 1 then
-    local mean, half = script.interval(list)
-    return (form .. " ± " .. form:gsub("%d+g$", "2g")):format(mean, half)
-  end
-  local row = rows[1]
-  local low = row[name .. "_low"] or name == "reward" and row.low
-  local high = row[name .. "_high"] or name == "reward" and row.high
-  if not low then return form:format(list[1]) end
-  return (form .. " (" .. form .. " to " .. form .. ")"):format(list[1], low, high)
-end
 
 -- The method of a row; a mixture by its eps.
 local function method(row)
@@ -47,7 +29,7 @@ tables.L = tables.key("L", "dim", "%d")
 
 -- {title, text of the rows of a configuration}: with their interval, or the mean alone.
 function tables.value(title, name, form)
-  return {title, function(rows) return cell(rows, name, form) end}
+  return {title, function(rows) return shown.cell(rows, name, form) end}
 end
 function tables.mean(title, name, form)
   return {title, function(rows) return shown.plain(rows, name, form) end}
@@ -113,7 +95,7 @@ function tables.worth(worlds)
         for i, method_name in ipairs{other, own, "start"} do
           local those = shown.where(last, {method = method_name})
           line[i + 2] = #those > 0 and (i < 3 and method_name .. " " or "")
-                        .. cell(those, m[1], "%.4f") or ""
+                        .. shown.cell(those, m[1], "%.4f") or ""
         end
         list[#list + 1] = line
       end

@@ -112,7 +112,7 @@ has("on small 100 % of what K adds is search.")
 has("| small | K = 64, then 512 | 1, 6 | 0, 0 | 0, 0 | 4, 4 | 1, 1 |")
 lacks("S = 50, then 100")
 has("On small more draws do what they are for")
-has("| small | exact | 0.1020 +- 0.0025 | 0.03 +- 0 |")
+has("| small | exact | 0.1020 ± 0.0025 | 0.03 ± 0 |")
 -- Tables, the figure asked for and the command that draws others, and all rows shown.
 has("| mixture, eps 0.8 | 0.1020 ± 0.0025 |")
 if os.execute("command -v gnuplot >/dev/null") then
@@ -152,10 +152,10 @@ notes:close()
 text = report("notes=" .. top .. "/notes.md")
 has("On small the method of the highest mean changes with them, all else being equal "
     .. "(none: mixture, 0.2040; sqrt: uniform, 0.3060).")
-has("| small | sqrt | uniform | mixture 0.1020 +- 0.0025; uniform 0.3060 +- 0.0075 "
+has("| small | sqrt | uniform | mixture 0.1020 ± 0.0025; uniform 0.3060 ± 0.0075 "
     .. "| mixture 5; uniform 7 |")
 has("Words of a person.")
-has("| small | none | uniform | 0.250 +- 0.000 | 0.500 +- 0.000 |")
+has("| small | none | uniform | 0.250 ± 0.000 | 0.500 ± 0.000 |")
 
 local ok, said = run(top .. "/none to=" .. top .. "/out2")
 assert(not ok and said:find("no results.csv of an experiment", 1, true), said)

@@ -87,9 +87,9 @@ end
 local reserved = {split = "which is the option split", error = "a column of what went wrong",
                   machine = "a column of what a run was made on"}
 
--- {runs = {{row =, settings =, key =, group =}, ...}, names = of the settings, seed the last}: the rows have
--- words for what the settings have as values; runs that differ in seed and split alone have one
--- group. o: over, a grid or a list of them, seeds, and splits,
+-- {runs = {{row =, settings =, key =, group =}, ...}, names = of the settings, seed the last}: the
+-- rows have words for what the settings have as values; runs that differ in seed and split alone
+-- have one group. o: over, a grid or a list of them, seeds, and splits,
 -- a list or nil. Seeds change slowest, so that what has ended of a sweep is comparable.
 function plan.of(o)
   local grids, names, known = #o.over > 0 and o.over or {o.over}, {}, {seed = true, split = true}

@@ -92,7 +92,8 @@ local hidden = {low = true, high = true, error = true, machine = true}
 
 local order_of = {reward = 1, ms_step = 3, seconds = 4} -- in the order of measures; of others 2
 
--- The measures of the rows of a plan: numbers alone by name, reward first, or lists if there are none.
+-- The measures of the rows of a plan: numbers alone by name, reward first, or lists if there are
+-- none. Also all lists.
 function result.measures(p, rows)
   local single, lists, known = {}, {}, {}
   for _, name in ipairs(p.names) do known[name] = true end
