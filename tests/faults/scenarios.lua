@@ -342,6 +342,17 @@ trains("custom reward", function()
   end)}
 end)
 
+trains("custom policy and objective", function(w)
+  return {
+    policy = fopo.policy.custom{
+      items = w.items, parameters = {theta = fopo.array.eye(4)},
+      queries = function(x, p) return x:matmul(p.theta) end,
+      backward = function(x, V) return {theta = x:matmul(V, true)} end},
+    gradient = gradient.snis{samples = 8, objective = fopo.objective.custom{value = function(R)
+      return (R + 1):log(), (R + 1) ^ -1
+    end}}, valid = w.s.valid}
+end)
+
 local function trains_logs(name, make)
   trains(name, function(w)
     return {policy = fopo.policy.linear{items = w.lg:items()}, data = w.lg,
