@@ -117,30 +117,18 @@ end
 local SUCCESS, FAILURE = 1, 2
 
 -- Events of a run: settings, values by name; group, what runs that differ in their seed alone
--- share; metrics, the tags that are its results. The first go before the run's values, the others
--- after them.
+-- share. The first goes before the run's values, the second after them.
 function events.session(time, o)
-  local names, hparams, metrics = {}, {}, {}
+  local names, hparams = {}, {}
   for name in pairs(o.settings) do names[#names + 1] = name end
   table.sort(names)
   for i, name in ipairs(names) do -- SessionStartInfo: 1 map hparams, 4 group_name, 5 start
     hparams[i] = field(1, field(1, name) .. field(2, value_of(o.settings[name])))
   end
-  local infos = {}
-  for i, name in ipairs(names) do -- HParamInfo: 1 name, 4 type (1 string, 2 bool, 3 double)
-    local kind = ({number = 3, boolean = 2})[type(o.settings[name])] or 1
-    infos[i] = field(4, field(1, name) .. whole(4, kind))
-  end
-  for i, tag in ipairs(o.metrics) do -- MetricInfo: 1 MetricName{2 tag}
-    metrics[i] = field(5, field(1, field(2, tag)))
-  end
-  local first = plugin(time, "experiment", field(2, table.concat(infos) .. table.concat(metrics)))
-                .. plugin(time, "session_start_info", field(3, table.concat(hparams)
-                                                               .. field(4, o.group)
-                                                               .. double(5, time)))
-  local last = plugin(time, "session_end_info",
-                      field(4, whole(1, o.failed and FAILURE or SUCCESS) .. double(2, time)))
-  return first, last
+  return plugin(time, "session_start_info",
+                field(3, table.concat(hparams) .. field(4, o.group) .. double(5, time))),
+         plugin(time, "session_end_info",
+                field(4, whole(1, o.failed and FAILURE or SUCCESS) .. double(2, time)))
 end
 
 function events:close()

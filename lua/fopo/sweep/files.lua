@@ -67,7 +67,7 @@ local function scalars(row, known)
       parts[#parts + 1] = events.scalars(os.time(), last, {{name, row[name]}})
     end
   end
-  return table.concat(parts), names
+  return table.concat(parts)
 end
 
 -- A folder for each run, named by what differs, with one file that is written anew.
@@ -83,10 +83,10 @@ local function tensorboard(folder, p, rows, r)
       local path = ("%s/tensorboard/%s"):format(folder, name:gsub("^%-", ""))
       local made, why = native.make_folder(path)
       if not made then define.fail("fopo.experiment.sweep: %s", why) end
-      local values, metrics = scalars(row, known)
-      local first, last = events.session(os.time(), {settings = run.row, metrics = metrics,
+      local first, last = events.session(os.time(), {settings = run.row,
         group = group ~= "" and group or "all", failed = row.error ~= nil})
-      write(path .. "/events.out.tfevents.sweep", events.head(os.time()) .. first .. values .. last)
+      write(path .. "/events.out.tfevents.sweep",
+            events.head(os.time()) .. first .. scalars(row, known) .. last)
     end
   end
 end
