@@ -47,10 +47,12 @@ enum {
   CHUNK = 64,             /* items selected before the floors are read again */
   ROUND_FIRST = 128,      /* for k = 1 the answer is nearly always among these */
   ROUND_ESTIMATED = 2048, /* a first round long enough to sample */
+  SMALL_K = 16,           /* below it floors are good after fewer items, */
+  ROUND_SMALL = 256,      /* and a query that ends early does so among few */
   ROUND_MAX = 4096,       /* bounds the items scored after a query could have stopped */
   ESTIMATE_MIN_K = 8,     /* for smaller k floors rise fast without an estimate */
   SAMPLE_GROUPS = 32,     /* groups of items sampled for the first floors, at most */
-  LEAST_SAMPLE_GROUPS = 8,
+  LEAST_SAMPLE_GROUPS = 4,
   SAMPLE_ROWS = 128, /* items of a block of float32 scores that floors are estimated from */
   MOST_ARRAYS = 9    /* of a worker */
 };
@@ -650,7 +652,7 @@ static size_t first_round(const search *s) {
   size_t first = larger(2 * s->k, ROUND_FIRST);
   int can_stop = scan->norms != NULL && scan->limit == scan->items.rows;
   if (s->prefilter != NULL && s->k >= ESTIMATE_MIN_K) {
-    first = larger(16 * s->k, ROUND_ESTIMATED);
+    first = larger(16 * s->k, s->k < SMALL_K ? ROUND_SMALL : ROUND_ESTIMATED);
     if (2 * first >= scan->limit) first = can_stop ? 8 * s->k : scan->limit;
   }
   return smaller(fopo_prefilter_rows(first), scan->limit);
