@@ -130,18 +130,18 @@ end
 
 -- The sweep of an experiment in a world.
 local function sweep(e, found, o, folder)
-  local world
+  local world = o.jobs > 1 and o.run and worlds.open(found, o) or nil -- once for all processes
   return fopo.experiment.sweep{
     over = complete(e, found, e.plan(o, found), o, folder), out = folder, report = false,
     measures = {e.measure or "reward"}, jobs = o.jobs,
     run = function(c, my)
       world = world or worlds.open(found, o)
-      local rows = (e.train or methods.train)(world, c, o, methods.keep(my, o.keep), function(row,
-                                                                                             last)
-        my.say(("%.0f %%, reward %.4f"):format(last < math.huge and 100 * row.step / last or 0,
-                                               row.reward))
-      end, records_of(my.rows))
-      local row = kept.row(rows)
+      local function said(record, last)
+        local share = last < math.huge and ("%.0f %%, "):format(100 * record.step / last) or ""
+        my.say(("%sreward %.4f"):format(share, record.reward))
+      end
+      local row = kept.row((e.train or methods.train)(world, c, o, methods.keep(my, o.keep), said,
+                                                      records_of(my.rows)))
       row.items, row.contexts, row.test = world.train.n_items, world.train.n, world.test.n
       return row
     end}

@@ -13,7 +13,8 @@ local function path_of(s, run)
   return ("%s/run-%08x"):format(s.store.folder, events.crc32c(run.key))
 end
 
--- s: {run = function(settings, my), store =, plan =, jobs =, show = function(s, said)}.
+-- s: {run = function(settings, my), prepare = function(runs) or nil, store =, plan =, jobs =, show =
+-- function(s, run, said) or nil}.
 function runs.new(s)
   s.todo, s.busy, s.made, s.spent = {}, {}, 0, {}
   for _, run in ipairs(s.plan.runs) do
@@ -167,7 +168,10 @@ end
 -- ---- all runs ----
 
 function runs:all()
-  if self.jobs > 1 then refuse_jobs(self) end
+  if self.jobs > 1 then
+    refuse_jobs(self)
+    if self.prepare then self.prepare(self.todo) end
+  end
   for _, run in ipairs(self.todo) do
     if self.jobs == 1 then
       local began = native.clock()

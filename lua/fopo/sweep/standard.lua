@@ -75,7 +75,8 @@ local function policy_options(c)
   return options
 end
 
--- The function run of a sweep of these options.
+-- The function run of a sweep of these options, and one that makes the embeddings of a list of runs
+-- before there are processes, each of which would make them again.
 function standard.of(o, p)
   if not o.splits then
     define.fail("fopo.experiment.sweep needs the option split: a split of sessions, or a list of "
@@ -87,7 +88,10 @@ function standard.of(o, p)
     makers[split] = trial.new{data = split.train, items = o.items, dim = 64, over = {}, steps = 1,
                               batch = 1, policy = policy_options}
   end
-  return function(c, my)
+  local function prepare(list)
+    for _, run in ipairs(list) do makers[run.settings.split]:items_of(run.settings) end
+  end
+  local function run(c, my)
     local split, maker = c.split, makers[c.split]
     local pi, items = maker:policy_of(c)
     local t = require("fopo.trainer"){policy = pi, data = split.train, valid = split.valid,
@@ -105,6 +109,7 @@ function standard.of(o, p)
             effective = e.effective, seconds = t.seconds, ms_step = 1e3 * t.seconds / t.step,
             step = h.step, valid = h.valid, valid_expected = h.valid_expected}
   end
+  return run, prepare
 end
 
 return standard

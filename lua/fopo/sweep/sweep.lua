@@ -131,9 +131,12 @@ end
 return function(o)
   check_lists(o)
   local p = plan.of{over = o.over, seeds = o.seeds, splits = splits_of(o.split)}
-  local run = o.run or standard.of({splits = splits_of(o.split), items = o.items, jobs = o.jobs}, p)
+  local run, prepare = o.run, nil
+  if not run then
+    run, prepare = standard.of({splits = splits_of(o.split), items = o.items, jobs = o.jobs}, p)
+  end
   local st <close> = store.open(o.out, p)
-  local s = runs.new{plan = p, store = st, jobs = o.jobs, run = run}
+  local s = runs.new{plan = p, store = st, jobs = o.jobs, run = run, prepare = prepare}
   if o.view then
     io.stderr:write(("sweep in %s: %d runs, %d of them kept\n"):format(o.out, #p.runs,
                                                                       #p.runs - #s.todo))
