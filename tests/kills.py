@@ -301,7 +301,7 @@ class Kept:
     def __init__(self, folder, seed, ranks, how=""):
         words = [FOPO, KEPT, folder, str(seed), "ranks" if ranks else "alone", how]
         if ranks:
-            words = MPIRUN + ["--mca", "mpi_yield_when_idle", "1", "-n", str(ranks)] + words
+            words = MPIRUN + ["-n", str(ranks)] + words
         # a shell in the background hands on SIGINT ignored
         self.process = subprocess.Popen(
             words, text=True, env=CHECKING, stdin=subprocess.PIPE, stdout=subprocess.PIPE,

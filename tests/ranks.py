@@ -8,7 +8,8 @@ from checks import check
 
 FOPO = os.environ.get("FOPO", os.path.abspath("build/release/fopo"))
 BUILD = os.path.dirname(os.path.realpath(FOPO))
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
+          "--mca", "mpi_yield_when_idle", "1"]  # other tests run beside these
 ALONE = {**os.environ, "FOPO_THREADS": "1"}
 ALL = os.environ.get("FOPO_RANKS") == "all"  # make test-ranks
 
@@ -35,7 +36,7 @@ def program(name, sizes):
         print("skip: %s on several ranks (make test-programs builds it)" % name)
         return
     for n in sizes:
-        words = MPIRUN + ["--mca", "mpi_yield_when_idle", "1", "-n", str(n), path]
+        words = MPIRUN + ["-n", str(n), path]
         try:
             done = subprocess.run(words, capture_output=True, text=True, env=ALONE, timeout=240,
                                   stdin=subprocess.DEVNULL)
