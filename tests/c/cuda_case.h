@@ -74,6 +74,7 @@ static inline int open_both(void) {
     return 0;
   }
   if (emulation_calls == NULL) printf("on %s\n", gpu->name);
+  if (emulation_calls != NULL) fopo_threads_set(1); /* other threads would wait for it, busily */
   return fopo_device_open(&cpu, "cpu") == FOPO_OK;
 }
 

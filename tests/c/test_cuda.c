@@ -1411,12 +1411,13 @@ TEST(test_draw_others) {
 TEST(test_snis_head) {
   const size_t dims[] = {1, 7, 10, 33, 100, 129, 130, 300, 1030};
   const size_t sizes[] = {1, 37, 257, 1001, 4500}, tails[] = {1, 64, 300};
-  for (int processors = 1; processors < processors_end(); processors += 69) {
-    cut_for(processors);
-    for (size_t k = 0; k < 9 * 3; k++) {
-      size_t H = sizes[(k + k / 3) % 5], B = H < 300 && k % 2 ? 33 : k % 2 + 1;
-      DONE(shared_free)
-      shared s = shared_new(B, tails[k / 2 % 3], 6007, dims[k / 3], H, types[k % 3]);
+  for (size_t k = 0; k < 9 * 3; k++) {
+    size_t H = sizes[(k + k / 3) % 5], B = H < 300 && k % 2 ? 33 : k % 2 + 1;
+    DONE(shared_free)
+    shared s =
+        shared_new(B, tails[k / 2 % 3], H < 1500 ? 2003 : 6007, dims[k / 3], H, types[k % 3]);
+    for (int processors = 1; processors < processors_end(); processors += 69) {
+      cut_for(processors);
       s.products = (fopo_products)((k / 3 + (size_t)processors / 69) % 3);
       check_head(&s, (int)(k % 4));
     }

@@ -132,6 +132,18 @@ static void open_as(setting *s, const method *m, fopo_device *device) {
   ok(begin(s, m, device));
 }
 
+/* In a world that is smaller, for faults and for many steps; an epoch has 3 steps here too. */
+enum { SMALL = 4 };
+static void open_small_as(setting *s, const method *m, fopo_device *device) {
+  small_world_init(&s->w, 90, 9, SMALL, 0.05, 0.1, 3);
+  ok(begin(s, m, device));
+}
+
+static void open_small(setting *s, const method *m, fopo_device *device) {
+  *s = (setting){0};
+  open_small_as(s, m, device);
+}
+
 static void open_setting(setting *s, const method *m, fopo_device *device) {
   *s = (setting){0};
   open_as(s, m, device);
@@ -187,9 +199,11 @@ TEST(test_methods) {
       double here, there, again;
       size_t n = train(a, items, &here, m, cpu, steps, masks);
       train(b, items + P * L, &there, m, gpu, steps, masks);
-      train(c, items + 2 * P * L, &again, m, gpu, steps, masks);
-      assert_memory_equal(b, c, n * sizeof *b);
-      assert_memory_equal(items + P * L, items + 2 * P * L, (size_t)P * L * sizeof *items);
+      if (masks == (int)k % 2) {
+        train(c, items + 2 * P * L, &again, m, gpu, steps, masks);
+        assert_memory_equal(b, c, n * sizeof *b);
+        assert_memory_equal(items + P * L, items + 2 * P * L, (size_t)P * L * sizeof *items);
+      }
       double theta = off(b, a, n), moved = off(items + P * L, items, P * L);
       if (theta > allowed() || moved > allowed() || fabs(here - there) > allowed() * here) {
         fail_msg("%s, masks %d: theta differs by %.2e, items by %.2e, reward %.6f and %.6f",
@@ -205,7 +219,8 @@ TEST(test_methods) {
 /* X and Y drawn anew each epoch, of 3 steps: the arrays on the device change, and what was recorded
  * over them stays. Steps are queued up to the epoch's end alone. */
 TEST(test_resplit) {
-  float theta[3][L * L];
+  enum { NUMBERS = SMALL * SMALL };
+  float theta[3][NUMBERS];
   size_t steps = emulation_calls == NULL ? 14 : 7;
   for (size_t k = 0; k < METHODS; k++) {
     if (methods[k].items || methods[k].network) continue;
@@ -215,7 +230,7 @@ TEST(test_resplit) {
       for (int i = 0; i < 3; i++) {
         setting s = {.masks = masks, .anew = 1};
         fopo_slice slice;
-        open_as(&s, &methods[k], on[i]);
+        open_small_as(&s, &methods[k], on[i]);
         long before = emulation_replays != NULL ? emulation_replays() : 0;
         for (size_t at = 0; at < steps; at += i == 2 ? 4 : steps) {
           ok(fopo_trainer_advance(s.t, i < 2 ? steps : at + 4 < steps ? 4 : steps - at, &slice));
@@ -225,7 +240,7 @@ TEST(test_resplit) {
         memcpy(theta[i], s.pi.theta.x, sizeof theta[i]);
         close_setting(&s);
       }
-      double apart = off(theta[1], theta[0], L * L);
+      double apart = off(theta[1], theta[0], NUMBERS);
       if (apart > allowed()) fail_msg("%s: theta differs by %.2e", methods[k].name, apart);
       assert_memory_equal(theta[1], theta[2], sizeof theta[1]);
       if (k == 0 && emulation_replays != NULL) assert_true(replays > 0);
@@ -472,14 +487,6 @@ TEST(test_moved) {
 }
 
 /* ---- steps that the host does not wait for ---- */
-
-/* The small world, for faults and for many steps. */
-enum { SMALL = 4 };
-static void open_small(setting *s, const method *m, fopo_device *device) {
-  *s = (setting){0};
-  small_world_init(&s->w, 90, 9, SMALL, 0.05, 0.1, 3);
-  ok(begin(s, m, device));
-}
 
 /* The sums of a record of 6 steps in slices of `at_once`. */
 static fopo_statistics record_of(const method *m, size_t at_once) {

@@ -436,8 +436,8 @@ static int sum_shared(const fopo_estimate *e, const fopo_shared_head *head,
   return d->ops->snis_head(d, e, head, reward, tail, items, batch);
 }
 
-/* With a tail in full the estimate is exact: that of all items. */
-static void check_head(const world *w, size_t H, fopo_products products, int drawn) {
+/* With a tail in full the estimate is exact: that of all items. Of every second objective. */
+static void check_head(const world *w, size_t H, fopo_products products, int drawn, int first) {
   size_t L = w->L, U = P - H;
   uint32_t order[P], place[P], all[P], tail_ids[B * P];
   float zeros[P] = {0}, r[P], *V = room(B * L, 4), *logq = room(B * P, 4), *tail_r = room(B * P, 4);
@@ -471,7 +471,7 @@ static void check_head(const world *w, size_t H, fopo_products products, int dra
   fopo_samples tail = {on(tail_ids, B * U * 4), on(logq, B * U * 4), on(tail_r, B * U * 4)};
   fopo_estimate e = {.V = on(NULL, B * L * 4), .stats = on(NULL, sizeof stats)};
   for (uint32_t a = 0; a < P; a++) all[a] = a;
-  for (int o = 0; o < FOPO_OBJECTIVE_ROWS; o++) {
+  for (int o = first; o < FOPO_OBJECTIVE_ROWS; o += 2) {
     e.objective = (fopo_objective_kind)o;
     ok(sum_shared(&e, &head, &reward, drawn ? NULL : &tail, &items, &batch));
     get(V, e.V, B * L * 4), get(stats, e.stats, sizeof stats);
@@ -489,10 +489,10 @@ static void check_head(const world *w, size_t H, fopo_products products, int dra
 
 static void head_here(void) {
   static const size_t heads[] = {1, 130, 600, P - 1};
-  for (size_t i = 0; i < 4; i++) {
+  for (int i = 0; i < 4; i++) {
     DONE(world_free) world w = world_new(13, i % 2 == 0);
-    check_head(&w, heads[i], FOPO_PRODUCTS_FLOAT32, 0);
-    check_head(&w, heads[i], FOPO_PRODUCTS_BFLOAT16, d == gpu);
+    check_head(&w, heads[i], FOPO_PRODUCTS_FLOAT32, 0, i / 2);
+    check_head(&w, heads[i], FOPO_PRODUCTS_BFLOAT16, d == gpu, 1 - i / 2);
   }
 }
 
