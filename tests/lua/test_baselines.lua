@@ -203,8 +203,8 @@ end
 function TestBaselines:test_ease_of_few_users()
   local path = os.tmpname()
   local f = io.open(path, "w")
-  f:write("%%MatrixMarket matrix coordinate pattern general\n40 2000000 400\n")
-  for i = 1, 400 do f:write(i % 40 + 1, " ", i * 4999, "\n") end
+  f:write("%%MatrixMarket matrix coordinate pattern general\n40 200000 400\n")
+  for i = 1, 400 do f:write(i % 40 + 1, " ", i * 499, "\n") end
   f:close()
   local s = fopo.data.read(path):sessions{min_items = 5, test = 0.2}
   os.remove(path)
