@@ -162,6 +162,7 @@ function TestSweep:test_failed()
   for _, bad in ipairs{
     {function() return {a = 1} end, "run returns a, which is the name of a setting"},
     {function() return {v = {1, "x"}} end, 'run returns v[2] = "x", not a number'},
+    {function() return {v = {x = 1}} end, "run returns v = a table; a row holds numbers"},
     {function() return nil end, "run must return a table of numbers by name"},
   } do
     found = sweep{over = {a = 7, b = {bad[2]}}, seeds = 1, run = bad[1]}

@@ -13,8 +13,8 @@ local function path_of(s, run)
   return ("%s/run-%08x"):format(s.store.folder, events.crc32c(run.key))
 end
 
--- s: {run = function(settings, my), prepare = function(runs) or nil, store =, plan =, jobs =, show =
--- function(s, run, said) or nil}.
+-- s: {run = function(settings, my), store =, plan =, jobs =}, and what may be nil: prepare(runs),
+-- called before there are processes, and show(s, run, said).
 function runs.new(s)
   s.todo, s.busy, s.made, s.spent = {}, {}, 0, {}
   for _, run in ipairs(s.plan.runs) do
@@ -55,7 +55,8 @@ local function checked(run, found)
     if type(name) ~= "string" or not name:find("^[%a_][%w_@.-]*$") then
       define.fail("run returns %s, which is no name of a column", define.shown(name))
     end
-    if kind ~= "number" and kind ~= "string" and kind ~= "boolean" and kind ~= "table" then
+    local is_list = kind == "table" and (#v > 0 or next(v) == nil)
+    if kind ~= "number" and kind ~= "string" and kind ~= "boolean" and not is_list then
       define.fail("run returns %s = %s; a row holds numbers, lists of numbers and words", name,
                   define.a(v))
     end
@@ -75,7 +76,7 @@ local function make(s, run)
   for name, word in pairs(run.row) do row[name] = word end
   local began = native.clock()
   local my = {path = path_of(s, run) .. ".npz", rows = s:rows(), say = function(said)
-    if s.show and #s.busy == 0 then s:show(run, said) end
+    if s.show then s:show(run, said) end
   end}
   local ok, found = pcall(function() return checked(run, s.run(settings, my)) end)
   if not ok and tostring(found):find("interrupted", 1, true) then error(found, 0) end
@@ -104,8 +105,9 @@ end
 
 -- ---- processes ----
 
--- In the child: the row goes into a file.
+-- In the child: the row goes into a file. The parent alone shows the sweep.
 local in_child = term.divisible(function(s, run)
+  s.show = nil
   local row, names = make(s, run), {}
   for name in pairs(row) do names[#names + 1] = name end
   local done, why = native.write_file(path_of(s, run) .. ".csv",
