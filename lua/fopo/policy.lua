@@ -330,6 +330,7 @@ methods.recommend = require "fopo.serve.recommend"
 methods.explain = require "fopo.serve.explain"
 methods.similar = require "fopo.serve.similar"
 methods.refit = require "fopo.serve.refit"
+methods.map = require "fopo.serve.map"
 methods.recommend_file = require "fopo.serve.table"
 methods.save, policy.load = file.save, file.load
 

@@ -318,4 +318,7 @@ trained.]],
   end,
 }
 
+local gains = require "fopo.gains"
+report.groups, report.coverage = gains.groups, gains.coverage
+
 return report

@@ -190,4 +190,77 @@ function TestRuns:test_rows_from_the_split()
   lu.assertNil(report.runs({one}, {split = split}):find("identity"))
 end
 
+TestGains = {}
+
+local knn = fopo.baseline.item_knn{data = split.train}
+local svd = fopo.policy.linear{items = items, contexts = "unit"}
+local both = {{"knn", knn}, {"svd", svd}}
+
+-- Groups of users cover all of them, and their mean is the reward.
+function TestGains:test_by_activity()
+  local r = report.groups(both, split.test, {parts = 3})
+  local n, sums, last = 0, {0, 0}, 0
+  for _, g in ipairs(r) do
+    lu.assertTrue(g.low > last and g.high >= g.low)
+    last = g.high
+    n = n + g.n
+    local hits, contexts = 0, 0
+    local ids = svd:best(split.test, {k = 1})
+    for i = 1, split.test.n do
+      local taken = split.test:x(i).cols
+      if taken >= g.low and taken <= g.high then
+        contexts = contexts + 1
+        hits = hits + (split.test:hits(i, ids:get(i, 1)) and 1 or 0)
+      end
+    end
+    lu.assertEquals({g.n, g[2]}, {contexts, hits / contexts})
+    lu.assertEquals(g.interval[2], {proportion.wilson(g[2], g.n)})
+    for k = 1, 2 do sums[k] = sums[k] + g[k] * g.n end
+  end
+  lu.assertEquals(n, split.test.n)
+  for k = 1, 2 do
+    lu.assertAlmostEquals(sums[k] / n, fopo.evaluate(both[k][2], split.test).reward, 1e-12)
+  end
+  lu.assertStrContains(tostring(r), "reward by activity")
+end
+
+-- The items of Y, by how many training users took them: found or not, counted by hand.
+function TestGains:test_by_popularity()
+  local r = report.groups(both, split.test, {by = "popularity", data = split.train, k = 10})
+  local users, ids = {}, knn:best(split.test, {k = 10})
+  for a = 1, split.train.n_items do users[a] = 0 end
+  for i = 1, split.train.n do
+    for _, part in ipairs{split.train:x(i), split.train:y(i)} do
+      for _, a in ipairs(part:totable()[1] or {}) do users[a] = users[a] + 1 end
+    end
+  end
+  local total = 0
+  for _, g in ipairs(r) do
+    local found, all = 0, 0
+    for i = 1, split.test.n do
+      local is = {}
+      for k = 1, 10 do is[ids:get(i, k)] = true end
+      for _, a in ipairs(split.test:y(i):totable()[1]) do
+        local u = math.max(1, users[a])
+        if u >= g.low and u <= g.high then all, found = all + 1, found + (is[a] and 1 or 0) end
+      end
+    end
+    lu.assertEquals({g.n, g[1]}, {all, found / all})
+    total = total + all
+  end
+  lu.assertTrue(#r >= 3 and total > split.test.n)
+  lu.assertErrorMsgContains("needs data = s.train", report.groups, both, split.test,
+                            {by = "popularity"})
+  lu.assertErrorMsgContains("entry 1 is", report.groups, {{"a", 3}}, split.test)
+end
+
+function TestGains:test_coverage()
+  local r = report.coverage(both, split.test, {k = 20})
+  for i, one in ipairs(both) do
+    local e = fopo.evaluate(one[2], split.test, {k = {5, 20}})
+    lu.assertEquals({r[i].y[5], r[i].y[20], r[i].name}, {e.coverage[5], e.coverage[20], one[1]})
+  end
+  lu.assertStrContains(tostring(r), "share of the catalogue")
+end
+
 os.exit(lu.LuaUnit.run("-o", "text"), true)

@@ -342,6 +342,45 @@ function TestSimilar:test_weights()
   end
 end
 
+TestMap = {}
+
+-- Vectors that differ by 3, 2 and 0.1 along three directions: the first two are the map's.
+function TestMap:test_components()
+  local n, rows, first, second = 400, {}, {}, {}
+  local z = fopo.array.randn(n, 3, 5):totable()
+  local u, v, w = {0.6, 0.8, 0}, {-0.8, 0.6, 0}, {0, 0, 1}
+  for i = 1, n do
+    rows[i] = {}
+    local a, b, c = 3 * z[i][1], 2 * z[i][2], 0.1 * z[i][3]
+    for j = 1, 3 do rows[i][j] = a * u[j] + b * v[j] + c * w[j] + j end
+    first[i], second[i] = 3 * z[i][1], 2 * z[i][2]
+  end
+  local pi = fopo.policy.linear{items = fopo.array.from(rows), theta = "identity"}
+  local m = pi:map{}
+  local function correlation(a, b)
+    local x, y = fopo.array.from(a), b:transpose()
+    x, y = x - x:mean(), y - y:mean()
+    return math.abs((x * y):sum()) / x:norm() / y:norm()
+  end
+  lu.assertTrue(correlation(first, m[1].x) > 0.98)
+  lu.assertTrue(correlation(second, m[1].y) > 0.98)
+  lu.assertTrue(m.share > 0.99 and m.share <= 1)
+  lu.assertEquals(#m, 1)
+end
+
+function TestMap:test_a_user_is_marked()
+  local pi = linear()
+  local m = pi:map{sessions = s.test, row = 2, n = 4, items = 50}
+  lu.assertEquals({#m, #m[1].x, #m[2].x, #m[3].x, #m[4].x},
+                  {4, 50, s.test:x(2).cols, s.test:y(2).cols, 4})
+  local best = pi:recommend({items = s.test:x(2)}, 1)[1].item
+  local all = pi:map{}[1]
+  lu.assertAlmostEquals(m[4].x:get(1, 1), all.x:get(best, 1), 1e-4)
+  lu.assertStrContains(tostring(pi:map{user = 7}), "recommended")
+  refused("give user or sessions, not both", pi.map, pi, {user = 7, sessions = s.test})
+  refused("row is 9999 but there are", pi.map, pi, {sessions = s.test, row = 9999})
+end
+
 TestUnknown = {}
 
 function TestUnknown:test_names_are_passed_over()
