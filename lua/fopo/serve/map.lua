@@ -53,8 +53,8 @@ return define.fn{
     {"data", "dataset", nil, "the users and names, as of pi:recommend"},
   },
   text = [[The items in the two dimensions in which their vectors, pi:items(), differ most
-(principal components; Pearson 1901), as a table for fopo.plot and fopo.plot.save, which prints as a
-plot: the items are points, and of a user X, what was taken, Y, what was taken next, and the list
+(principal components; Pearson 1901), as a table for fopo.plot and fopo.plot.save, which prints as
+a plot: the items are points, and of a user X, what was taken, Y, what was taken next, and the list
 that is recommended are series of their own. m.share is the part of the variance that two dimensions
 have. Items that lie together are taken by the same users; a list far from X is of popular items, or
 of a policy that does not look at the context.]],
