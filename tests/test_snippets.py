@@ -323,6 +323,13 @@ s = fopo.data.synthetic{users = 300, items = 4000, seed = 1}:sessions{}
 items = fopo.embed.svd(s.train, {dim = 8})""", text, "t:run{steps = 2, view = false}")
 
 
+def features(text):
+    """Each row of the first table is a line that works after the start."""
+    rows = re.findall(r"(?m)^\|[^|]+\| `(.*)` \|$", read("docs/features.md"))
+    check("docs/features.md has its rows", len(rows) >= 15, rows)
+    lua("docs/features.md", text, "\n".join(rows))
+
+
 def the_script(text):
     ran("docs/tasks.md, " + text.split()[1], ["bash", "-ec", text])
 
@@ -357,6 +364,7 @@ RUN = {
     ("docs/ranks.md", "A catalogue dealt out", 0): dealt_out,
     ("docs/ranks.md", "Contexts shared out", 0): shared_out,
     ("docs/ranks.md", "Data shared out", 0): data_shared_out,
+    ("docs/features.md", "What is there, and what is not", 0): features,
     ("docs/tasks.md", "I want to compare with EASE and others", 0): the_script,
     ("docs/tasks.md", "I want to serve it", 1): the_script,
     ("docs/tasks.md", "I have several machines", 0): make_targets,
