@@ -8,8 +8,8 @@ local gains = {}
 
 local function check(name, given)
   for i, one in ipairs(given) do
-    local kind = type(one) == "table" and define.kind(one[2])
-    if type(one) ~= "table" or type(one[1]) ~= "string" or kind ~= "policy" and kind ~= "baseline" then
+    local kind = type(one) == "table" and type(one[1]) == "string" and define.kind(one[2])
+    if kind ~= "policy" and kind ~= "baseline" then
       define.fail("%s: entry %d is %s, not {name, policy or baseline}", name, i,
                   define.shown(one))
     end

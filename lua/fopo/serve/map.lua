@@ -58,7 +58,8 @@ a plot: the items are points, and of a user X, what was taken, Y, what was taken
 that is recommended are series of their own. m.share is the part of the variance that two dimensions
 have. Items that lie together are taken by the same users; a list far from X is of popular items, or
 of a policy that does not look at the context.]],
-  example = [[s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
+  example = [[
+s = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:sessions{min_items = 10}
 pi = fopo.policy.linear{items = fopo.embed.svd(s.train, {dim = 8})}
 m = pi:map{sessions = s.test, row = 2}
 print(m)
