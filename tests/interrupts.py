@@ -14,12 +14,12 @@ from long_work import FACTS, IN_C, IN_LUA, WORLD, write_file
 from terminal import Program
 
 
-class Prompt:
+class Prompt(Program):
     def __init__(self, folder, code=""):
-        self.program = Program([FOPO, "--no-init", "-i", "-e", code], 50, 150, HOME=folder,
-                               FOPO_HISTORY="/dev/null")
+        super().__init__([FOPO, "--no-init", "-i", "-e", code], 50, 150, HOME=folder,
+                         FOPO_HISTORY="/dev/null")
         self.count = 0
-        assert self.program.wait("fopo>", 120), self.program.screen.text()
+        assert self.wait("fopo>", 120), self.screen.text()
 
     def back(self, text):
         return text.rstrip().endswith("fopo>")
@@ -27,35 +27,31 @@ class Prompt:
     def ask(self, line, seconds=60):
         """What the line writes."""
         self.count += 1
-        p, n = self.program, self.count
-        p.screen.resize(50, 150)
-        p.send("io.write('<', %d, '<') %s io.write('>', %d, '>\\n')\r" % (n, line, n))
-        p.wait(lambda text: ">%d>" % n in text and self.back(text), seconds)
-        found = re.search(r"<%d<(.*?)>%d>" % (n, n), p.screen.text(), re.S)
-        return found.group(1).split("\n")[-1] if found else p.screen.text()
+        n = self.count
+        self.screen.resize(50, 150)
+        self.send("io.write('<', %d, '<') %s io.write('>', %d, '>\\n')\r" % (n, line, n))
+        self.wait(lambda text: ">%d>" % n in text and self.back(text), seconds)
+        found = re.search(r"<%d<(.*?)>%d>" % (n, n), self.screen.text(), re.S)
+        return found.group(1).split("\n")[-1] if found else self.screen.text()
 
     def interrupt(self, code, after):
         """Runs code that takes long and presses Ctrl-C so long after it began. The seconds until
         the prompt is back; None if it did not come back, or if the code had ended before."""
-        p = self.program
         self.count += 1
         n = self.count
-        p.screen.resize(50, 150)
-        p.send("io.write('go', %d, '\\n') io.flush() do %s end io.write('end', %d)\r" %
-               (n, code, n))
-        if not p.wait("go%d\n" % n, 60):
+        self.screen.resize(50, 150)
+        self.send("io.write('go', %d, '\\n') io.flush() do %s end io.write('end', %d)\r" %
+                  (n, code, n))
+        if not self.wait("go%d\n" % n, 60):
             return None
-        p.settle(after)
-        if "end%d\n" % n in p.screen.text() or self.back(p.screen.text()):
+        self.settle(after)
+        if "end%d\n" % n in self.screen.text() or self.back(self.screen.text()):
             return None
         begun = time.monotonic()
-        p.send("\x03")
-        if not p.wait(lambda text: "interrupted" in text and self.back(text), 20):
+        self.send("\x03")
+        if not self.wait(lambda text: "interrupted" in text and self.back(text), 20):
             return None
         return time.monotonic() - begun
-
-    def close(self):
-        self.program.close()
 
 
 def quantile(list_, q):
@@ -84,7 +80,7 @@ def interruptions(proof, share, count, measured=False, facts=FACTS, work=(IN_LUA
         name, piece = proof.random.choice(work[0 if kind == "Lua" else 1])
         took = p.interrupt(piece, proof.random.uniform(0.01, 0.5))
         if proof.tried(name + ": Ctrl-C gives the prompt back", took is not None,
-                       p.program.screen.text()):
+                       p.screen.text()):
             seconds[kind].append(took)
         else:
             p.close()

@@ -20,6 +20,7 @@ import time
 
 from proof import Proof
 from ranks import missing, MPIRUN
+from terminal import children
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FOPO = os.path.abspath(os.environ.get("FOPO", "./fopo"))
@@ -327,10 +328,8 @@ class Kept:
         """The processes of fopo."""
         if not self.ranks:
             return [self.process.pid]
-        path = "/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)
         try:
-            with open(path) as f:
-                return [int(pid) for pid in f.read().split()]
+            return children(self.process.pid)
         except OSError:
             return []
 

@@ -16,6 +16,12 @@ COMMAND = re.compile(r"\x1b\[([?>=!]?)([0-9;]*)([ -/]*)([@-~])|\x1b[()*+].|"
                      r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[=>78cDEHMNOZ]")
 
 
+def children(pid):
+    """The processes that it has started."""
+    with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
+        return [int(n) for n in f.read().split()]
+
+
 class Coloured(str):
     """A character on the screen that is not plain: bold or not, and a colour (SGR: "36",
     "38;5;74") or ""."""

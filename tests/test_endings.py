@@ -6,7 +6,7 @@ import subprocess
 import time
 
 from checks import check, finish, folder, FOPO
-from terminal import Program
+from terminal import children, Program
 
 os.chdir(folder)
 os.environ["WORLD"] = WORLD = """
@@ -148,11 +148,6 @@ check("the terminal is as it was", p.restored())
 p.close()
 
 # ---- kill -9 ----
-def children(pid):
-    with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
-        return [int(n) for n in f.read().split()]
-
-
 def soon(what, seconds=20):
     until = time.monotonic() + seconds
     while not what() and time.monotonic() < until:

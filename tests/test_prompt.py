@@ -6,7 +6,7 @@ import subprocess
 import time
 
 from checks import check, finish, folder as home, FOPO
-from terminal import Program
+from terminal import children, Program
 
 PROMPT = "fopo> "
 history = os.path.join(home, "state", "fopo", "history")
@@ -65,8 +65,8 @@ def plain(text):
 def commands_of(program):
     """The command lines of the processes that it has started."""
     found = b""
-    for child in open("/proc/%d/task/%d/children" % ((program.process.pid,) * 2)).read().split():
-        with open("/proc/%s/cmdline" % child, "rb") as f:
+    for child in children(program.process.pid):
+        with open("/proc/%d/cmdline" % child, "rb") as f:
             found += f.read()
     return found
 

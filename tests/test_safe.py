@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from checks import check, finish, folder as outside, FOPO, LANDLOCK, without_landlock
-from terminal import Program
+from terminal import children, Program
 
 folder = os.path.join(outside, "here")
 os.mkdir(folder)
@@ -157,11 +157,6 @@ check("unless asked", done.returncode == 0 and "os.execute is refused" in done.s
       "this kernel has no Landlock" in done.stderr, done.stdout, done.stderr)
 
 # ---- the three processes ----
-
-
-def children(pid):
-    with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
-        return [int(n) for n in f.read().split()]
 
 
 def field(pid, name):
