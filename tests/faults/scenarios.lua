@@ -1,5 +1,6 @@
 -- The scenarios of the sweep: {name, make, options}. make(folder) prepares a state, once, and
--- returns the function that runs with faults; what it returns must be the same each time. Options:
+-- returns the function that runs with faults, whose results must be the same each time; the file
+-- that it replaces; and what reads that file, if it has other bytes each time. Options:
 -- quiet: what it prints is not shown; gnuplot: it needs that; files: every fault is made.
 local fopo = require "fopo"
 
@@ -144,7 +145,8 @@ reads_logs("dsjson", '{"_label_cost":-1,"_label_probability":0.5,"_label_Action"
 
 -- ---- files ----
 
--- Saves to one path over and over: `save` writes it, `load` gives what is in it.
+-- Saves to one path over and over: `save` writes it, `load` gives what is in it. With dated = true
+-- the file holds the time of the save, so it is whole if that is in it.
 local function saves(name, ending, made, save, load, options)
   add("save " .. name, function(folder)
     local what, path = made(small()), folder .. "/kept" .. ending
@@ -152,7 +154,7 @@ local function saves(name, ending, made, save, load, options)
     return function()
       save(what, path)
       return load(path, what)
-    end, path
+    end, path, options and options.dated and function() return load(path, what) end
   end, options)
 end
 
@@ -168,10 +170,11 @@ saves("logs", ".npz", function(w) return w.lg end,
       function(lg, path) lg:save(path) end,
       function(path) return fopo.data.logs(path):contexts():totable() end)
 saves("policy", ".npz", linear, function(pi, path) pi:save(path) end,
-      function(path) return fopo.policy.load(path):theta():totable() end)
+      function(path) return fopo.policy.load(path):theta():totable() end, {dated = true})
 saves("policy with names", ".npz", linear,
       function(pi, path) pi:save(path, {data = small().d}) end,
-      function(path) return fopo.policy.load(path):recommend({items = {3, 14}}, 3) end)
+      function(path) return fopo.policy.load(path):recommend({items = {3, 14}}, 3) end,
+      {dated = true})
 
 for _, kind in ipairs{"exact", "norm", "hnsw", "hybrid", "clusters"} do
   local options = kind == "hnsw" and {M = 4, ef_construction = 10}
