@@ -391,6 +391,7 @@ function TestUnknown:test_names_are_passed_over()
                 {unknown = "skip"})
   lu.assertEquals({#r[1], #r[2], #r[3], #r[4]}, {3, 0, 0, 3})
   lu.assertEquals({r[1].unknown, r[2].unknown, r[3].name, r[4].user}, {2, 1, "nobody", 5})
+  lu.assertStrContains(tostring(r[1]), "1 left out, 2 unknown")
   local one = ask{items = {name}}
   for i = 1, 3 do lu.assertEquals(r[1][i], one[i]) end
   for i = 1, 3 do lu.assertEquals(r[4][i], ask(5)[i]) end

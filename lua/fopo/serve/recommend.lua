@@ -15,6 +15,7 @@ local function probability(p) return (p >= 1e-4 and "%.4f" or "%.1e"):format(p) 
 local function head_of(r)
   local name = r.name and "user " .. text.line(r.name, WIDE) or "a new user"
   local out = r.left_out > 0 and (", %s left out"):format(text.count(r.left_out)) or ""
+  if (r.unknown or 0) > 0 then out = ("%s, %s unknown"):format(out, text.count(r.unknown)) end
   return ("%d of %s items for %s%s"):format(#r, text.count(r.n_items), name, out)
 end
 
