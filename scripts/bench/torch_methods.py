@@ -121,7 +121,7 @@ def plackett_luce(problem, n):
         with torch.no_grad():
             noise = torch.empty(S, problem.P, device=problem.device).exponential_().log_()
             ids = torch.topk(f - noise, PLACES, dim=1).indices
-            R = found(Y.expand(S, -1), ids)[1].any(dim=1).float()
+            R = found(Y.repeat(S, 1), ids)[1].any(dim=1).float()
             advantage = (R - R.mean()) / (S - 1)
         chosen = f[ids]
         taken = chosen.exp().cumsum(dim=1) - chosen.exp()
