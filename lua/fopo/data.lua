@@ -62,10 +62,10 @@ pattern such as "logs/2026-*/*.csv.gz" for the files that match it; both in the 
 What comes through a pipe, "-", a named pipe or {command = "zcat a.gz | grep view"}, is read once,
 as it comes; a command that ends with another code than 0 is an error. --safe starts no command.
 
-Parquet and Arrow (Feather) files are read by pyarrow, which the python3 of the PATH must find: pip
-install pyarrow. It sends those of their columns that are named or known, and what is said of CSV
-holds for them; row i is line i + 1. Times become seconds since 1970 UTC, true and false
-1 and 0. Several such files, or a folder of them, are one table.
+Parquet and Arrow (Feather) files are read by pyarrow (pip install pyarrow), which must be there for
+the Python that $PYTHON names, python3 if it names none. It sends those of their columns that are
+named or known, and what is said of CSV holds for them; row i is line i + 1. Times become seconds
+since 1970 UTC, true and false 1 and 0. Several such files, or a folder of them, are one table.
 
 A list of files is read as if they stood one after the other, each with a header of its own or none,
 gzipped or not, in one format or several: users and items of the same name are the same, and so are

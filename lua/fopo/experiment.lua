@@ -14,6 +14,10 @@ local function check_methods(methods)
                   name and ("{%s, %s}"):format(define.shown(name), define.shown(method[2]))
                   or define.shown(method))
     end
+    if method.policy ~= nil and type(method.policy) ~= "function" then
+      define.fail("fopo.experiment.race: policy of method %s is %s, not a function that makes one",
+                  name, define.shown(method.policy))
+    end
   end
 end
 
@@ -22,7 +26,8 @@ experiment.race = define.fn{
   options = {
     {"split", "split", nil, "sessions, as of d:sessions", required = true},
     {"items", "array", nil, "[P, L] embeddings", required = true},
-    {"methods", "table", nil, "list of {name, gradient}", required = true},
+    {"methods", "table", nil, "list of {name, gradient}, or {name, gradient, policy = f}: "
+     .. "f() makes the policy of the run", required = true},
     {"steps", "integer", nil, "steps of each run", required = true, min = 1},
     {"reward", "reward", nil, "of hits, that is raised and judged by, fopo.reward.hits(s.train, "
      .. "{value = ..}); each hit is worth 1 if left out"},
@@ -75,7 +80,7 @@ print(fopo.report.runs(runs))]],
       runs[3] = {name = "identity", policy = identity, evaluation = evaluate(identity, o.index)}
     end
     for _, method in ipairs(o.methods) do
-      local pi = policy()
+      local pi = method.policy and method.policy() or policy()
       local t = fopo.trainer{policy = pi, data = o.split.train, gradient = method[2],
                              reward = o.reward, optim = fopo.optim.adam{lr = o.lr},
                              batch = o.batch, seed = o.seed, device = o.device,

@@ -54,7 +54,8 @@ local environment = {
   {"FOPO_THEME, COLORFGBG",
    "colours for a dark or a light background: dark or light; else what the terminal says, as 0;15"},
   {"NO_COLOR", "if set, no colours"},
-  {"PATH", "where gnuplot is looked for: in its absolute folders only"},
+  {"PATH", "where gnuplot, sh and Python are looked for: in its absolute folders only"},
+  {"PYTHON", "the Python whose pyarrow reads Parquet and Arrow files; without it python3"},
   {"TMPDIR", "the folder of temporary files; without it /tmp"},
   {"TERM", "dumb: no colours and no live view"},
   {"OPENBLAS_CORETYPE", "the kind of CPU whose kernels OpenBLAS uses; without it, fopo names one "

@@ -24,6 +24,7 @@ enum { INPUT, OUTPUT, ERRORS, FILES };
 
 int fopo_program_find(char *path, size_t size, const char *name) {
   const char *folders = getenv("PATH");
+  if (*name == '/') return snprintf(path, size, "%s", name) < (int)size && access(path, X_OK) == 0;
   for (const char *at = folders ? folders : ""; *at != 0;) {
     size_t n = strcspn(at, ":");
     if (at[0] == '/' && snprintf(path, size, "%.*s/%s", (int)n, at, name) < (int)size &&

@@ -18,7 +18,7 @@ typedef struct {
 int fopo_program_run(fopo_output *output, const char *name, char *const argv[], const char *input,
                      size_t n);
 
-/* 1, and its path, if an absolute folder of PATH has the program. */
+/* 1, and its path, if an absolute folder of PATH has the program; or the name is such a path. */
 int fopo_program_find(char *path, size_t size, const char *name);
 
 void fopo_output_done(fopo_output *output);

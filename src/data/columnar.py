@@ -18,7 +18,8 @@ try:
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 except ImportError:
-    sys.exit("such files are read with pyarrow, which python3 does not find: pip install pyarrow")
+    sys.exit("such files are read with pyarrow, which this Python does not have: pip install "
+             "pyarrow, or let PYTHON name another")
 
 T = pa.types
 ROWS = 1 << 16  # of a block

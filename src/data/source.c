@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -80,7 +81,8 @@ static char **columnar_program(char *source) {
   for (const char *p = source; (p = strchr(p, '\n')) != NULL; p++) lines++;
   char **argv = fopo_alloc(lines + 4, sizeof *argv);
   if (argv == NULL) return NULL;
-  argv[n++] = (char *)"python3";
+  const char *python = getenv("PYTHON");
+  argv[n++] = (char *)(python != NULL && *python != 0 ? python : "python3");
   argv[n++] = (char *)"-c";
   argv[n++] = (char *)fopo_columnar_py;
   for (char *p = source + 1; p != NULL;) { /* an empty line is a word, too */

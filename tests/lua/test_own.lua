@@ -443,6 +443,20 @@ local function linear(items, o)
   return fopo.policy.custom(given)
 end
 
+function TestPolicy:test_races_beside_those_of_c()
+  local s, items = world()
+  local methods = {{"own", fopo.gradient.exact{}, policy = function()
+    return linear(items, {data = s.train})
+  end}, {"c", fopo.gradient.exact{}}}
+  local runs = fopo.experiment.race{split = s, items = items, steps = 5, methods = methods}
+  local own, of_c = runs[#runs - 1], runs[#runs]
+  lu.assertEquals(own.policy.kind, "custom")
+  lu.assertEquals(differ(of_c.policy:theta(), own.policy:theta():reshape(6, 6)), 0)
+  methods[1].policy = 3
+  fails("policy of method own is 3, not a function", fopo.experiment.race,
+        {split = s, items = items, steps = 5, methods = methods})
+end
+
 -- The same bits as in C: gradients, a run with validation and a log, measures, recommendations.
 function TestPolicy:test_linear_is_that_of_c()
   local s, items = world()
