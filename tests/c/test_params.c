@@ -606,6 +606,16 @@ TEST(test_refresh) {
   }
 }
 
+TEST(test_temperatures) {
+  float beta[4] = {1, 2, 3, 4}, wrong[] = {0.0f, -1.0f, INFINITY, NAN};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    DONE(fopo_policy_done) fopo_policy pi = {0};
+    fopo_policy_options o = {.context_dim = 2, .temperature = wrong[i]};
+    refused(fopo_policy_init(&pi, &fopo_policy_linear, fopo_matrix_view(beta, 2, 2), &o),
+            FOPO_ERR_ARGUMENT, "it divides scores, use > 0");
+  }
+}
+
 /* The segments of theta that are learnt: one for all at one rate. */
 TEST(test_segments) {
   DONE(fopo_policy_done) fopo_policy pi = {0};

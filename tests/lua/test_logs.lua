@@ -143,6 +143,11 @@ function TestLogs:test_standardise()
   lu.assertEquals({scales:get(1, 2), scales:get(2, 2), scales:get(1, 3)}, {0, 1, 0})
   lu.assertAlmostEquals(log:contexts():get(7, 1), (ages[7] - mean) / math.sqrt(squares), 1e-5)
   lu.assertEquals(log:contexts():get(7, 2), raw:contexts():get(7, 2))
+  for largest, is_large in pairs{[10] = false, [11] = true} do
+    local small = clicks("age,country,action,reward,p\n2,be,1,1,0.5\n" .. largest
+                         .. ",fr,2,0,0.5\n")
+    lu.assertEquals(small:scales() ~= nil, is_large)
+  end
   -- by the same numbers: another file, parts, and what was saved
   local path = os.tmpname() .. ".npz"
   log:part(1, 3):save(path)

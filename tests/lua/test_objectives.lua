@@ -58,6 +58,27 @@ function TestObjectives:test_values_by_hand()
   end
 end
 
+-- Where nothing is earned, or all lose what they may, the logarithm is of one in a million and
+-- nothing moves.
+function TestObjectives:test_where_nothing_is_earned()
+  local s, items = world(3)
+  local pi = fopo.policy.linear{items = items}
+  local x = s.train:contexts(items, {scale = "unit"})
+  for _, of in ipairs{{"log_reward", 0, 0}, {"log_reward", -2, 1}, {"smoothed", -1, 0},
+                      {"smoothed", -3, 1}} do
+    local name = of[1]
+    local rw = fopo.reward.custom(function(ids) -- of[2], and up to of[3] more
+      return fopo.array.randn(ids.rows, ids.cols, 1):clip(0, 1) * of[3] + of[2]
+    end)
+    for _, g in ipairs{fopo.gradient.exact{objective = name},
+                       fopo.gradient.snis{samples = 20, objective = name}} do
+      local G, stats = g:compute(pi, x, {1, 5}, rw)
+      lu.assertEquals(G:norm(), 0)
+      lu.assertAlmostEquals(stats.reward, math.log(1e-6), 1e-5)
+    end
+  end
+end
+
 -- fopo.check compares exact gradients with differences in double, and estimators with exact ones.
 function TestObjectives:test_checks()
   local s, items = world(4)
