@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs every test: check_layers.sh, check_style.sh, the C programs in the build folder,
-# tests/lua/test_*.lua with the built fopo, tests/test_*.py and tests/test_*.sh. One line each; the
-# output is shown if it failed. A program that leaves with status 77, or prints lines beginning with
-# "skip", is skipped by name; lines "absent: NAME", of published data, are counted. Three run at a
-# time (TESTS_AT_ONCE=n: n), so that two cores are busy while a test waits for a terminal, in their
-# order and shown in it; those named in `alone` then run one by one.
+# Runs every test: check_layers.sh, check_style.sh, tests/test_*.sh, which take long, the C programs
+# in the build folder, tests/lua/test_*.lua with the built fopo, and tests/test_*.py. One line each;
+# the output is shown if it failed. A program that leaves with status 77, or prints lines beginning
+# with "skip", is skipped by name; lines "absent: NAME", of published data, are counted. Three run
+# at a time (TESTS_AT_ONCE=n: n), so that two cores are busy while a test waits for a terminal, in
+# their order and shown in it; those named in `alone` then run one by one.
 # usage: run.sh BUILD_FOLDER [name ...]
 set -u
 cd "$(dirname "$0")/.."
@@ -21,8 +21,7 @@ fi
 # A crash is the program's own, as in the release.
 [[ $out == *clang* ]] && export UBSAN_OPTIONS=print_stacktrace=1:handle_segv=0:handle_abort=0
 
-# What asserts a ratio of times, or how soon a key is answered.
-alone='test_read test_interrupt.py'
+alone='test_read' # it asserts a ratio of times
 at_once=${TESTS_AT_ONCE:-3}
 talks=$(mktemp -d)
 names=()
@@ -106,8 +105,8 @@ wanted() {
 all_tests() {
   local filter=$1 file name
   shift
-  for file in check_layers check_style "$out"/test_* tests/lua/test_*.lua tests/test_*.py \
-              tests/test_*.sh; do
+  for file in check_layers check_style tests/test_*.sh "$out"/test_* tests/lua/test_*.lua \
+              tests/test_*.py; do
     name=$(basename "$file")
     [[ $file == "$out"/* && $name == *.* ]] && continue
     "$filter" "$name" && wanted "$name" "$@" || continue
