@@ -5,7 +5,7 @@
 --
 --   ./fopo scripts/studies/slates.lua [FILE ...] [quick] [name=value ...]
 --
--- Cost: `seconds` of CPU time for each run, and half of that for judging it; half an hour.
+-- Cost: `seconds` of CPU time for each run, and half of that for judging it; an hour.
 --
 -- Worlds: twitch, goodreads, movielens: twins of the paper's sets, of which `fraction` is made;
 -- sample, README's datasets/sample.csv; those of scripts/studies/common.lua; files that
