@@ -32,11 +32,7 @@ bool sync_block(bool vote, place where) {
 }
 
 static void end_meeting(crew *c, unsigned w, meeting &m) {
-  uint32_t votes = 0;
   if (m.kind == PRODUCT) multiply(c->coroutines + w * 32);
-  for (unsigned i = 0; i < 32 && m.kind == VOTE; i++) {
-    if (m.mask >> i & 1 && c->fibers[w * 32 + i].given != 0) votes |= 1u << i;
-  }
   for (unsigned i = 0; i < 32; i++) {
     fiber &f = c->fibers[w * 32 + i];
     if ((m.mask >> i & 1) == 0) continue;
@@ -44,7 +40,7 @@ static void end_meeting(crew *c, unsigned w, meeting &m) {
       give_up("a lane reads from lane %u, which its mask does not name, at %s:%d", f.from,
               m.where.file, m.where.line);
     }
-    f.got = m.kind == VOTE ? votes : c->fibers[w * 32 + f.from].given;
+    f.got = c->fibers[w * 32 + f.from].given;
     let_go_on(c->turns, w * 32 + i);
   }
   m.arrived = 0;
@@ -99,9 +95,9 @@ uint64_t meet(collective kind, unsigned mask, uint64_t value, unsigned from, pla
   return me.got;
 }
 
-void fence(bool of_block) {
+void fence() {
   outside_kernel pause;
-  races::fence(mine->watcher, mine->running, of_block);
+  races::fence(mine->watcher, mine->running);
   maybe_change_blocks(4);
 }
 

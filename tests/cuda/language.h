@@ -55,11 +55,10 @@ struct place {
 
 /* Waits for the threads of the block; whether the vote of any was true. */
 bool sync_block(bool vote, place where);
-/* Waits for the lanes of the mask. Then value [of 8 bytes or less] is that of lane `from`, or for a
- * vote the lanes of the mask whose value is not 0. */
-enum collective { SHUFFLE, VOTE, SYNC, PRODUCT };
+/* Waits for the lanes of the mask. Then value [of 8 bytes or less] is that of lane `from`. */
+enum collective { SHUFFLE, SYNC, PRODUCT };
 uint64_t meet(collective kind, unsigned mask, uint64_t value, unsigned from, place where);
-void fence(bool of_block);
+void fence();
 /* Before an atomic operation on x, and after it: another thread may run before it and after it. */
 void begin_atomic(const volatile void *x, size_t bytes);
 void end_atomic();
@@ -94,8 +93,7 @@ static inline int __syncthreads_or(int x, EMULATION_HERE) {
 static inline void __syncwarp(unsigned mask = 0xffffffffu, EMULATION_HERE) {
   emulation::meet(emulation::SYNC, mask, 0, emulation::lane(), where);
 }
-static inline void __threadfence() { emulation::fence(false); }
-static inline void __threadfence_block() { emulation::fence(true); }
+static inline void __threadfence() { emulation::fence(); }
 static inline void __nanosleep(unsigned) { emulation::give_way(); }
 
 /* ---- exchanges of a warp, in segments of `width` lanes ---- */
@@ -109,24 +107,6 @@ template <class T>
 T __shfl_up_sync(unsigned mask, T x, unsigned by, int width = 32, EMULATION_HERE) {
   unsigned lane = emulation::lane();
   return emulation::shuffle(mask, x, lane % (unsigned)width >= by ? lane - by : lane, where);
-}
-template <class T>
-T __shfl_down_sync(unsigned mask, T x, unsigned by, int width = 32, EMULATION_HERE) {
-  unsigned lane = emulation::lane(), to = lane % (unsigned)width + by;
-  return emulation::shuffle(mask, x, to < (unsigned)width ? lane + by : lane, where);
-}
-template <class T> T __shfl_sync(unsigned mask, T x, int from, int width = 32, EMULATION_HERE) {
-  unsigned first = emulation::lane() / (unsigned)width * (unsigned)width;
-  return emulation::shuffle(mask, x, first + (unsigned)from % (unsigned)width, where);
-}
-static inline unsigned __ballot_sync(unsigned mask, int x, EMULATION_HERE) {
-  return (unsigned)emulation::meet(emulation::VOTE, mask, x != 0, emulation::lane(), where);
-}
-static inline int __any_sync(unsigned mask, int x, EMULATION_HERE) {
-  return emulation::meet(emulation::VOTE, mask, x != 0, emulation::lane(), where) != 0;
-}
-static inline int __all_sync(unsigned mask, int x, EMULATION_HERE) {
-  return emulation::meet(emulation::VOTE, mask, x == 0, emulation::lane(), where) == 0;
 }
 
 /* ---- atomic operations ---- */
@@ -142,16 +122,9 @@ template <class T, class F> __attribute__((no_sanitize("thread"))) T change(T *x
 }
 } // namespace emulation
 
-#define EMULATED_ATOMIC(name, result)                                                              \
-  template <class T> T name(T *x, std::type_identity_t<T> y) {                                     \
-    return emulation::change(x, [y](T old) { return (T)(result); });                               \
-  }
-EMULATED_ATOMIC(atomicAdd, old + y)
-EMULATED_ATOMIC(atomicMax, old < y ? y : old)
-EMULATED_ATOMIC(atomicMin, y < old ? y : old)
-EMULATED_ATOMIC(atomicOr, old | y)
-EMULATED_ATOMIC(atomicExch, ((void)old, y))
-#undef EMULATED_ATOMIC
+template <class T> T atomicAdd(T *x, std::type_identity_t<T> y) {
+  return emulation::change(x, [y](T old) { return old + y; });
+}
 
 /* 0 after `most`, else the next number. */
 static inline unsigned atomicInc(unsigned *x, unsigned most) {
@@ -169,7 +142,6 @@ template <class T> T __ldg(const T *x) {
   return *x;
 }
 template <class T> T __ldcg(const T *x) { return __ldg(x); }
-template <class T> T __ldcs(const T *x) { return __ldg(x); }
 
 static inline unsigned __float_as_uint(float x) {
   unsigned bits;
@@ -181,9 +153,7 @@ static inline float __uint_as_float(unsigned bits) {
   memcpy(&x, &bits, sizeof x);
   return x;
 }
-static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 static inline int __ffs(int x) { return __builtin_ffs(x); }
-static inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz((unsigned)x); }
 static inline int __clzll(long long x) {
   return x == 0 ? 64 : __builtin_clzll((unsigned long long)x);
 }

@@ -190,10 +190,7 @@ void warp_barrier(watcher *w, unsigned warp, uint32_t mask) {
   }
 }
 
-/* A fence of the block's scope orders nothing between blocks; within a block it is taken for none,
- * so that barriers must order what they can. */
-void fence(watcher *w, unsigned thread, bool of_block) {
-  if (of_block) return;
+void fence(watcher *w, unsigned thread) {
   w->thread = thread;
   w->fenced[w->thread] = ++now;
   auto seen = w->own_observed.find(w->thread);

@@ -23,7 +23,7 @@ void resume(watcher *w, unsigned thread, const void *stack, size_t bytes);
 void pause(watcher *w);   /* until resume its accesses are the emulation's */
 void barrier(watcher *w); /* all threads of the block have come */
 void warp_barrier(watcher *w, unsigned warp, uint32_t mask);
-void fence(watcher *w, unsigned thread, bool of_block);
+void fence(watcher *w, unsigned thread);
 void atomic(watcher *w, unsigned thread, const volatile void *x, size_t bytes, const void *from);
 void forget(watcher *w, const void *x, size_t bytes); /* shared memory that a copy will write */
 #else
@@ -37,7 +37,7 @@ inline void resume(watcher *, unsigned, const void *, size_t) {}
 inline void pause(watcher *) {}
 inline void barrier(watcher *) {}
 inline void warp_barrier(watcher *, unsigned, uint32_t) {}
-inline void fence(watcher *, unsigned, bool) {}
+inline void fence(watcher *, unsigned) {}
 inline void atomic(watcher *, unsigned, const volatile void *, size_t, const void *) {}
 inline void forget(watcher *, const void *, size_t) {}
 #endif
