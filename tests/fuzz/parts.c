@@ -122,7 +122,7 @@ static int can_be_cut(const char *path, const fopo_read_options *o) {
   const fopo_reader *reader = NULL;
   fopo_text t = {0};
   int status = fopo_reader_open(&reader, &t, path, o);
-  int answer = status == FOPO_OK && reader->roles != NULL && t.inflater == NULL;
+  int answer = status == FOPO_OK && reader->roles != NULL && fopo_text_can_seek(&t);
   fopo_text_close(&t);
   return answer;
 }

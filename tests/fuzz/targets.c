@@ -183,7 +183,8 @@ static int read_npz(const char *path) {
   for (int type = FOPO_F32; type <= FOPO_BOOL && status == FOPO_OK; type++) {
     for (size_t i = 0; i < archive.n; i++) {
       fopo_array *a; /* of the archive; a member that is no such number is refused */
-      int found = fopo_archive_need(&a, &archive, path, archive.items[i].name, (fopo_dtype)type, -1);
+      const char *name = archive.items[i].name;
+      int found = fopo_archive_need(&a, &archive, path, name, (fopo_dtype)type, -1);
       MUST((found == FOPO_OK) == (a != NULL));
     }
   }
