@@ -236,10 +236,16 @@ static estimate expected(const world *w, size_t b, fopo_objective_kind objective
   }
   e.rbar = wr / e.W;
   e.log_z = e.shift + log(e.W);
-  const double gamma[] = {1, 0, 1 / (1 + e.rbar), e.rbar > 0 ? 1 / e.rbar : 0};
-  const double alpha[] = {0, -1, 0, 0};
-  const double value[] = {e.rbar, e.log_z, log(1 + e.rbar), log(fmax(e.rbar, 1e-6))};
-  e.gamma = gamma[objective], e.alpha = alpha[objective];
+  double gamma = 1, alpha = 0, value = e.rbar; /* of own ones and of ratios: those of the reward */
+  switch (objective) {
+  case FOPO_OBJECTIVE_LIKELIHOOD: gamma = 0, alpha = -1, value = e.log_z; break;
+  case FOPO_OBJECTIVE_SMOOTHED: gamma = 1 / (1 + e.rbar), value = log(1 + e.rbar); break;
+  case FOPO_OBJECTIVE_LOG_REWARD:
+    gamma = e.rbar > 0 ? 1 / e.rbar : 0, value = log(fmax(e.rbar, 1e-6));
+    break;
+  default: break;
+  }
+  e.gamma = gamma, e.alpha = alpha;
   for (size_t s = 0; s < n; s++) {
     double x = exp(w->f[b * P + ids[s]] - (double)logq[s] - e.shift) / e.W;
     for (size_t i = 0; i < w->L; i++) {
@@ -247,7 +253,7 @@ static estimate expected(const world *w, size_t b, fopo_objective_kind objective
           x * (e.gamma * ((double)r[s] - e.rbar) + e.alpha) * (double)w->items[ids[s] * w->L + i];
     }
   }
-  e.stats[FOPO_STAT_REWARD] = value[objective];
+  e.stats[FOPO_STAT_REWARD] = value;
   e.stats[FOPO_STAT_ESS] = e.W * e.W / ww;
   e.stats[FOPO_STAT_MAX_WEIGHT] = 1 / e.W;
   return e;
@@ -604,7 +610,8 @@ static double value_at(const world *w, size_t b, fopo_objective_kind objective, 
   }
   switch (objective) {
   case FOPO_OBJECTIVE_REWARD:
-  case FOPO_OBJECTIVE_SNIPS: return z > 0 ? wr / z : 0; /* of a context */
+  case FOPO_OBJECTIVE_SNIPS:
+  case FOPO_OBJECTIVE_CUSTOM: return z > 0 ? wr / z : 0; /* of a context */
   case FOPO_OBJECTIVE_LIKELIHOOD: return worth > 0 ? score / worth - log(z) : 0;
   case FOPO_OBJECTIVE_SMOOTHED: return z == 0 ? 0 : log(1 + wr / z);
   default: return z == 0 ? 0 : log(fmax(wr / z, 1e-6));
