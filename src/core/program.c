@@ -163,8 +163,7 @@ int fopo_pipe_open(fopo_pipe *p, const char *name, char *const argv[]) {
   nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (p->errors < 0 || nothing < 0 || pipe2(ends, O_CLOEXEC) != 0) error = errno;
   p->out = ends[0];
-  if (p->out >= 0)
-    fcntl(p->out, F_SETPIPE_SZ, ROOM); /* fewer turns of the two; it may be refused */
+  if (error == 0) fcntl(p->out, F_SETPIPE_SZ, ROOM); /* if it is refused, there are more turns */
   if (error == 0) {
     const int files[FILES] = {nothing, ends[1], p->errors};
     error = start(&p->child, path, argv, files, 1);

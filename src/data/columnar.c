@@ -143,8 +143,9 @@ static int read_header(fopo_columnar *c, fopo_source *s, char *bytes, size_t n, 
 static char *write_integer(char *to, int64_t x) {
   char digits[NUMBER], *from = digits + sizeof digits;
   uint64_t rest = x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
-  do *--from = (char)('0' + rest % 10);
-  while ((rest /= 10) > 0);
+  do {
+    *--from = (char)('0' + rest % 10);
+  } while ((rest /= 10) > 0);
   if (x < 0) *--from = '-';
   size_t n = (size_t)(digits + sizeof digits - from);
   memcpy(to, from, n);

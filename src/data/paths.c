@@ -50,8 +50,9 @@ static int add_below(list *l, const char *path, int depth) {
   if (!is_folder(path)) return add(l, path);
   if (depth == DEPTH) return fopo_fail(FOPO_ERR_FILE, "%s: folders lie too deep", path);
   int n = scandir(path, &entries, is_shown, by_bytes), status = FOPO_OK;
-  if (n < 0)
+  if (n < 0) {
     return fopo_fail(FOPO_ERR_FILE, "cannot read the folder %s: %s", path, strerror(errno));
+  }
   for (int i = 0; i < n; i++) {
     size_t size = strlen(path) + strlen(entries[i]->d_name) + 2;
     char *below = status == FOPO_OK ? fopo_alloc(size, 1) : NULL;

@@ -54,10 +54,12 @@ static int check_candidates(fopo_candidate_cache *cache, fopo_device *device, fo
   if (status != FOPO_OK || fopo_archive_find(archive, sets_name) == NULL) return status;
   fopo_array *sets, *counts, *served;
   status = fopo_archive_need(&sets, archive, path, sets_name, FOPO_U32, 2);
-  if (status == FOPO_OK)
+  if (status == FOPO_OK) {
     status = fopo_archive_need(&counts, archive, path, counts_name, FOPO_U32, 1);
-  if (status == FOPO_OK)
+  }
+  if (status == FOPO_OK) {
     status = fopo_archive_need(&served, archive, path, served_name, FOPO_U32, 1);
+  }
   if (status != FOPO_OK) return status;
   if (sets->shape[0] != N || counts->shape[0] != N || served->shape[0] != N) {
     return fopo_fail(FOPO_ERR_FORMAT, "%s: it has candidates of %zu contexts, not of %zu", path,
