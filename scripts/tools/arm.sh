@@ -16,7 +16,7 @@ if [ "${1:-}" = --found ]; then
   for tool in aarch64-linux-gnu-gcc aarch64-linux-gnu-g++ qemu-aarch64; do
     command -v $tool >/dev/null || lacks="$lacks $tool"
   done
-  for header in lua5.4/lua.h zip.h; do
+  for header in lua5.4/lua.h zip.h zstd.h; do
     [ -e $sysroot/usr/include/$header ] || { lacks="$lacks $sysroot"; break; }
   done
   [ -n "$lacks" ] || exit 0
