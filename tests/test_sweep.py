@@ -9,7 +9,7 @@ import subprocess
 import time
 import xml.etree.ElementTree as xml
 
-from checks import check, finish, folder, FOPO
+from checks import check, finish, folder, FOPO, LANDLOCK
 from events import fields, records
 
 SCRIPT = """
@@ -128,6 +128,12 @@ if shutil.which("gnuplot") is None:
 else:
     have = {name for name in os.listdir(os.path.join(folder, "board")) if name.endswith(".svg")}
     check("pictures", have == {"reward.svg", "valid-curves.svg", "valid_expected-curves.svg"}, have)
+    if LANDLOCK:
+        os.remove(os.path.join(folder, "board", "reward.svg"))
+        safe = subprocess.run([FOPO, "--safe", "-e", script("board", report="true")], cwd=folder,
+                              capture_output=True, text=True)
+        check("they are drawn under --safe",
+              os.path.exists(os.path.join(folder, "board", "reward.svg")), safe.stderr)
     code = """plot.save("bars.svg", {{y = {1, 2, -1}, name = "one"}, {y = {2, 1, 3}, name = "two"},
               style = "bars", labels = {"first label", "50 % of it", "c_d"}})"""
     subprocess.run([FOPO, "-e", code], cwd=folder, check=True)

@@ -29,15 +29,12 @@ local function pictures(folder, r)
     if name ~= x then draw(name .. "-curves", result.curves(r, name, x)) end
   end
   for _, name in ipairs(#r.names > 0 and r.measures or {}) do draw(name, result.bars(r, name)) end
-  if #drawn == 0 then return end
-  if not os.execute("command -v gnuplot >/dev/null") then
-    io.stderr:write("fopo: no pictures of the sweep: gnuplot is not installed "
-                    .. "(apt-get install gnuplot-nox)\n")
-    return
-  end
   for _, one in ipairs(drawn) do -- the rows are worth more than a picture of them
     local ok, why = pcall(plot.save, table.unpack(one))
-    if not ok then io.stderr:write(("fopo: no picture %s: %s\n"):format(one[1], why)) end
+    if not ok then
+      io.stderr:write(("fopo: no picture %s: %s\n"):format(one[1], why))
+      return
+    end
   end
 end
 
