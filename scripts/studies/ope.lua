@@ -145,15 +145,14 @@ local function learn()
       if name == "smoothing" then table.insert(held_bound, value - bound) end
     end
   end
-  local t = o.seeds == 20 and 2.093 or 1.96 -- Student's, 19 degrees of freedom
   local shown = {{"learnt by", "more than the logging policy", "95 %", "worlds where more"}}
   for _, name in ipairs{"ips", "clipped ips", "snips", "doubly robust", "smoothing",
                          "smoothing, item features"} do
-    local mean, error = study.mean(gain[name])
+    local mean, half = study.interval(gain[name])
     local more = 0
     for _, g in ipairs(gain[name]) do more = more + (g > 0 and 1 or 0) end
     table.insert(shown, {name, ("%+.3f"):format(mean),
-      ("%+.3f .. %+.3f"):format(mean - t * error, mean + t * error),
+      ("%+.3f .. %+.3f"):format(mean - half, mean + half),
       ("%d of %d"):format(more, o.seeds)})
   end
   study.print(("learnt from %d events, %d actions, 5 %% of them uniform"):format(

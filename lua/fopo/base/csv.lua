@@ -12,6 +12,9 @@ local function number(v)
   return (json.number(v):gsub("%.0$", ""))
 end
 
+-- A text as a field, in quotes where it needs them.
+function csv.quoted(s) return s:find('[,"\r\n]') and '"' .. s:gsub('"', '""') .. '"' or s end
+
 -- A value as a field.
 function csv.field(v)
   if v == nil then return "" end
@@ -21,8 +24,7 @@ function csv.field(v)
     for i, x in ipairs(v) do words[i] = number(x) end
     return table.concat(words, " ")
   end
-  local s = tostring(v):gsub("[\r\n]+%s*", " ")
-  return s:find('[,"]') and '"' .. s:gsub('"', '""') .. '"' or s
+  return csv.quoted((tostring(v):gsub("[\r\n]+%s*", " ")))
 end
 
 -- The line of a row, a table by column.

@@ -3,6 +3,7 @@
 local native = require "fopo.native"
 local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
+local csv = require "fopo.base.csv"
 local data = require "fopo.data"
 local reading = require "fopo.base.reading"
 local sealed = require "fopo.base.sealed"
@@ -54,10 +55,6 @@ end
 
 -- ---- the output ----
 
-local function quoted(s)
-  return s:find('[,"\r\n]') and '"' .. s:gsub('"', '""') .. '"' or s
-end
-
 -- What is written to a file, which takes the old one's place at close(true); "-" is stdout. share:
 -- of all the lines, with these.
 local function output(path)
@@ -101,7 +98,7 @@ end
 local function lines_of(names, ids, scores, log_z, name_of)
   local lines = {}
   for i, row in ipairs(ids) do
-    local user = quoted(names[i])
+    local user = csv.quoted(names[i])
     for j, id in ipairs(row) do
       if id == 0 then break end
       local score = scores[i][j]
@@ -188,7 +185,7 @@ local function recommend_to(next_users, about, pi, users, out, o, catalogue)
   local fixed = {
     index = o.index or cache.exact_of(pi),
     name_of = setmetatable({}, {__index = function(t, id)
-      t[id] = catalogue and quoted(catalogue:item_name(id)) or tostring(id)
+      t[id] = catalogue and csv.quoted(catalogue:item_name(id)) or tostring(id)
       return t[id]
     end}),
   }
