@@ -31,10 +31,12 @@ local dense = {
   degree = {contexts = "degree", svd = {normalise = "degree", power = 0}},
 }
 
--- A function that makes such items of sessions.
+-- A function that makes such items of sessions: of all of o.data and of these without any of their
+-- tenths of as many dimensions.
 local function embedding(o, kind)
+  local dim = math.min(DENSE, lists.fewest(o.data), o.data.n_items)
   return function(sessions)
-    local options = {dim = math.min(DENSE, sessions.n, sessions.n_items), seed = o.seed}
+    local options = {dim = dim, seed = o.seed}
     for name, value in pairs(dense[kind].svd) do options[name] = value end
     return embed.svd(sessions, options)
   end

@@ -85,6 +85,11 @@ function neighbours.parts(data, held)
   return size, math.min(PARTS, math.max(1, math.ceil(held / size)))
 end
 
+-- The sessions that are left where the largest part is held out; the last part has what tenths leave.
+function neighbours.fewest(data)
+  return data.n < PARTS and math.max(1, data.n - 1) or (PARTS - 1) * (data.n // PARTS)
+end
+
 -- ---- what a start is chosen by ----
 
 -- A policy of the weights w.
@@ -243,8 +248,8 @@ function neighbours.learn(o)
 end
 
 -- The dense part of training contexts is scored by items that embed(sessions) makes without the
--- tenth of the users that theirs is one of.
-function neighbours.hold_items(w, o, training, embed, contexts, item_weights)
+-- tenth of the users that theirs is one of, of `dim` numbers, as those of all users are.
+function neighbours.hold_items(w, o, training, embed, dim, contexts, item_weights)
   local data = o.data
   local size, part_of, items, parts = neighbours.parts(data, 0), {}, {}, {}
   for k = 1, math.min(PARTS, data.n) do
@@ -255,6 +260,10 @@ function neighbours.hold_items(w, o, training, embed, contexts, item_weights)
     for n = 1, training.n do wanted = wanted or part_of[training:user(n)] == k end
     if not wanted then break end -- training are the first tenths
     items[k] = embed(others)
+    if items[k].cols ~= dim then
+      define.fail("fopo.policy.neighbours: items returned %d numbers an item of all sessions and "
+                  .. "%d of those without a tenth of the users; give it a dim", dim, items[k].cols)
+    end
   end
   for n = 1, training.n do parts[n] = string.char(part_of[training:user(n)] - 1) end
   native.neighbours_dense(w, items, table.concat(parts), contexts, item_weights)

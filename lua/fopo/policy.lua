@@ -209,7 +209,8 @@ local function of_weights(name, make, o, weights, training, chosen, saved)
   given.item_weights = o.item_weights
                        or cache.weights_for(name, given.items, given.contexts, o.data)
   if embed and o.held > 0 and define.kind(o.start) ~= "baseline" then
-    neighbours.hold_items(weights, o, training, embed, given.contexts, given.item_weights)
+    neighbours.hold_items(weights, o, training, embed, given.items.cols, given.contexts,
+                          given.item_weights)
   end
   if o.dense then add_options_of(o.dense, given) end
   local pi = make(given)

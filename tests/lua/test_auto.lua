@@ -94,6 +94,24 @@ function TestAuto:test_few_users()
   lu.assertTrue(gained > 0.01, gained)
 end
 
+-- Fewer users than a dense part has dimensions: it, too, judges a user by items learnt without her.
+-- Of users that it has learnt it would find nearly all that they took.
+function TestAuto:test_fewer_users_than_dimensions()
+  local s = synthetic(130, 150, 3)
+  lu.assertTrue(s.train.n < 90)
+  local rows = auto(s, "cosine", "svd", "hybrid")
+  local function held(row)
+    return row.each.reward:columns(1, row.each.reward.cols - s.valid.n):mean()
+  end
+  local best = math.max(held(rows.cosine), held(rows.svd))
+  lu.assertTrue(held(rows["hybrid (cosine, svd)"]) < best + 0.04)
+  lu.assertErrorMsgContains("without a tenth of the users; give it a dim", function()
+    fopo.policy.neighbours{data = s.train, items = function(sessions)
+      return fopo.embed.svd(sessions, {dim = math.min(100, sessions.n, sessions.n_items)})
+    end}
+  end)
+end
+
 -- Where every best item is a hit NDCG decides.
 function TestAuto:test_reward_is_silent()
   local rows = auto(marked(900, 0.3, true), "cosine", "ease")
