@@ -47,6 +47,8 @@ check("a method without a call", "pi:best is a method of a policy: pi:best(x, {.
 enter(p, "pi:bets", "pi is a policy, which has no method bets")
 enter(p, "nobody:best", "nobody has no value")
 enter(p, "?pi:best", "ids and scores [N, k]")
+wide = enter(p, "error(('word '):rep(30))", "word")
+check("an error is broken between words", wide.count("word") == 30, wide)
 listed = enter(p, "who()", "policy")
 check("who", re.search(r"(?m)^pi +policy +linear: 50 items", listed), listed)
 check("who leaves out what is fopo's", "array " not in listed and "help" not in listed, listed)

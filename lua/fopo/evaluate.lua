@@ -76,7 +76,7 @@ local function describe(e)
   local lines = {head_line(e), measure_table(e),
     ("%s %s: %s, the items taken next"):format(name, interval(e.reward, e.low, e.high),
       e.valued and "what the best item is worth where it is in Y" or "the best item is in Y")}
-  if e.expected then lines[#lines + 1] = text.fill(expected_line(e), 100, "  ") end
+  if e.expected then lines[#lines + 1] = text.page(expected_line(e), "  ") end
   if e.slate then
     lines[#lines + 1] = ("slates of %d by %s: %.4f, as drawn %.4f"):format(e.slate.k,
       e.slate.measure, e.slate.reward, e.slate.expected)
@@ -85,7 +85,7 @@ local function describe(e)
     lines[#lines + 1] = title(e) .. " via the index "
                         .. interval(e.index.reward, e.index.low, e.index.high)
   end
-  if e.note then lines[#lines + 1] = text.fill("note: " .. e.note, 100, "  ") end
+  if e.note then lines[#lines + 1] = text.page("note: " .. e.note, "  ") end
   return table.concat(lines, "\n")
 end
 

@@ -4,8 +4,6 @@ local paired = require "fopo.base.paired"
 local text = require "fopo.base.text"
 local report = {}
 
-local WIDTH = 100 -- columns of a sentence below a table
-
 report.table = define.fn{
   name = "fopo.report.table", returns = "string",
   args = {{"rows", "table", nil, "lists of strings; the first is the head"}},
@@ -311,9 +309,9 @@ trained.]],
     local note = has.expected and two_rewards[what] or nil
     local seen = left_out[runs[1] and runs[1].evaluation.exclude]
     if seen then note = (note and note .. " " or "") .. seen end
-    if note then parts[#parts + 1] = text.fill(note, WIDTH, "") end
+    if note then parts[#parts + 1] = text.page(note, "") end
     local verdict = o.verdict and report.verdict(runs)
-    if verdict then parts[#parts + 1] = text.fill(verdict, WIDTH, "") end
+    if verdict then parts[#parts + 1] = text.page(verdict, "") end
     return table.concat(parts, "\n")
   end,
 }

@@ -46,7 +46,7 @@ local function as_text(found)
   return ("tuned by the %s on validation: %d trials%s%s\n%s%s%s"):format(measure_of(found),
     #found.trials, found.seeds > 1 and (" of %d seeds"):format(found.seeds) or "",
     found.interrupted and ", interrupted" or "", text.table(rows), more,
-    found.worth and "\n" .. text.fill(found.worth, 100, "  ") or "")
+    found.worth and "\n" .. text.page(found.worth, "  ") or "")
 end
 
 local meta = sealed.kind({__name = "fopo.tuned", __tostring = as_text, describe = as_text}, {

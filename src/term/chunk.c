@@ -3,7 +3,11 @@
 
 #include <lauxlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
 
 #include "core/memory.h"
 #include "core/plain.h"
@@ -172,11 +176,40 @@ static void print(const char *text, size_t n) {
   fputc('\n', stderr);
 }
 
+/* Breaks lines at words where a terminal of `width` columns would break them inside one. Indented
+ * lines are source and tracebacks, and stay. */
+static void fold(char *text, size_t width) {
+  char *blank = NULL, *line = text;
+  size_t column = 0;
+  for (char *p = text; *p != '\0'; p++) {
+    if (*p == '\n') {
+      line = p + 1;
+      blank = NULL;
+      column = 0;
+      continue;
+    }
+    if (*p == ' ') blank = p;
+    column += (*p & 0xc0) != 0x80; /* a character, not a later byte of one */
+    if (column <= width || blank == NULL || *line == ' ' || *line == '\t') continue;
+    *blank = '\n';
+    p = blank; /* the rest of the line begins behind it */
+    line = p + 1;
+    blank = NULL;
+    column = 0;
+  }
+}
+
 void fopo_chunk_report(lua_State *L, int brief) {
   const char *text = lua_tostring(L, -1);
   if (text == NULL) text = "an error without a text";
   fopo_progress_bar_erase();
   fflush(stdout);
-  print(text, brief ? strcspn(text, "\n") : strlen(text));
+  size_t n = brief ? strcspn(text, "\n") : strlen(text);
+  struct winsize size;
+  int known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  char *folded = known ? strndup(text, n) : NULL;
+  if (folded != NULL) fold(folded, size.ws_col);
+  print(folded != NULL ? folded : text, n);
+  free(folded);
   lua_pop(L, 1);
 }

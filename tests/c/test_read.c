@@ -423,7 +423,9 @@ TEST(malformed_rows) {
       {"user,item\n", "holds no interaction"},
       {"user,item", "holds no interaction"},
       {"user,name\n1,x\n", "no column is known as the item; it has 2 columns: user, name"},
-      {"alpha,beta\n1,2\n", "no column is known as the user"},
+      {"alpha,beta\n1,2\n",
+       "no column is known as the user, and none as the item; it has 2 columns: alpha, beta; say "
+       "which with user = \"...\", item = \"...\""},
       {"just words\nmore\n", "1"},
       {"one\ntwo\n", "line 1: 'one' holds one field"},
       {"{\"user\": 1, \"item\"\n", "JSON"},

@@ -1,5 +1,6 @@
 -- Numbers, lines and tables as text.
 local native = require "fopo.native"
+local term = require "fopo.term"
 
 local text = {}
 
@@ -50,6 +51,9 @@ function text.fill(s, width, indent)
   lines[#lines + 1] = line
   return table.concat(lines, "\n")
 end
+
+-- The same in the columns of the terminal, at most 100.
+function text.page(s, indent) return text.fill(s, math.min(100, term.width()), indent) end
 
 -- An indented line in at most `width` characters. In "  name   text" the text goes on below itself.
 local function hang(line, width)

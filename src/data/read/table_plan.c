@@ -73,15 +73,15 @@ enum {
 };
 
 /* Simplified names that mean a user, an item, a value or a time; earlier ones win. */
-static const char *const user_names[] = {"userid",     "user",      "uid",        "username",
-                                         "visitorid",  "visitor",   "customerid", "customer",
-                                         "reviewerid", "memberid",  "member",     "playerid",
-                                         "accountid",  "sessionid", "session",    NULL};
+static const char *const user_names[] = {
+    "userid",     "user",      "uid",        "username",   "visitorid", "visitor",
+    "customerid", "customer",  "reviewerid", "memberid",   "member",    "playerid",
+    "accountid",  "sessionid", "session",    "customerno", "buyer",     NULL};
 static const char *const item_names[] = {
     "itemid",    "item",       "iid",    "movieid",    "movie",     "bookid",   "isbn",
     "productid", "product",    "asin",   "parentasin", "streamer",  "artistid", "artist",
     "trackid",   "songid",     "gameid", "videoid",    "articleid", "newsid",   "animeid",
-    "recipeid",  "businessid", "repoid", "adid",       NULL};
+    "recipeid",  "businessid", "repoid", "adid",       "sku",       NULL};
 static const char *const value_names[] = {"rating",    "bookrating", "value",       "weight",
                                           "score",     "stars",      "overall",     "count",
                                           "playcount", "plays",      "listencount", NULL};
@@ -274,7 +274,9 @@ static int plan_columns(fopo_table *r) {
 }
 
 /* Refuses a table in which no column is known as the user or the item. */
-static int missing_role(fopo_table *r, const char *role) {
+static int missing_role(fopo_table *r) {
+  int both = r->user == r->item; /* FOPO_NO_COLUMN */
+  const char *role = r->user == FOPO_NO_COLUMN ? "user" : "item";
   static const char *const propensity[] = {"propensityscore", "propensity", NULL};
   char list[400];
   if (fopo_table_column(r, propensity) != FOPO_NO_COLUMN) {
@@ -285,15 +287,15 @@ static int missing_role(fopo_table *r, const char *role) {
   }
   list_columns(r, list, sizeof list);
   return fopo_fail(FOPO_ERR_FORMAT,
-                   "%s: no column is known as the %s; %s; say which with %s = \"...\"", r->t->path,
-                   role, list, role);
+                   "%s: no column is known as the %s%s; %s; say which with %s = \"...\"%s",
+                   r->t->path, role, both ? ", and none as the item" : "", list, role,
+                   both ? ", item = \"...\"" : "");
 }
 
 int fopo_table_roles_by_name(fopo_table *r) {
   if (r->user == FOPO_NO_COLUMN) r->user = fopo_table_column(r, user_names);
   if (r->item == FOPO_NO_COLUMN) r->item = fopo_table_column(r, item_names);
-  if (r->user == FOPO_NO_COLUMN) return missing_role(r, "user");
-  if (r->item == FOPO_NO_COLUMN) return missing_role(r, "item");
+  if (r->user == FOPO_NO_COLUMN || r->item == FOPO_NO_COLUMN) return missing_role(r);
   if (r->options->value == NULL) r->value = fopo_table_column(r, value_names);
   if (r->options->value == NULL && (r->value == r->user || r->value == r->item)) {
     r->value = FOPO_NO_COLUMN;
