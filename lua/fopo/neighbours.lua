@@ -85,7 +85,7 @@ function neighbours.parts(data, held)
   return size, math.min(PARTS, math.max(1, math.ceil(held / size)))
 end
 
--- The sessions that are left where the largest part is held out; the last part has what tenths leave.
+-- The fewest sessions that are left by a part: the last part has what tenths leave, too.
 function neighbours.fewest(data)
   return data.n < PARTS and math.max(1, data.n - 1) or (PARTS - 1) * (data.n // PARTS)
 end
