@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from checks import check, finish, folder, FOPO
+from checks import check, finish, folder, FOPO, said, same
 from terminal import Program
 
 PYTHON = sys.executable
@@ -65,39 +65,6 @@ def lua(name, before, code, after=""):
 
 
 # ---- README's session
-
-NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?(?![\w])")
-
-
-def said(lines):
-    """Lines without what differs between machines: the time, the rate, the threads, the CPU."""
-    out = []
-    for line in lines:
-        if re.fullmatch(r"\([\d.]+ m?s\)", line):
-            continue  # only what took long has one
-        line = re.sub(r"[\d,]+/s", "RATE", line)
-        line = re.sub(r"(?<![\d.])[\d.]+ m?s\b", "TIME", line)
-        line = re.sub(r"-{3,}", "---", line)  # as wide as the column
-        line = re.sub(r"fopo [\d.]+, \w+, \d+ threads?\.", "fopo VERSION", line)
-        out.append(re.sub(r" +", " ", line.rstrip()))
-    return out
-
-
-def same(shown, wanted):
-    """Whether two lines agree: words and whole numbers exactly, others to 1 %, or to two units of
-    the last digit. The last bits of a sum depend on the CPU's instructions and on BLAS."""
-    if NUMBER.sub("#", shown) != NUMBER.sub("#", wanted):
-        return False
-    for a, b in zip(NUMBER.findall(shown), NUMBER.findall(wanted)):
-        if a == b:
-            continue
-        if "." not in b:
-            return False
-        unit = 10.0 ** -len(b.split("e")[0].split(".")[1])
-        if abs(float(a) - float(b)) > max(0.01 * abs(float(b)), 2 * unit):
-            return False
-    return True
-
 
 def compare(what, shown, wanted):
     shown, wanted = said(shown), said(wanted)

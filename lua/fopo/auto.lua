@@ -199,11 +199,11 @@ local function print_table(rows, left_out, judged)
                     text.seconds(row.seconds), row == rows.chosen and "chosen" or ""}
   end
   print(text.table(shown))
-  for _, line in ipairs(left_out) do print(text.fill(line, 80, "  ")) end
-  print(text.fill(("seen items left out, over %s users, of whom %s are of training and held out%s")
+  for _, line in ipairs(left_out) do print(text.page(line, "  ")) end
+  print(text.page(("seen items left out, over %s users, of whom %s are of training and held out%s")
     :format(text.count(judged.contexts), text.count(judged.contexts - judged.valid),
             judged.draws > 1 and ("; X and Y of each drawn %d times"):format(judged.draws) or ""),
-    80, "  "))
+    "  "))
 end
 
 -- "by +0.0123 (0.0045, 0.0201), more than chance".
@@ -360,7 +360,7 @@ assert(fopo.evaluate(pi, s.test).reward > 0.05)]],
       provenance.chosen(chosen.policy, chosen, chosen.start)
       if o.print then
         print_table(rows, left_out, judged)
-        print(text.fill(verdict(rows), 80, "  "))
+        print(text.page(verdict(rows), "  "))
       end
       return chosen.policy, rows
     end,

@@ -136,7 +136,7 @@ local function print_report(r)
   for _, row in ipairs(r.rows) do
     if row.status == "skipped" then
       local why = ("skipped: %s: %s"):format(row.name, row.measured)
-      skipped[#skipped + 1] = text.fill(why, 79, "  ")
+      skipped[#skipped + 1] = text.page(why, "  ")
     else
       rows[#rows + 1] = {row.name, row.measured, row.bound, row.status}
     end

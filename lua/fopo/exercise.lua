@@ -8,6 +8,7 @@
 -- `answer` is one that is; `hint` is said of every other, `after` of a right one.
 local define = require "fopo.base.define"
 local explain = require "fopo.prompt.explain"
+local text = require "fopo.base.text"
 
 local exercise = {}
 local open -- the lesson that was played to its end last, and its texts
@@ -52,7 +53,7 @@ assert(fopo.check_answer(1, "prob[a] * (pays[a] - earned)"))]],
                   #open.lesson.exercises, i)
     end
     local right, sentence = exercise.judge(open.lesson, i, typed, open.texts)
-    print(sentence)
+    print(text.page(sentence, ""))
     return right
   end,
 }

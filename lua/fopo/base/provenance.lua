@@ -157,7 +157,7 @@ function provenance.lines(pi)
   if not f then return lines end
   local function say(of, facts)
     if type(facts) ~= "table" then return end
-    lines[#lines + 1] = text.fill(text.line(of(facts), 2000), 80, "  ")
+    lines[#lines + 1] = text.page(text.line(of(facts), 2000), "  ")
   end
   say(function() return ("saved %s by fopo %s"):format(tostring(f.saved), tostring(f.fopo)) end, f)
   say(of_data, f.data)

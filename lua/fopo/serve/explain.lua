@@ -24,7 +24,7 @@ local function describe(e)
     #e == 1 and "1 item" or text.count(#e) .. " items")
   local more = #e > SHOWN and ("\n... and %s more: e[%d] .. e[%d]"):format(
     text.count(#e - SHOWN), SHOWN + 1, #e) or ""
-  return text.fill(head, 80, "") .. "\n" .. text.table(rows) .. more
+  return text.page(head, "") .. "\n" .. text.table(rows) .. more
 end
 
 local explanation = {__name = "fopo.explanation", describe = describe, __tostring = describe}
