@@ -475,7 +475,7 @@ doc: $(OUT)/fopo
 	$(Q)$(MANUAL)
 	$(Q)cp $(OUT)/doc/manual.md docs
 
-# README's pictures: the view of the runs in docs/pictures, and a step of a lesson.
+# README's pictures: what is served, the view of the runs in docs/pictures, and a step of a lesson.
 PYTHON ?= /usr/bin/python3
 pictures: $(OUT)/fopo
 	$(Q)./$(OUT)/fopo scripts/tools/pictures.lua docs

@@ -85,7 +85,8 @@ def paper_report_is_up_to_date():
 
 
 def pictures_are_up_to_date():
-    """README's: the view from the runs that are kept, and a lesson as it is on a terminal now."""
+    """README's: what is served by the tables, the view from the runs that are kept, and a lesson as
+    it is on a terminal now."""
     with tempfile.TemporaryDirectory() as folder:
         made = [subprocess.run(command + [folder], text=True, capture_output=True, timeout=120)
                 for command in ([FOPO, "scripts/tools/pictures.lua"],
@@ -93,7 +94,7 @@ def pictures_are_up_to_date():
         check("the pictures can be made", not any(one.returncode for one in made),
               *[one.stderr for one in made])
         names = sorted(os.listdir(folder))
-        check("two pictures for each theme", len(names) == 4, names)
+        check("three pictures for each theme", len(names) == 6, names)
         for name in names:
             check("docs/%s is up to date: run make pictures" % name,
                   read("docs/" + name) == read(os.path.join(folder, name)))
