@@ -5,6 +5,7 @@
 #       make doc | make pictures | make paper
 #       make test-cuda-races MUTANTS="--seconds 600"
 #       make nightly NIGHTLY=7200 SEED=1 T="kills interrupts" | make mutate MUTATE="--budget 600"
+#       make systems SYSTEMS="bookworm trixie" T=all
 #
 # `make`, `make demo` and `make test` first say what packages are missing and install them, by
 # scripts/tools/setup.sh. `make all` builds with what is there.
@@ -18,7 +19,9 @@ SYSROOT := $(if $(filter 1,$(ARM)),$(CURDIR)/build/arm/sysroot)
 WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wdouble-promotion -Wundef -Wvla
 WARN_C  := $(WARN) -Wstrict-prototypes -Wmissing-prototypes
 MODE    := $(strip $(MODE))
-FLAGS_release := -O2 -g -DNDEBUG
+# The same sources give the same bytes in any folder. The shell of the recipe knows which it is, so
+# that the flags do not change with it.
+FLAGS_release := -O2 -g -DNDEBUG -ffile-prefix-map="$$PWD=."
 FLAGS_debug   := -O0 -g
 FLAGS_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined \
                  -fno-omit-frame-pointer
@@ -58,7 +61,7 @@ MPI     := $(filter-out 0,$(MPI))
 
 # ------------------------------------------------------------------------------------------------
 ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS))$(filter-out 0,$(MAKELEVEL)),)
-  MAKEFLAGS += -j$(shell nproc)
+  MAKEFLAGS += -j$(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
 endif
 V    ?= 0
 Q    := $(if $(filter 1,$(V)),,@)
@@ -85,8 +88,8 @@ ifeq ($(filter 1,$(ARM)),1)
   MPI      :=
 endif
 
-SRC_C   := $(filter-out src/comm/mpi/% src/main.c,$(shell find src -name '*.c'))
-SRC_CXX := $(shell find src -name '*.cc')
+SRC_C   := $(filter-out src/comm/mpi/% src/main.c,$(shell find src -name '*.c' | LC_ALL=C sort))
+SRC_CXX := $(shell find src -name '*.cc' | LC_ALL=C sort)
 OBJ     := $(SRC_C:%.c=$(OUT)/%.o) $(SRC_CXX:%.cc=$(OUT)/%.o) $(OUT)/lua_files.o \
            $(OUT)/columnar_py.o
 LUA     := $(shell find lua -name '*.lua' | LC_ALL=C sort)
@@ -100,7 +103,8 @@ PLANTED  := $(OUT)/races/planted
 MPI_SO   := $(if $(MPI),$(OUT)/fopo_mpi.so)
 
 .PHONY: build all test test-programs lint format test-gpu test-arm bench-gpu demo bench setup
-.PHONY: packages openmpi test-cuda-races test-ranks fuzzers nightly coverage mutate clean FORCE
+.PHONY: packages openmpi test-cuda-races test-ranks fuzzers nightly coverage mutate systems clean
+.PHONY: FORCE
 .DELETE_ON_ERROR:
 
 # `make` alone. The build is a make of its own after the set-up, so that it sees the new packages.
@@ -379,6 +383,12 @@ nightly: packages
 	$(Q)$(MAKE) --no-print-directory all test-programs
 	$(Q)NIGHTLY=$(NIGHTLY) SEED=$(SEED) bash tests/nightly.sh $(OUT) $(T)
 
+# Bare systems of Debian's kind, each in a chroot: what can be built and run there, and a table
+# (tests/systems.sh, as root, with mmdebstrap). T: the tests of make test there; all: every one.
+SYSTEMS ?= bookworm trixie
+systems: dist
+	$(Q)T='$(T)' bash tests/systems.sh build/fopo-$(VERSION).tar.gz $(SYSTEMS)
+
 # Times against limits of the GPU measured in the same run, and against PyTorch if it is installed.
 bench-gpu: $(OUT)/fopo $(CUDA_SO)
 	$(Q)./$(OUT)/fopo scripts/bench/run.lua gpu $(BENCH)
@@ -457,10 +467,14 @@ install: all
 	$(Q)$(INSTALL) -m 644 datasets/README.md datasets/sample.csv datasets/*.sh \
 	  $(DESTDIR)$(datadir)/fopo/datasets
 
-# The folders named fopo hold nothing else; shared folders stay.
+# The folders named fopo hold nothing else. Of shared folders those go that this leaves empty, but
+# for the system's own, which are there from the start.
+SHARED_IN = $(if $(DESTDIR)$(filter-out /usr /usr/local,$(prefix)),$(mandir) $(patsubst \
+  %/,%,$(dir $(pkglibdir))) $(datadir) $(bindir) $(prefix))
 uninstall:
 	rm -f $(DESTDIR)$(bindir)/fopo $(DESTDIR)$(mandir)/man1/fopo.1
 	rm -rf $(DESTDIR)$(pkglibdir) $(DESTDIR)$(datadir)/fopo $(DESTDIR)$(docdir)
+	$(Q)rmdir $(addprefix $(DESTDIR),$(mandir)/man1 $(dir $(docdir)) $(SHARED_IN)) 2>/dev/null || :
 
 # The files of the last commit; two runs give the same bytes.
 dist:
