@@ -37,8 +37,10 @@ CFLAGS  := -std=c11 $(COMMON) $(WARN_C)
 CXXFLAGS:= -std=c++17 $(COMMON) $(WARN) $(if $(filter asan,$(MODE)),-DNO_MANUAL_VECTORIZATION)
 # The program's own symbols are exported: fopo_cuda.so calls them.
 LDFLAGS := $(FLAGS_$(MODE)) -fopenmp -rdynamic
+# Of ncurses, terminfo is a library of its own on Debian and not everywhere.
+has_lib  = $(if $(findstring /,$(shell $(CC) -print-file-name=lib$(1).so 2>/dev/null)),-l$(1))
 LDLIBS  := -llapacke -lopenblas -lzip -lz -lzstd -llua5.4 \
-           -lreadline -lncursesw -ltinfo -lm -ldl -lpthread
+           -lreadline -lncursesw $(call has_lib,tinfo) -lm -ldl -lpthread
 
 # The CUDA part is a shared object of its own, built if nvcc is found (CUDA= leaves it out). It has
 # code for Volta, Turing, Ampere (and Ada) and Hopper, if the toolkit knows them, and PTX for later.

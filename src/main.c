@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "bind/bind.h"
@@ -17,6 +16,7 @@
 #include "comm/watch.h"
 #include "core/matrix.h"
 #include "core/memory.h"
+#include "core/platform.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
@@ -435,11 +435,9 @@ static void set_libraries(char **argv) {
   }
   const char *wanted = getenv("OPENBLAS_CORETYPE") == NULL ? fopo_kernels_blas_wanted() : NULL;
   if (wanted != NULL && setenv("OPENBLAS_CORETYPE", wanted, 0) == 0) again = 1;
-  if (again) execv("/proc/self/exe", argv);
+  char path[4096];
+  if (again && fopo_platform_program(path, sizeof path)) execv(path, argv);
 }
-
-/* The name that ps and top show; after set_libraries it would be "exe". */
-static void keep_name(void) { prctl(PR_SET_NAME, "fopo"); }
 
 /* Before all else, as libraries start threads. 1: the exit status is *status. */
 static int begin(job *j, int *status) {
@@ -471,7 +469,6 @@ int main(int argc, char **argv) {
   int status;
   set_libraries(argv);
   fopo_memory_start();
-  keep_name();
   if (begin(&j, &status)) {
     fopo_free(j.codes);
     fopo_free(j.reads);

@@ -13,6 +13,7 @@
 #include "comm/watch.h"
 #include "core/clock.h"
 #include "core/memory.h"
+#include "core/platform.h"
 #include "core/progress.h"
 #include "core/status.h"
 
@@ -45,31 +46,22 @@ static int count_started(const char **starter) {
 }
 
 /* The path of fopo_mpi.so; 0 if there is none. */
-static int find_object(char *path, size_t size, char *folder, size_t folder_size) {
+static int find_object(char *path, size_t size) {
   const char *named = getenv("FOPO_MPI");
-  ssize_t n = readlink("/proc/self/exe", folder, folder_size - 1);
-  folder[n > 0 ? n : 0] = '\0';
-  char *slash = strrchr(folder, '/');
-  if (slash != NULL) slash[1] = '\0';
-  if (named != NULL && *named != '\0') {
-    snprintf(path, size, "%s", named);
-    return 1;
-  }
-  snprintf(path, size, "%sfopo_mpi.so", folder);
-  if (access(path, R_OK) == 0) return 1;
-  snprintf(path, size, "%s../lib/fopo/fopo_mpi.so", folder);
-  return access(path, R_OK) == 0;
+  if (named == NULL || *named == '\0') return fopo_platform_object(path, size, "fopo_mpi.so");
+  snprintf(path, size, "%s", named);
+  return 1;
 }
 
 /* Opens the object. RTLD_GLOBAL, for the plug-ins of Open MPI expect libmpi's symbols there. */
 static int open_object(int *argc, char ***argv, int started, const char *starter) {
-  char path[4096], folder[3072];
+  char path[4096];
   const char *host = fopo_comm_host(0); /* not opened yet: the own one */
-  if (!find_object(path, sizeof path, folder, sizeof folder)) {
+  if (!find_object(path, sizeof path)) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE,
-                     "%s has started %d processes, but on %s there is no %sfopo_mpi.so; install "
+                     "%s has started %d processes, but on %s there is no %s; install "
                      "libopenmpi-dev and run make there, or start one process",
-                     starter, started, host, folder);
+                     starter, started, host, path);
   }
   void *object = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
   if (object == NULL) {

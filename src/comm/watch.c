@@ -11,7 +11,6 @@
 #include <dirent.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,14 +20,14 @@
 #include <unistd.h>
 
 #include "core/memory.h"
+#include "core/platform.h"
 
 enum {
   SCANS = 4,   /* a second */
   SILENCE = 6, /* seconds; mpirun needs up to 3 more to end all */
   GONE = 4,    /* scans without a connection, for Open MPI may replace one */
   LATER = 4,   /* scans that others leave to the first rank that is left, to say it once */
-  IDLE = 2,    /* seconds before the first probe; then one every second */
-  PROBES = 100 /* the watch decides, not the kernel */
+  IDLE = 2     /* seconds before the first probe; then one every second */
 };
 
 /* Of each host: its connections in the last scans. */
@@ -120,28 +119,6 @@ static size_t peer_of(int fd) {
   return read_address(address, (struct sockaddr *)&to) ? owner(address) : n_hosts;
 }
 
-static void ask_for_probes(int fd) {
-  int on = 1, idle = 0, interval = 1, probes = PROBES;
-  socklen_t size = sizeof idle;
-  if (getsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, &size) != 0 || idle == IDLE) return;
-  idle = IDLE;
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
-  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-}
-
-/* Seconds since the other side was heard; below 0: the connection is closed. */
-static double silent_for(int fd) {
-  struct tcp_info info;
-  socklen_t size = sizeof info;
-  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return -1.0;
-  if (info.tcpi_state != TCP_ESTABLISHED) return -1.0;
-  uint32_t ms = info.tcpi_last_ack_recv;
-  if (info.tcpi_last_data_recv < ms) ms = info.tcpi_last_data_recv;
-  return ms / 1e3;
-}
-
 static void lose(size_t rank, const char *how, double seconds) {
   char more[48] = "", time[48] = "";
   size_t others = 0;
@@ -162,8 +139,8 @@ static int patience(size_t rank) { return own == (size_t)same_host(0, rank) ? 0 
 static void look_at(int fd) {
   size_t rank = peer_of(fd);
   if (rank == n_hosts) return;
-  ask_for_probes(fd);
-  double seconds = silent_for(fd);
+  fopo_platform_probe(fd, IDLE);
+  double seconds = fopo_platform_silence(fd);
   if (seconds < 0.0) return;
   contacts[rank].now++;
   if (seconds >= silence + (double)patience(rank) / SCANS) {
@@ -182,7 +159,7 @@ static void count_missing(void) {
 }
 
 static void scan(void) {
-  DIR *folder = opendir("/proc/self/fd");
+  DIR *folder = opendir(FOPO_PLATFORM_OPEN);
   if (folder == NULL) return;
   for (struct dirent *e; (e = readdir(folder)) != NULL;) {
     char *end;

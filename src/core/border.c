@@ -2,6 +2,9 @@
  * here, as the headers of Debian 12 know the first three versions alone. seccomp: seccomp(2). */
 #include "core/border.h"
 
+#include "core/status.h"
+
+#if defined(__linux__)
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -19,8 +22,6 @@
 #include <sys/syscall.h>
 #include <termios.h>
 #include <unistd.h>
-
-#include "core/status.h"
 
 /* ---- Landlock ---- */
 
@@ -299,3 +300,20 @@ int fopo_border_calls(void) {
   }
   return fopo_fail(FOPO_ERR_UNAVAILABLE, "seccomp does not hold the process: %s", strerror(errno));
 }
+
+#else
+
+const char *fopo_border_lacks(void) { return "Landlock"; }
+
+int fopo_border_files(const fopo_border_rule *rules, size_t n) {
+  (void)rules, (void)n;
+  return fopo_fail(FOPO_ERR_UNAVAILABLE, "this system has no Landlock; Linux 5.13 has it");
+}
+
+int fopo_border_calls(void) {
+  return fopo_fail(FOPO_ERR_UNAVAILABLE, "this system has no seccomp; Linux has it");
+}
+
+void fopo_border_close(int but) { (void)but; }
+
+#endif

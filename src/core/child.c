@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/platform.h"
 #include "core/status.h"
 #include "core/threads.h"
 
@@ -23,9 +23,8 @@ int fopo_child_fork(pid_t *child, int threads) {
                      strerror(errno));
   }
   if (*child > 0) return FOPO_OK;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) raise(SIGKILL); /* it has ended already */
-  setenv("FOPO_CUDA", "none", 1);          /* a driver does not outlive a fork */
+  fopo_platform_follow(parent);
+  setenv("FOPO_CUDA", "none", 1); /* a driver does not outlive a fork */
   if (fopo_threads_set(threads) == FOPO_OK) return FOPO_OK;
   fprintf(stderr, "fopo: a process of a sweep: %s\n", fopo_error_sentence());
   _exit(1); /* what calls this would go on as the parent does */

@@ -8,7 +8,6 @@
 #include "core/memory.h"
 
 #include <assert.h>
-#include <malloc.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "core/platform.h"
 #include "core/status.h"
 
 #define HEAD      ((size_t)64)      /* keeps the block behind it on a cache line */
@@ -93,14 +93,11 @@ static char *map_aligned(size_t length) {
   size_t before = (HUGE_PAGE - (uintptr_t)whole % HUGE_PAGE) % HUGE_PAGE;
   if (before > 0) munmap(whole, before);
   munmap(whole + before + length, HUGE_PAGE - before);
-  madvise(whole + before, length, MADV_HUGEPAGE); /* advice: a refusal costs speed only */
+  fopo_platform_huge(whole + before, length);
   return whole + before;
 }
 
-void fopo_memory_start(void) {
-  mallopt(M_MMAP_THRESHOLD, BIG);
-  mallopt(M_TRIM_THRESHOLD, KEPT);
-}
+void fopo_memory_start(void) { fopo_platform_heap(BIG, KEPT); }
 
 static size_t mapped_length(size_t bytes) { return (bytes + HEAD + PAGE - 1) / PAGE * PAGE; }
 
@@ -160,14 +157,11 @@ void *fopo_alloc_unset(size_t n, size_t size) { return allocate(n, size, 0); }
 /* Changes the length of a mapping, in place or at a new aligned address; NULL: no memory. */
 static head *remap(head *h, size_t mapped) {
   if (mapped == h->mapped) return h;
-  if (mremap(h, h->mapped, mapped, 0) != MAP_FAILED) return h;
+  if (fopo_platform_remap(h, h->mapped, mapped, NULL) != NULL) return h;
   char *place = map_aligned(mapped);
   if (place == NULL) return NULL;
-  void *moved = mremap(h, h->mapped, mapped, MREMAP_MAYMOVE | MREMAP_FIXED, place);
-  if (moved == MAP_FAILED) {
-    munmap(place, mapped);
-    return NULL;
-  }
+  void *moved = fopo_platform_remap(h, h->mapped, mapped, place);
+  if (moved == NULL) munmap(place, mapped);
   return moved;
 }
 
@@ -175,7 +169,7 @@ static head *resize_mapping(head *h, size_t bytes) {
   size_t mapped = mapped_length(bytes), before = h->mapped;
   head *moved = remap(h, mapped);
   if (moved == NULL) return NULL;
-  madvise(moved, mapped, MADV_HUGEPAGE);
+  fopo_platform_huge(moved, mapped);
   /* Pages past the old mapping are zero; the rest of the last old page may not be. */
   size_t end = HEAD + bytes < before ? HEAD + bytes : before;
   size_t start = HEAD + moved->bytes;
@@ -201,7 +195,7 @@ void *fopo_realloc(void *block, size_t n, size_t size) {
   if (!fits || (bytes > before && bytes - before > left_in_limit()) || fault()) {
     return refused(n, size);
   }
-  h = h->mapped > 0 ? resize_mapping(h, bytes) : resize_copy(h, bytes);
+  h = FOPO_PLATFORM_REMAPS && h->mapped > 0 ? resize_mapping(h, bytes) : resize_copy(h, bytes);
   if (h == NULL) return refused(n, size);
   count_blocks(0, bytes, before);
   return (char *)h + HEAD;

@@ -10,12 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/input.h"
 #include "core/memory.h"
+#include "core/platform.h"
 #include "core/progress.h"
 #include "core/replace.h"
 #include "core/status.h"
@@ -34,19 +34,6 @@ int fopo_program_find(char *path, size_t size, const char *name) {
     at += n + (at[n] == ':');
   }
   return 0;
-}
-
-/* A file without a name, for reading and writing, or -1. */
-static int unnamed_file(void) {
-  const char *folder = getenv("TMPDIR");
-  char path[4096];
-  if (snprintf(path, sizeof path, "%s/fopo-XXXXXX", folder ? folder : "/tmp") >= (int)sizeof path) {
-    return -1;
-  }
-  int fd = mkostemp(path, O_CLOEXEC);
-  if (fd >= 0) unlink(path);
-  if (fd < 0 && errno == EACCES) fd = memfd_create("fopo", MFD_CLOEXEC); /* behind a border */
-  return fd;
 }
 
 /* Starts the program with the three files, in the group of this process or in one of its own. 0, or
@@ -114,7 +101,7 @@ int fopo_program_run(fopo_output *output, const char *name, char *const argv[], 
     return fopo_fail(FOPO_ERR_UNAVAILABLE, "%s is in no absolute folder of PATH", name);
   }
   for (int i = 0; i < FILES; i++) {
-    files[i] = unnamed_file();
+    files[i] = fopo_platform_file();
     if (files[i] < 0) error = errno;
   }
   if (error == 0) error = run_with_files(output, path, argv, files, input, n);
@@ -159,11 +146,13 @@ int fopo_pipe_open(fopo_pipe *p, const char *name, char *const argv[]) {
   if (!fopo_program_find(path, sizeof path, name)) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE, "%s is in no absolute folder of PATH", name);
   }
-  p->errors = unnamed_file();
+  p->errors = fopo_platform_file();
   nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (p->errors < 0 || nothing < 0 || pipe2(ends, O_CLOEXEC) != 0) error = errno;
   p->out = ends[0];
+#if defined(F_SETPIPE_SZ)
   if (error == 0) fcntl(p->out, F_SETPIPE_SZ, ROOM); /* if it is refused, there are more turns */
+#endif
   if (error == 0) {
     const int files[FILES] = {nothing, ends[1], p->errors};
     error = start(&p->child, path, argv, files, 1);

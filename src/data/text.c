@@ -367,6 +367,11 @@ static int read_block(fopo_text *t, size_t *got) {
   return *got == 0 ? end_text(t) : FOPO_OK;
 }
 
+static const char *last_line_end(const char *from, size_t n) {
+  while (n > 0 && from[n - 1] != '\n') n--;
+  return n > 0 ? from + n - 1 : NULL;
+}
+
 int fopo_text_more(fopo_text *t) {
   size_t whole = (size_t)(t->stop - t->at);
   int status = is_taken(t) ? FOPO_OK : reserve(t), was_ended = t->ended;
@@ -374,7 +379,7 @@ int fopo_text_more(fopo_text *t) {
   while (status == FOPO_OK && last == NULL && !t->ended) {
     size_t before = t->filled, got = 0;
     status = read_block(t, &got);
-    last = memrchr(t->buffer + before, '\n', t->filled - before);
+    last = last_line_end(t->buffer + before, t->filled - before);
   }
   if (status != FOPO_OK) return status;
   t->stop = last != NULL ? last + 1 : t->at + whole;

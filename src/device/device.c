@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/platform.h"
 #include "core/status.h"
 #include "device/cpu/cpu.h"
 #include "device/cuda/cuda.h"
@@ -23,14 +24,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static fopo_cuda_opener *open_cuda; /* NULL: not loaded yet */
 static fopo_cuda_lister *list_cuda;
 static void (*close_cuda)(fopo_device *d);
-
-/* The folder of the program, with its slash; "" if it is not known. */
-static void program_folder(char *folder, size_t size) {
-  ssize_t n = readlink("/proc/self/exe", folder, size - 1);
-  folder[n > 0 ? n : 0] = '\0';
-  char *slash = strrchr(folder, '/');
-  if (slash != NULL) slash[1] = '\0';
-}
 
 /* FOPO_ERR_UNAVAILABLE if the library that every driver brings is missing. */
 static int find_driver(void) {
@@ -45,7 +38,6 @@ static int find_driver(void) {
 /* The object's path; FOPO_ERR_UNAVAILABLE if there is no object, or no driver for it. An object
  * named in FOPO_CUDA may do without a driver: it may be an emulation. */
 static int find_object(char *path, size_t size) {
-  char folder[3072];
   const char *named = getenv("FOPO_CUDA");
   if (named != NULL && strcmp(named, "none") == 0) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE, "CUDA is switched off by FOPO_CUDA=none");
@@ -54,16 +46,12 @@ static int find_object(char *path, size_t size) {
     snprintf(path, size, "%s", named);
     return FOPO_OK;
   }
-  program_folder(folder, sizeof folder);
-  snprintf(path, size, "%sfopo_cuda.so", folder);
-  if (access(path, R_OK) == 0) return find_driver();
-  snprintf(path, size, "%s../lib/fopo/fopo_cuda.so", folder);
-  if (access(path, R_OK) == 0) return find_driver();
+  if (fopo_platform_object(path, size, "fopo_cuda.so")) return find_driver();
   return fopo_fail(FOPO_ERR_UNAVAILABLE,
-                   "CUDA is not in this build: there is no %sfopo_cuda.so, nor one in ../lib/fopo "
+                   "CUDA is not in this build: there is no %s, nor one in ../lib/fopo "
                    "from there; install the CUDA Toolkit (nvcc) and run make, or use device = "
                    "\"cpu\"",
-                   folder);
+                   path);
 }
 
 /* Looks up a function of the object. memcpy, for ISO C cannot cast a data pointer to a function. */

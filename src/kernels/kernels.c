@@ -3,34 +3,31 @@
  * them can be forced by FOPO_ISA or by fopo_kernels_force. */
 #include "kernels/kernels.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include "core/platform.h"
 #include "core/status.h"
 #include "kernels/kernels_tables.h"
 
-#if defined(__aarch64__)
-#include <sys/auxv.h>
-#define ARM(word, feature) ((getauxval(AT_##word) & word##_##feature) != 0)
-#else
-#define ARM(word, feature) 0
-#endif
-
+#define ARM FOPO_PLATFORM_ARM
 #if defined(__x86_64__)
 #define X86(feature) (__builtin_cpu_supports(feature) != 0)
-/* Linux saves the registers of AMX's tiles only for a process that has asked for them. */
-static int amx_permitted(void) {
-  enum { REQUEST = 0x1023, TILE_DATA = 18 }; /* ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA */
-  return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+/* clang 14 knows fewer features than gcc 12. word: 0 to 3, EAX to EDX. */
+static int cpuid(unsigned leaf, unsigned subleaf, int word, int bit) {
+  unsigned w[4];
+  return __get_cpuid_count(leaf, subleaf, &w[0], &w[1], &w[2], &w[3]) && (w[word] >> bit & 1) != 0;
 }
+#define CPUID(leaf, subleaf, word, bit) cpuid(leaf, subleaf, word, bit)
 #else
-#define X86(feature) 0
-static int amx_permitted(void) { return 0; }
+#define X86(feature)                    0
+#define CPUID(leaf, subleaf, word, bit) 0
 #endif
 
 #define X(name, base, cpu_has_it)                                                                  \

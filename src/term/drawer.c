@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/border.h"
 #include "core/memory.h"
+#include "core/platform.h"
 #include "core/replace.h"
 #include "core/status.h"
 
@@ -61,8 +61,7 @@ int fopo_drawer_fork(int *is_drawer) {
   drawer = ends[*is_drawer];
   close(ends[!*is_drawer]);
   if (child > 0) return FOPO_OK;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) raise(SIGKILL); /* it has ended already */
+  fopo_platform_follow(parent);
   signal(SIGINT, nothing);
   signal(SIGQUIT, nothing);
   signal(SIGPIPE, nothing);

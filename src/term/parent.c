@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -15,12 +14,16 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/platform.h"
 #include "core/status.h"
 
 /* Sent to the parent they are meant for the child. Those of the keyboard reach both. */
-static const int meant_for_child[] = {SIGTERM, SIGHUP,    SIGINT,  SIGQUIT, SIGUSR1,
-                                      SIGUSR2, SIGXCPU,   SIGALRM, SIGPROF, SIGPOLL,
-                                      SIGPWR,  SIGVTALRM, SIGTSTP};
+static const int meant_for_child[] = {SIGTERM,   SIGHUP,  SIGINT,  SIGQUIT, SIGUSR1,
+                                      SIGUSR2,   SIGXCPU, SIGALRM, SIGPROF, SIGIO,
+#if defined(SIGPWR)
+                                      SIGPWR,
+#endif
+                                      SIGVTALRM, SIGTSTP};
 enum { MEANT = sizeof meant_for_child / sizeof *meant_for_child };
 
 /* Both processes have this page. */
@@ -67,8 +70,7 @@ int fopo_parent_fork(pid_t *child) {
   }
   if (*child > 0) return FOPO_OK;
   sigprocmask(SIG_SETMASK, &former, NULL);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) raise(SIGKILL); /* it has ended already */
+  fopo_platform_follow(parent);
   return FOPO_OK;
 }
 

@@ -165,10 +165,10 @@ static int closed;
 
 static void limit(int what, uint64_t soft, uint64_t hard) {
   struct rlimit now, lower = {soft, hard};
-  if (getrlimit((__rlimit_resource_t)what, &now) != 0) return;
+  if (getrlimit(what, &now) != 0) return;
   if (now.rlim_max < lower.rlim_max) lower.rlim_max = now.rlim_max;
   if (now.rlim_max < lower.rlim_cur) lower.rlim_cur = now.rlim_max;
-  setrlimit((__rlimit_resource_t)what, &lower);
+  setrlimit(what, &lower);
 }
 
 /* Bytes of address space that the process has taken. */

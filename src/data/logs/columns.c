@@ -307,21 +307,24 @@ int fopo_features_take(fopo_features *f, fopo_log_pass *p) {
   return status;
 }
 
-static int by_text(const void *a, const void *b, void *ids) {
-  const fopo_ids *levels = ids;
-  return strcmp(levels->text + levels->offsets[*(const uint32_t *)a],
-                levels->text + levels->offsets[*(const uint32_t *)b]);
+typedef struct {
+  const char *text;
+  size_t id;
+} level;
+
+static int by_text(const void *a, const void *b) {
+  return strcmp(((const level *)a)->text, ((const level *)b)->text);
 }
 
 static int arrange_levels(fopo_feature *f) {
   size_t n = f->levels.n;
-  uint32_t *order = fopo_alloc(n, sizeof *order);
+  level *order = fopo_alloc(n, sizeof *order);
   f->place = fopo_alloc(n, sizeof *f->place);
   int status = order != NULL && f->place != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
   if (status == FOPO_OK) {
-    for (size_t i = 0; i < n; i++) order[i] = (uint32_t)i;
-    qsort_r(order, n, sizeof *order, by_text, &f->levels);
-    for (size_t i = 0; i < n; i++) f->place[order[i]] = (uint32_t)i;
+    for (size_t i = 0; i < n; i++) order[i] = (level){f->levels.text + f->levels.offsets[i], i};
+    qsort(order, n, sizeof *order, by_text);
+    for (size_t i = 0; i < n; i++) f->place[order[i].id] = (uint32_t)i;
   }
   fopo_free(order);
   return status;

@@ -57,9 +57,10 @@ static int refuse(reading *g, size_t line, const char *text, size_t n, const cha
 /* "name:0.5" or "name": cuts the number behind the last colon off w; 1.0 without one. 0 if it is no
  * finite number. */
 static int weighted(word *w, double *value) {
-  const char *colon = memrchr(w->at, ':', w->n);
+  const char *colon = w->at + w->n;
   *value = 1.0;
-  if (colon == NULL) return 1;
+  while (colon > w->at && colon[-1] != ':') colon--;
+  if (colon-- == w->at) return 1;
   size_t n = (size_t)(w->at + w->n - colon - 1);
   if (fopo_parse_real(value, colon + 1, n) != FOPO_IS_NUMBER || fabs(*value) > (double)FLT_MAX) {
     return 0;

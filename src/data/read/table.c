@@ -241,7 +241,7 @@ static int cut_object(fopo_table *r, size_t *count, const char **next) {
   *next = fopo_table_json_cut(r, r->t->at, count, &fault);
   if (*next != NULL) return FOPO_OK;
   if (fopo_json_failed(r->json)) return FOPO_ERR_MEMORY;
-  *next = (const char *)rawmemchr(r->t->at, '\n') + 1;
+  *next = strchr(r->t->at, '\n') + 1;
   if (fault.column != FOPO_NO_COLUMN) return reject(r, fault.column, NULL, 0, fault.why);
   return reject(r, FOPO_NO_COLUMN, fault.at, fault.n, fault.why);
 }

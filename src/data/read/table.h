@@ -238,7 +238,7 @@ static inline int fopo_row_is_blank(const fopo_field *fields, size_t count) {
 
 /* The end of the line at p, without its line end. */
 static inline const char *fopo_line_end(const char *p) {
-  const char *end = rawmemchr(p, '\n');
+  const char *end = strchr(p, '\n');
   return end > p && end[-1] == '\r' ? end - 1 : end;
 }
 

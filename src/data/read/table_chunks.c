@@ -454,7 +454,7 @@ static int cut_chunks(fopo_chunks *k, const char *from, size_t *n) {
     c->from = from;
     c->stop = stop;
     if ((size_t)(stop - from) > k->size) {
-      c->stop = (const char *)rawmemchr(from + k->size - 1, '\n') + 1;
+      c->stop = strchr(from + k->size - 1, '\n') + 1;
     }
     from = c->stop;
     int status = chunk_reserve(c, &k->reader);

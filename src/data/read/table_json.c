@@ -44,7 +44,7 @@ static int collect(fopo_table *r) {
   int status = FOPO_OK;
   size_t line = t->line, rows = 0;
   for (const char *p = t->at, *end; p < t->stop && rows < ROWS_MOST && status == FOPO_OK;) {
-    end = rawmemchr(p, '\n');
+    end = strchr(p, '\n');
     const char *wrong, *from = p + strspn(p, " \t\r");
     line++;
     p = end + 1;
@@ -111,7 +111,7 @@ static int fetch_planned(fopo_table *r, fopo_row_fault *fault) {
 
 const char *fopo_table_json_cut(fopo_table *r, const char *p, size_t *count,
                                 fopo_row_fault *fault) {
-  const char *end = rawmemchr(p, '\n'), *wrong;
+  const char *end = strchr(p, '\n'), *wrong;
   const char *from = p + strspn(p, " \t\r");
   if (from >= end) {
     r->fields[0] = (fopo_field){from, 0, 0};

@@ -20,6 +20,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include "core/platform.h"
 #include "core/progress.h"
 #include "core/status.h"
 #include "term/endings.h"
@@ -148,7 +149,7 @@ static int redirect(void) {
   fflush(stdout);
   fflush(stderr);
   view.read = 0;
-  view.memory = memfd_create("fopo output", MFD_CLOEXEC);
+  view.memory = fopo_platform_file();
   if (view.memory < 0 || fcntl(view.memory, F_SETFL, O_APPEND) != 0) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE, "the live view cannot redirect the output: %s",
                      strerror(errno));
