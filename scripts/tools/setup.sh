@@ -9,8 +9,8 @@
 #   sh scripts/tools/setup.sh --mpi     the same with what make MPI=1 needs
 #   sh scripts/tools/setup.sh --found   install nothing, only say what was found
 #
-# Debian 12, Debian 13 and Ubuntu 24.04 have them under the same names (Ubuntu in "universe"). The
-# package database is asked each time, so nothing can go stale.
+# Debian 12, Debian 13 and Ubuntu 24.04 have them under the same names (Ubuntu in "universe"); make
+# systems tries the first two. The package database is asked each time, so nothing can go stale.
 set -eu
 quiet=false
 case ${1:-} in --build | --quiet | --lint) quiet=true ;; esac
@@ -163,7 +163,7 @@ printf '%s\n' "$needed" | awk -v names="$missing" '
   $1 in wanted { print "  " $0 }'
 case $system in
   'debian 12' | 'debian 13' | 'ubuntu 24.04') ;;
-  *) echo "This was tried on Debian 12 and 13 and Ubuntu 24.04; on $system names may differ." ;;
+  *) echo "These are the names of Debian 12 and 13 and Ubuntu 24.04; on $system some may differ." ;;
 esac
 
 if [ "$(id -u)" = 0 ]; then
