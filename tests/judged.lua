@@ -41,7 +41,7 @@ local function fields(e)
   local out = pick(e, {"exclude", "reward", "low", "high", "hits", "contexts", "unanswered",
                        "distinct", "expected", "expected_se", "expected_low", "expected_high",
                        "expected_contexts", "effective", "likelihood", "likelihood_se",
-                       "reward_index", "valued"})
+                       "reward_index", "valued", "slate"})
   out.at, out.text = {}, tostring(e)
   for i, k in ipairs(e.k) do
     local m = {k = k, items = e.items[k], coverage = e.coverage[k], gini = e.gini[k]}
@@ -127,7 +127,8 @@ local function judge(p, s, m, known)
     save_best(name .. "." .. exclude, who, s.test, {k = m.best, exclude = exclude})
   end
   local e = fopo.evaluate(who, s.test, {k = m.k, exclude = m.exclude, reward = rw, index = index,
-                                        expected_contexts = m.expected_contexts})
+                                        expected_contexts = m.expected_contexts,
+                                        slate = m.slate and fopo.gradient[m.slates](m.slate)})
   if index then
     save_best(name .. ".index", who, s.test, {k = m.best, exclude = e.exclude, index = index})
   end
@@ -171,11 +172,22 @@ local function off_policy(p)
       return r
     end
   end
+  o.samples, o.index = p.samples, p.index and fopo.index[p.index](pi:items())
+  local given = p["function"]
+  if given then
+    function pi(_, rows)
+      local block = {}
+      for i = 1, rows.cols do block[i] = given[rows:get(1, i)] end
+      return block
+    end
+  elseif p.given then
+    pi = fopo.array.from(p.given)
+  end
   local e = fopo.ope(pi, lg, o)
   out.e = pick(e, {"n", "overlap", "reward", "ess", "max_weight", "max_share", "mean_weight",
                    "mean_weight_se", "weight_bound", "degenerate", "unanswered", "level", "z_error",
-                   "warnings", "unshown", "chosen", "ips", "clipped_ips", "snips", "ix", "ls", "dm",
-                   "dr", "clipped_dr", "dros", "mips", "offcem"})
+                   "z_worst", "warnings", "unshown", "chosen", "ips", "clipped_ips", "snips", "ix",
+                   "ls", "dm", "dr", "clipped_dr", "dros", "mips", "offcem"})
   out.estimators, out.text = e.estimators, tostring(e)
   return out
 end

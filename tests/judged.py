@@ -153,6 +153,13 @@ def session_problem(r, name):
             m["expected_contexts"] = r.randrange(1, 20)
         if kind in ("linear", "mlp") and r.random() < 0.4:
             m["index"] = r.choice(("exact", "norm", "hnsw", "clusters"))
+        g = random.Random(name + m["name"])  # as in log_problem
+        if kind in ("linear", "mlp") and g.random() < 0.6:
+            m["slate"] = {"k": g.randrange(1, min(P, 9) + 1), "samples": 2 * g.randrange(1, 30),
+                          "measure": g.choice(("hit", "sum", "dcg", "ndcg")),
+                          "discount": g.choice(("auto", 0.7))}
+            m["slates"], m["best"] = g.choice(("slate", "plackett_luce")), max(
+                m["best"], m["slate"]["k"])
         m["left_out"] = kind == "ease" and options["top"] == 0 and r.random() < 0.5
         p["methods"].append(m)
     return p
@@ -222,6 +229,17 @@ def log_problem(r, name, real=None):
             p["logging"] = [g.choice((0.1, 0.25, 0.5, 1)) for _ in range(n)]
         else:
             p["logging_theta"] = normal(g, D, L)
+    way = g.choice(("", "", "", "given", "function", "index", "samples"))
+    if way == "samples":
+        o["policy"], p["samples"] = "softmax", 400
+    elif way == "index":
+        o["policy"], p["index"] = "argmax", g.choice(("exact", "norm"))
+    elif way:
+        o["policy"] = "softmax"
+        p[way] = [[g.random() ** 2 * (g.random() < 0.7) for _ in range(P)] for _ in range(n)]
+        for row in p[way]:
+            row[g.randrange(P)] += 1e-3
+            row[:] = [v / sum(row) for v in row]
     if r.random() < 0.3:
         known = ["ips", "snips"] + ["clipped_ips"] * ("clip" in o) + ["dr"] * (model != "none")
         o["estimators"] = r.sample(known, 2)
@@ -608,6 +626,52 @@ def check_expected(what, e, pi, Y, value, rows, unseen):
              mean_of((weights * logs).sum(1)[some] / weights.sum(1)[some]), 1e-4)
 
 
+def slate_rewards(o, ids, Y, most):
+    """[N]: the reward of the slates ids [N, k], -1 where one has ended; most [N]: hits at best."""
+    hits = np.where(ids >= 0, np.take_along_axis(Y, np.maximum(ids, 0), 1), 0)
+    place = np.arange(ids.shape[1])
+    d = {"hit": 0 * place, "sum": 1 + 0 * place}.get(
+        o["measure"], 1 / np.log2(2 + place) if o["discount"] == "auto" else o["discount"] ** place)
+    earned = hits.max(1) if o["measure"] == "hit" else hits @ d
+    if o["measure"] != "ndcg":
+        return earned
+    best = np.array([d[:int(n)].sum() for n in most])
+    return earned / np.where(best > 0, best, 1)
+
+
+def check_slate(what, m, e, f, ids, X, Y, masks):
+    """The slates that are served, and those that are drawn: by as many draws of NumPy's own."""
+    o, got = m["slate"], e["slate"]
+    most = (Y * (X == 0) if masks else Y).sum(1)
+    near(what + ": slates", [got["k"], got["reward"]],
+         [o["k"], slate_rewards(o, ids[:, :o["k"]], Y, most).mean()], 1e-6, o)
+    printed = re.search(r"^slates of (\d+) by (\w+): ([\d.]+), as drawn ([\d.]+)$", e["text"],
+                        re.M)
+    check(what + " prints slates", printed and printed[2] == o["measure"] == got["measure"],
+          e["text"])
+    near(what + " prints slates", [float(printed[i]) for i in (1, 3, 4)],
+         [got["k"], got["reward"], got["expected"]], 6e-5)
+    ideal = slate_rewards({**o, "measure": "sum" if o["measure"] == "hit" else o["measure"]},
+                          np.argsort(-Y, 1, kind="stable")[:, :o["k"]], Y, Y.sum(1)).mean()
+    check(what + ": drawn slates", -1e-6 <= got["expected"] <= ideal + 1e-6, got, ideal)
+    if m["slates"] == "slate":
+        return
+    dice, drawn = np.random.default_rng(1), []
+    f = np.where(X > 0, -np.inf, f) if masks else f
+    for _ in range(o["samples"]):
+        noisy = f + dice.gumbel(size=f.shape)
+        order = np.argsort(-noisy, 1)
+        p = np.take_along_axis(softmax(f), order, 1)
+        left = np.cumsum(p[:, ::-1], 1)[:, ::-1][:, :o["k"]]  # before each place
+        if ((left > 1e-14) & (left < 1e-10)).any():
+            return  # a slate is short where less than 1e-12 is left, up to rounding
+        drawn.append(slate_rewards(o, np.where(left < 1e-12, -1, order[:, :o["k"]]), Y, most))
+    drawn = np.array(drawn)
+    error = np.sqrt(2 * drawn.var(0, ddof=1).sum() / o["samples"]) / len(f)
+    check(what + ": slates as drawn", abs(drawn.mean() - got["expected"]) <=
+          6 * error + 4 / (o["samples"] * len(f)), got, drawn.mean(), error)
+
+
 def check_best(what, scores, X, exclude, tolerance):
     """The ids saved as `what` are the best of the scores, but for items too close to tell."""
     ids, given = np.load(what + ".ids.npy").astype(np.int64), np.load(what + ".scores.npy")
@@ -702,6 +766,8 @@ def check_method(what, p, m, reply, sides, known):
         ids = check_best("%s.%s" % (what, which), scores, X, "seen" if masks else which, 1e-4)
         if which == exclude:
             listed = ids
+    if "slate" in m:
+        check_slate(what, m, e, scores, ids, X, Y, masks)
     check_measures(what, e, listed, X, Y, value)
     first = of_lists(listed, 1, X, Y, Y if value is None else Y * value)
     known[m["name"]] = first["hit" if value is None else "value"]
@@ -812,6 +878,11 @@ def check_log(p, out):
     items, theta = (np.array(p[v], np.float32).astype(float) for v in ("items", "theta"))
     f = x @ theta @ items.T / p["temperature"]
     pi = softmax(f) if o["policy"] == "softmax" else np.eye(len(items))[f.argmax(1)]
+    given = p.get("given", p.get("function"))
+    if given:
+        pi = np.float32(given).astype(float)
+    if "samples" in p:
+        return check_sampled(p, out, f, pi[i, actions], chance, r)
     R = (fitted(p, out, x, actions, r) if "direct" in p else
          np.array(p["model"], np.float32).astype(float) if "model" in p else None)
     level, taken = o["level"], pi[i, actions]
@@ -952,6 +1023,7 @@ def check_log(p, out):
     seen = [(e[k]["value"], e[k]["normal"]["high"] - e[k]["value"]) for k in valued]
     check(what + ": SLOPE", any(np.allclose(seen[valued.index(e["chosen"])], seen[k], 1e-4, 1e-7)
                                 for k in slopes(seen)), e.get("chosen"), seen)  # or an equal one
+    check_ope_text(what, "given" if given else o["policy"], out, e, wanted)
     unshown = 1 - pi[:, np.unique(actions)].sum(1).mean()
     near(what + ": unshown", e["unshown"], unshown, 1e-5)
     sum_w, off = w.sum(), w - w.mean()
@@ -966,6 +1038,46 @@ def check_log(p, out):
                        ("effective sample size is", sum_w and (e["ess"] < max(100, 0.01 * n)))):
         check(what + ": warnings", (said in " ".join(e["warnings"])) == bool(when), e["warnings"],
               said)
+
+
+def check_ope_text(what, policy, out, e, wanted):
+    """What is printed around the table."""
+    text = out["text"].replace(",", "")
+    head = re.match(r"value of the (\w+) policy from (\d+) events; the logged reward is (\S+) in",
+                    text)
+    check(what + " prints its head", head and head[1] == policy and int(head[2]) == e["n"]
+          and np.isclose(float(head[3]), e["reward"], 1e-5, 1e-9), text)
+    sizes = re.search(r"^weights: effective sample size (\S+) largest (\S+) mean (\S+)$", text,
+                      re.M)
+    check(what + " prints weights", sizes and np.allclose(
+        [float(v) for v in sizes.groups()], [e["ess"], e["max_weight"], e["mean_weight"]], 6e-4),
+          text)
+    said = {one: float(v) for one, v in re.findall(r"\w+ of (\w+) = (\S+)", text)}
+    want = {one: e[one]["parameter"] for one in wanted if "parameter" in e[one]}
+    check(what + " prints parameters", set(said) == set(want) and all(
+        np.isclose(said[one], want[one], 6e-4) for one in want), text, want)
+    takes = re.search(r"^SLOPE takes (\w+)$", text, re.M)
+    check(what + " prints what SLOPE takes", (takes and takes[1]) ==
+          (e.get("chosen") if len(wanted) > 1 else None), text)
+    check(what + " prints warnings", re.findall(r"^warning: (.*)$", text, re.M) ==
+          [one.replace(",", "") for one in e["warnings"]], text)
+
+
+def check_sampled(p, out, f, taken, chance, r):
+    """What estimates of the normaliser by uniform draws say of themselves, and what comes of it."""
+    what, e, weigh = p["name"], out["e"], np.exp(f - f.max(1, keepdims=True))
+    error = weigh.std(1) / weigh.mean(1) / np.sqrt(p["samples"])
+    near(what + ": the error of the normaliser", e["z_error"], error.mean(), 0.25)
+    check(what + ": at worst", e["z_error"] <= e["z_worst"] <= 4 * error.max() + 0.02, e, error)
+    if "ips" in e:
+        exact = np.abs(taken / chance * r)
+        check(what + ": sampled ips", abs(e["ips"]["value"] - (taken / chance * r).mean()) <=
+              1e-6 + 8 * (exact * error).mean(), e["ips"], error.mean())
+    printed = re.search(r"^normaliser: (\S+) draws, relative standard error (\S+) % in the mean, "
+                        r"(\S+) %", out["text"], re.M)
+    check(what + " prints the normaliser", printed and int(printed[1].replace(",", "")) ==
+          p["samples"] and np.allclose([float(printed[2]), float(printed[3])],
+                                       [100 * e["z_error"], 100 * e["z_worst"]], 6e-3), out["text"])
 
 
 def resampled(n, o):
