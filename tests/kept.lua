@@ -33,25 +33,26 @@ end
 
 -- ---- the draw: the same numbers for the same seed, whatever is used of them ----
 
-draw("world", "users", "users", "users", "users", "last", "logs")
+draw("world", "users", "users", "users", "users", "last", "logs", "logs", "time", "prefixes")
 draw("kind", "linear", "linear", "linear", "paper", "mlp", "deep", "blocks", "learnt", "neighbours",
-     "hybrid", "weights")
+     "hybrid", "weights", "own")
 draw("seen", "keep", "mask")
 draw("rows", "float32", "float32", "float16", "bfloat16")
-draw("estimator", "standard", "head", "head and tail", "snis", "snis", "reinforce", "exact")
-draw("objective", "reward", "reward", "likelihood", "log_reward")
-draw("proposal", "mixture", "mixture", "automatic", "adaptive", "uniform")
-draw("index", "norm", "exact", "clusters", "hnsw")
+draw("estimator", "standard", "head", "head and tail", "by mass", "snis", "snis", "reinforce",
+     "exact", "sparse", "slate", "plackett_luce", "custom")
+draw("objective", "reward", "reward", "likelihood", "log_reward", "smoothed", "snips", "custom")
+draw("proposal", "mixture", "mixture", "automatic", "adaptive", "uniform", "custom")
+draw("index", "norm", "budget", "exact", "clusters", "hnsw", "hybrid")
 draw("refresh", 1, 2, 3, "once")
 draw("value", false, false, true)
 draw("optim", "adam", "adam", "sgd", "adagrad")
 draw("lr", 0.003, 0.05, 0.3)
-draw("schedule", false, false, "cosine")
+draw("schedule", false, false, "cosine", "linear", "step")
 draw("batch", 8, 16)
 draw("resplit", true, true, false)
 draw("valid", true, true, true, false)
 draw("exclude", false, false, "none")
-draw("best_by", "greedy", "expected", "ndcg@10", "recall@5", "hit@3", "precision@2")
+draw("best_by", "standard", "greedy", "expected", "ndcg@10", "recall@5", "hit@3", "precision@2")
 draw("patience", false, false, 3, 6)
 draw("keep_best", true, true, true, false)
 draw("every", 5, 7, 10)
@@ -59,14 +60,21 @@ draw("steps", 60, 90)
 draw("replay", false, false, true)
 draw("job", true, false, false)
 draw("shared", "whole", "whole", "sessions", "items")
+draw("contexts", false, false, "mean", "unit", "degree", "sqrt_degree", "idf")
+draw("by_index", false, false, true)
+draw("shown", "a reward", "a reward", "hits", "custom")
 
 -- ---- what of it goes together ----
 
 if ranks then
   c.job, c.replay = false, false
-  local alone = {blocks = "mlp", learnt = "linear", weights = "neighbours"} -- of one process
-  c.kind = alone[c.kind] or c.kind
+  local alone = {blocks = "mlp", learnt = "linear", weights = "neighbours", own = "deep"}
+  c.kind = alone[c.kind] or c.kind -- the others are of one process
   if c.world == "logs" then c.world = "users" end
+  if c.estimator == "custom" then c.estimator = "snis" end
+  if c.proposal == "custom" then c.proposal = "mixture" end
+  if c.objective == "custom" then c.objective = "log_reward" end
+  if c.shown == "custom" then c.shown = "hits" end
   if c.shared ~= "whole" then
     c.resplit, c.kind = false, "linear"
   end
@@ -74,29 +82,67 @@ if ranks then
     c.valid, c.optim, c.lr, c.value = false, "sgd", 0.001, false
     c.estimator = (c.estimator == "snis" or c.estimator == "exact") and c.estimator or "head"
     if c.proposal == "automatic" or c.proposal == "adaptive" then c.proposal = "mixture" end
-    c.objective, c.rows, c.index = "reward", "float32", "norm"
+    c.objective, c.rows, c.index, c.by_index = "reward", "float32", "norm", false
+    c.shown, c.contexts = "a reward", false
   end
 else
   c.shared = "whole"
 end
 local logs = c.world == "logs"
 local lists = c.kind == "neighbours" or c.kind == "hybrid" or c.kind == "weights"
-if logs then c.kind, c.seen, lists = c.kind == "mlp" and "mlp" or "linear", "keep", false end
+if logs then
+  c.kind, c.seen, c.contexts, lists = c.kind == "mlp" and "mlp" or "linear", "keep", false, false
+end
 local learns_items = c.kind == "blocks" or c.kind == "learnt"
-if learns_items then c.rows, c.job = "float32", false end
-if lists then c.seen, c.rows, c.estimator = "mask", "float32", "sparse" end
-if c.kind == "paper" then c.seen = "keep" end
-if logs or c.world == "last" then c.resplit = false end
-if not c.valid or logs then c.best_by, c.exclude = false, false end
+if learns_items then c.rows, c.job, c.by_index = "float32", false, false end
+local slates = c.estimator == "slate" or c.estimator == "plackett_luce"
+if lists then
+  c.seen, c.rows, c.contexts, c.by_index = "mask", "float32", false, false
+  c.estimator = "sparse"
+  if c.shown == "custom" then c.shown = "hits" end
+elseif c.estimator == "sparse" or slates and learns_items then
+  c.estimator = "standard"
+end
+slates = c.estimator == "slate" or c.estimator == "plackett_luce"
+if c.kind == "own" then c.rows, c.job, c.contexts = "float32", false, "mean" end
+if c.kind == "paper" then c.seen, c.contexts = "keep", false end
+if logs or c.world == "last" or c.shown == "custom" then c.resplit = false end
+if not c.valid or logs then c.best_by, c.exclude, c.by_index = false, false, false end
 if not c.valid then c.patience = false end
 if c.seen == "mask" then c.exclude = false end
-if c.objective == "likelihood" and (logs or learns_items) or c.estimator == "reinforce" then
+if c.shown == "custom" then c.job = false end
+local of_hits = not logs and c.shown ~= "custom"
+local with_rule = {exact = true, snis = true, head = true, ["head and tail"] = true,
+                   ["by mass"] = true, standard = true}
+if c.objective == "snips" and not (logs and c.shown ~= "custom") or slates or
+   c.objective == "likelihood" and (not of_hits or learns_items) or
+   c.objective == "custom" and (learns_items or not with_rule[c.estimator]) or
+   c.estimator == "reinforce" or c.estimator == "custom" then
   c.objective = "reward"
+end
+if c.estimator == "custom" or c.proposal == "custom" and c.estimator == "snis" or
+   c.objective == "custom" then
+  c.job = false
 end
 if c.job then c.replay = false end
 if logs and c.valid then c.job = false end
 
 -- ---- the world ----
+
+-- The same interactions with times, by way of a file.
+local function with_times(d)
+  local path = ("%s/world.%d.csv"):format(folder, fopo.ranks().rank)
+  local f = io.open(path, "w")
+  f:write("user,item,time\n")
+  for u = 1, d.n_users do
+    local ids = d:row(u)
+    for j = 1, ids.cols do f:write(u, ",", ids:get(1, j), ",", pick(1, 5, 9, 14, 22, 40), "\n") end
+  end
+  f:close()
+  local read = fopo.data.read(path)
+  os.remove(path)
+  return read
+end
 
 local d, s, train, valid, items
 if logs then
@@ -107,8 +153,13 @@ if logs then
 else
   d = fopo.data.synthetic{users = pick(150, 250), items = pick(120, 200), clusters = 6,
                           seed = pick(1, 2, 3)}
-  s = d:sessions{split = c.world, min_items = pick(6, 8), seed = pick(1, 2), test = 0.1,
-                 valid = c.world == "users" and 0.3 or nil}
+  local o = {split = c.world, min_items = pick(6, 8), seed = pick(1, 2), test = 0.1,
+             valid = c.world ~= "last" and 0.3 or nil}
+  if c.world == "time" or c.world == "prefixes" then
+    d = with_times(d)
+    if c.world == "prefixes" then o.split, o.order = "users", "time" end
+  end
+  s = d:sessions(o)
   train, valid, items = s.train, s.valid, fopo.embed.svd(s.train, {dim = pick(4, 6)})
   if c.shared == "items" then items = fopo.shard(items) end
 end
@@ -117,7 +168,22 @@ for a = 1, items.rows do worth[a] = a % 6 / 2 end
 
 -- ---- the trainer ----
 
+-- tanh(W x + b)
+local function own(o)
+  local D, L = o.items.cols, o.items.cols
+  o.parameters = {W = fopo.array.randn(D, L, 1), b = fopo.array.zeros(1, L)}
+  local function h(x, p) return 1 - 2 / ((2 * (x:matmul(p.W) + p.b)):exp() + 1) end
+  function o.queries(x, p) return h(x, p) end
+  function o.backward(x, V, p)
+    local y = h(x, p)
+    local dy = V * (1 - y * y)
+    return {W = x:matmul(dy, true), b = dy:sum("columns")}
+  end
+  return fopo.policy.custom(o)
+end
+
 local policies = {
+  own = own,
   linear = function(o) return fopo.policy.linear(o) end,
   paper = function(o)
     o.preset = "paper"
@@ -158,11 +224,14 @@ local policies = {
                                   learn = {"theta", "weights"}}
   end,
 }
-local pi = policies[c.kind]{items = items, rows = c.rows, seen = not logs and c.seen or nil}
+local pi = policies[c.kind]{items = items, rows = c.rows, seen = not logs and c.seen or nil,
+                            contexts = c.contexts or nil, data = c.contexts and train or nil}
 
 local indexes = {
   norm = fopo.index.norm, exact = fopo.index.exact, clusters = fopo.index.clusters,
+  budget = function(over) return fopo.index.norm(over, {budget = "auto"}) end,
   hnsw = function(over) return fopo.index.hnsw(over, {M = 6, deterministic = true}) end,
+  hybrid = function(over) return fopo.index.hybrid(over, {M = 6, deterministic = true}) end,
 }
 local function index() return indexes[c.index](pi:items()) end
 local proposals = {
@@ -173,10 +242,43 @@ local proposals = {
   automatic = function() return fopo.proposal.mixture{k = 10, refresh = c.refresh} end,
   adaptive = function() return fopo.proposal.adaptive{k = 10, refresh = c.refresh} end,
   uniform = fopo.proposal.uniform,
+  custom = function()
+    return fopo.proposal.custom{draws = function(Q, _, S, of, step)
+      local p = (Q:matmul(pi:items(), false, true) / 2):softmax("rows")
+      local ids = p:draw(S, of, step)
+      return ids, p:gather(ids):log()
+    end}
+  end,
 }
+local function snis(_, F, log_q, rewards)
+  local w = (F - log_q):softmax("rows")
+  return w * (rewards - (w * rewards):sum("rows"))
+end
+local function slate(o) -- what both have
+  local measures = {"hit", "sum", "dcg", "ndcg"}
+  o.k, o.measure = 4, pick(table.unpack(measures, 1, of_hits and not c.value and 4 or 3))
+  o.samples, o.discount = 6, pick("auto", 0.8)
+  return o
+end
 local gradients = {
   standard = function() return nil end,
   sparse = fopo.gradient.sparse,
+  ["by mass"] = function(o)
+    o.head, o.k, o.tail = "auto", 10, 12
+    return fopo.gradient.head_tail(o)
+  end,
+  slate = function(o)
+    o.index, o.draws = pick(nil, index()), pick("antithetic", "iid")
+    return fopo.gradient.slate(slate(o))
+  end,
+  plackett_luce = function(o)
+    o = slate(o)
+    o.credit = of_hits and o.measure ~= "hit" and pick("slate", "place") or "slate"
+    return fopo.gradient.plackett_luce(o)
+  end,
+  custom = function()
+    return fopo.gradient.custom{coefficients = snis, samples = 20, draw = proposals[c.proposal]()}
+  end,
   head = function(o)
     o.head, o.tail = 24, 12
     return fopo.gradient.head_tail(o)
@@ -195,6 +297,11 @@ local gradients = {
   end,
   exact = fopo.gradient.exact,
 }
+if c.objective == "custom" then
+  c.objective = fopo.objective.custom{value = function(R)
+    return R:maximum(1e-6):sqrt(), R:maximum(1e-6) ^ -0.5 / 2
+  end}
+end
 local gradient = gradients[c.estimator]{objective = c.objective}
 
 local optims = {
@@ -205,11 +312,25 @@ local optims = {
   end,
   adagrad = function(o) return fopo.optim.adagrad(o) end,
 }
-local schedule = c.schedule and fopo.schedule[c.schedule]{steps = c.steps, warmup = 5} or nil
+local schedule = c.schedule and fopo.schedule[c.schedule]{
+  steps = c.schedule ~= "step" and c.steps or nil, every = c.schedule == "step" and 20 or nil,
+  warmup = 5} or nil
 local optim = optims[c.optim]{lr = c.lr, schedule = schedule, weight_decay = pick(0, 0, 1e-3)}
 
 local reward
-if logs then
+if c.shown == "custom" then
+  reward = fopo.reward.custom(function(ids, rows)
+    local r = fopo.array.zeros(ids.rows, ids.cols)
+    for b = 1, ids.rows do
+      for i = 1, ids.cols do
+        if (3 * rows:get(1, b) + 7 * ids:get(b, i)) % 11 == 0 then r:set(b, i, 0.5) end
+      end
+    end
+    return r
+  end)
+elseif c.objective == "snips" then
+  reward = fopo.reward.ips{logs = train, clip = pick(nil, 0.05)}
+elseif logs then
   reward = pick(fopo.reward.ips, fopo.reward.direct, fopo.reward.doubly_robust, fopo.reward.switch){
     logs = train}
 elseif c.value then
@@ -223,12 +344,13 @@ local t = fopo.trainer{policy = pi, data = data, gradient = gradient, batch = c.
                        objective = not gradient and c.objective or nil,
                        optim = pick(true, not lists) and optim or nil, reward = reward,
                        valid = c.valid and valid or false, exclude = c.exclude or nil,
-                       resplit = c.resplit}
+                       index = c.by_index and index() or nil, resplit = c.resplit}
 
 -- ---- the run ----
 
 local options = {every = c.every, checkpoint = checkpoint, every_seconds = 0.002, log = log,
-                 best_by = c.best_by or nil, patience = c.patience or nil, keep_best = c.keep_best}
+                 best_by = c.best_by ~= "standard" and c.best_by or nil,
+                 patience = c.patience or nil, keep_best = c.keep_best}
 if how == "second" then
   for _, taken in ipairs{"log", "checkpoint"} do
     print(select(2, pcall(t.run, t, {steps = 1, view = false, [taken] = options[taken]})))
