@@ -14,7 +14,7 @@ limit=${FOPO_TEST_LIMIT:-600} # seconds for one program: a test that hangs fails
 . tests/environment.sh
 [[ $out == *coverage* ]] && limit=1800 # -O0, and every branch counts
 if [[ $out == *asan* ]]; then
-  limit=1800 # the emulated GPU switches stacks, which the sanitizer makes slow
+  limit=${FOPO_TEST_LIMIT:-1800} # the emulated GPU switches stacks, which is slow there
   export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 # nothing is suppressed
 fi
 
