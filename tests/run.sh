@@ -39,7 +39,7 @@ trap stop EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# test_runs I COMMAND...: leaves its output, its status and its seconds in files.
+# test_runs I COMMAND...: leaves its output, its status, its seconds and those of CPU in files.
 test_runs() {
   local talk=$talks/$1 start=$EPOCHREALTIME status
   shift
@@ -48,17 +48,20 @@ test_runs() {
   wait $!
   status=$?
   rm "$talk.pid"
-  awk -v a="$start" -v b="$EPOCHREALTIME" -v s=$status 'BEGIN { printf "%d %.1f\n", s, b - a }' \
+  times >"$talk.times" # the second line: user and system, of the processes that were waited for
+  awk -v a="$start" -v b="$EPOCHREALTIME" -v s=$status -F '[ms ]+' \
+    'NR == 2 { printf "%d %.1f %.1f\n", s, b - a, 60 * ($1 + $3) + $2 + $4 }' "$talk.times" \
     >"$talk.tmp"
   mv "$talk.tmp" "$talk.status"
 }
 
 # show I: its line, and what it said if it failed.
 show() {
-  local name=${names[$1]} talk=$talks/$1.talk status seconds
-  read -r status seconds <"$talks/$1.status"
+  local name=${names[$1]} talk=$talks/$1.talk status seconds cpu
+  read -r status seconds cpu <"$talks/$1.status"
   case $status in
-    0) printf '  ok    %-28s %6s s\n' "$name" "$seconds"; passed=$((passed + 1)) ;;
+    0) printf '  ok    %-28s %6s s %6s s of CPU\n' "$name" "$seconds" "$cpu"
+       passed=$((passed + 1)) ;;
     77) printf '  skip  %-28s %6s s  %s\n' "$name" "$seconds" "$(tail -n 1 "$talk")"
         skipped=$((skipped + 1)); return ;;
     *) printf '  FAIL  %-28s %6s s  (status %s)\n' "$name" "$seconds" "$status"
