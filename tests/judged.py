@@ -431,26 +431,43 @@ def slim(M, m, l2):
     return W
 
 
-def als_side(M, F, o):
-    """Each row by its own normal equations with the weights c written out."""
-    out = np.zeros((len(M), F.shape[1]))
-    for u, m in enumerate(M):
-        c, penalty = 1 + o["alpha"] * m, o["l2"] * max(m.sum(), 1) ** o["nu"]
-        out[u] = np.linalg.solve(F.T @ (c[:, None] * F) + penalty * np.eye(F.shape[1]),
-                                 F.T @ (c * m))
-    return out
+def als_row(m, F, o, x, steps):
+    """x after so many steps of conjugate gradients, preconditioned by what all rows have in common;
+    0: the solution of the row's normal equations, with the weights c written out."""
+    common = F.T @ F + o["l2"] * max(m.sum(), 1) ** o["nu"] * np.eye(F.shape[1])
+    A, b = common + o["alpha"] * F.T @ (m[:, None] * F), F.T @ ((1 + o["alpha"] * m) * m)
+    if not steps:
+        return np.linalg.solve(A, b)
+    r = b - A @ x
+    z = np.linalg.solve(common, r)
+    p = z
+    for _ in range(steps):
+        if r @ z < 1e-14 * (b @ np.linalg.solve(common, b) + 1e-300):
+            break
+        a, before = (r @ z) / (p @ A @ p), r @ z
+        x, r = x + a * p, r - a * A @ p
+        z = np.linalg.solve(common, r)
+        p = z + (r @ z) / before * p
+    return x
+
+
+def als_side(M, F, o, before, steps):
+    return np.array([als_row(m, F, o, x, steps) if m.any() else 0 * x
+                     for m, x in zip(M, before)])
 
 
 def als(what, M, X, o):
-    Y = np.load(what + ".start.npy").astype(float)
+    """Factors are compared by their products, as they may be turned."""
+    Y, Z = np.load(what + ".start.npy").astype(float), np.zeros((len(M), o["dim"]))
     for _ in range(o["iterations"]):
-        Y = als_side(M.T, als_side(M, Y, o), o)
+        Z = als_side(M, Y, o, Z, 3)
+        Y = als_side(M.T, Z, o, Y, 3)
     items = np.load(what + ".items.npy").astype(float)
-    near(what + ": factors", items, Y, 1e-4)
+    near(what + ": factors", items @ items.T, Y @ Y.T, 1e-4)
     G = items.T @ items + o["l2"] * np.eye(o["dim"])
     near(what + ": theta", np.load(what + ".theta.npy"), np.linalg.inv(G) * np.linalg.norm(G)
          / np.sqrt(o["dim"]), 1e-3)
-    return als_side(X, Y, o) @ Y.T
+    return als_side(X, Y, o, np.zeros((len(X), o["dim"])), 0) @ Y.T
 
 
 def shuffled(n, seed, stream, step):

@@ -4,6 +4,7 @@
 #include <cblas.h>
 #include <lapacke.h>
 
+#include "core/memory.h"
 #include "core/status.h"
 
 void fopo_gram_add(double *G, double *g, const double *Phi, const double *y, size_t n, size_t M) {
@@ -44,4 +45,22 @@ int fopo_invert_spd(double *A, size_t M) {
                      M, M);
   }
   return FOPO_OK;
+}
+
+int fopo_eigen(double *values, double *A, size_t M) {
+  int m = (int)M, places = 3 + 5 * m, room = 1 + 6 * m + 2 * m * m, info = 0;
+  double *work = fopo_alloc((size_t)room, sizeof *work);
+  int *list = fopo_alloc((size_t)places, sizeof *list);
+  int status = work != NULL && list != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK && m > 0) {
+    info =
+        LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'L', m, A, m, values, work, room, list, places);
+  }
+  fopo_free(work);
+  fopo_free(list);
+  return info == 0 ? status
+                   : fopo_fail(FOPO_ERR_NUMERIC,
+                               "a matrix of %zu x %zu has no eigenvalues; its numbers may not be "
+                               "finite: use a larger l2",
+                               M, M);
 }

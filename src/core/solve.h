@@ -25,4 +25,8 @@ void fopo_solve_again(double *x, const double *A, size_t M);
  * below is undefined. FOPO_ERR_NUMERIC if A is not positive definite. */
 int fopo_invert_spd(double *A, size_t M);
 
+/* values [M] ascending, and the rows of A [M, M] become their eigenvectors; of a symmetric A the
+ * upper triangle is read. FOPO_ERR_NUMERIC if its numbers are not finite. */
+int fopo_eigen(double *values, double *A, size_t M);
+
 #endif
