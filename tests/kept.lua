@@ -269,6 +269,7 @@ local gradients = {
   end,
   slate = function(o)
     o.index, o.draws = pick(nil, index()), pick("antithetic", "iid")
+    o.sigma_lr = pick(0, 0.1, 0.1)
     return fopo.gradient.slate(slate(o))
   end,
   plackett_luce = function(o)
@@ -424,6 +425,7 @@ local function digits(name, a)
   print(name, table.concat(list, " "))
 end
 digits("theta", t.policy:theta())
+print("sigma", number(t.gradient.sigma))
 if c.shared ~= "items" then
   digits("items", t.policy:items())
   t.policy:save(folder .. "/policy.npz")

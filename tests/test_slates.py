@@ -19,7 +19,7 @@ local function save(name, pi, o)
   o.k, o.samples, o.sigma = %d, %d, %g
   local G, stats = fopo.gradient.slate(o):compute(pi, s.train, nil, rw, {seed = %d, step = %d})
   G:save(name .. ".npy")
-  print(name, stats.reward, stats.head_mass)
+  print(name, stats.reward, stats.head_mass, stats.by_log_sigma)
 end
 for _, seen in ipairs{"mask", "keep"} do
   local pi = fopo.policy.linear{items = items, seen = seen, temperature = %g}
@@ -55,10 +55,12 @@ def normal(paired):
 
 
 def oracle(masked, name):
-    """The gradient by theta = 1, the mean reward, and the share of slates that the norms prove."""
+    """The gradient by theta = 1, the mean reward, the share of slates that the norms prove, and the
+    derivative by log sigma: of pairs, the mean of each is one draw of |e|^2."""
     paired = name not in ("look", "none")
     d = 0.6 ** np.arange(K) if name == "look" else 1 / np.log2(2 + np.arange(K))
     e, V, rewards, proven = normal(paired), np.zeros((N, L)), np.zeros((N, S)), 0
+    by_sigma, n_draws = 0, S // 2 if paired else S
     head = np.zeros(P, bool)
     head[largest[:60] if name == "head" else slice(None)] = True
     for n in range(N):
@@ -75,19 +77,24 @@ def oracle(masked, name):
         rewards[n] = reward
         c = reward / S if name == "none" else (reward - reward.mean()) / (S if paired else S - 1)
         V[n] = c @ e[n] / SIGMA
+        square = (e[n] ** 2).sum(-1).reshape(n_draws, -1)[:, 0]
+        earned = reward.reshape(n_draws, -1).mean(1)
+        by_sigma += (earned @ (square - L) / n_draws if name == "none" else
+                     (earned - earned.mean()) @ square / (n_draws - 1)) / N
         bound = np.linalg.norm(h, axis=1) * np.linalg.norm(beta, axis=1)[~head].max(initial=0)
         proven += (np.take_along_axis(f, ids, 1)[:, -1] > bound).sum()
-    return x.T @ V / N, rewards.mean(), proven / (N * S)
+    return x.T @ V / N, rewards.mean(), proven / (N * S), by_sigma
 
 
 for masked in (True, False):
     for name in ("hit", "sum", "dcg", "ndcg", "look", "none", "head"):
         what = ("mask_" if masked else "keep_") + name
-        G, mean, proven = oracle(masked, name)
+        G, mean, proven, by_sigma = oracle(masked, name)
         got, said = np.load(what + ".npy"), [float(v) for v in printed[what]]
         check(what + ": gradient", np.allclose(got, G, 1e-4, 1e-4 * np.abs(G).max()),
               np.abs(got - G).max(), np.abs(G).max())
         check(what + ": reward", abs(said[0] - mean) < 1e-5, said, mean)
+        check(what + ": by log sigma", abs(said[2] - by_sigma) < 1e-5, said, by_sigma)
         check(what + ": what the norms prove", abs(said[1] - proven) < 1e-6, said, proven)
 check("the norms prove some slates of a head, not all",
       0.02 < float(printed["keep_head"][1]) < 0.98, printed["keep_head"])

@@ -359,6 +359,9 @@ static int compute(lua_State *L) {
   lua_pushvalue(L, result);
   lua_createtable(L, 0, 8);
   bind_set_statistics(L, &stats.mean, stats.seconds, "seconds");
+  if (fopo_gradient_get(g->gradient)->sigma > 0.0) {
+    bind_set_number(L, "by_log_sigma", fopo_gradient_by_log_sigma(g->gradient));
+  }
   if (!train) return 2;
   lua_pushvalue(L, last + 1);
   lua_pushvalue(L, last + 2);

@@ -80,6 +80,7 @@ int fopo_batch_begin(fopo_batch *b, const float *theta, const uint32_t *rows, si
   b->B = B;
   b->outer_due = 0;
   b->done = 0;
+  b->by_log_sigma = 0.0;
   b->part = b->piece = (fopo_span){0};
   memset(b->seconds, 0, sizeof b->seconds);
   size_t pieces = count_pieces(b, part);
@@ -393,6 +394,9 @@ static int absorb(fopo_batch *b) {
         parts->ops->join(parts, b->data->device, &b->part, b->candidates.device.counts, status);
     if (status == FOPO_OK && fopo_batch_is_ratio(b)) {
       fopo_ratio_take(b->part.V, b->part.stats, &b->reward->credit, b->shift, b->part.rows);
+    }
+    if (status == FOPO_OK && b->options->estimator->joined != NULL) {
+      b->options->estimator->joined(b);
     }
     b->outer_due = may_wait(b);
     if (status == FOPO_OK && !b->outer_due) status = add_gradient(b);

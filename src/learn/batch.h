@@ -109,7 +109,8 @@ struct fopo_batch {
   fopo_weight_rows weights;       /* filled by an estimator that scores lists */
   fopo_list_row *lists; /* [n_lists] the candidates of a context, one for each thread; owned */
   size_t n_lists;
-  double handed_out; /* clock when the draws of the piece were there */
+  double by_log_sigma; /* the derivative of the batch's reward by log sigma, if slates have it */
+  double handed_out;   /* clock when the draws of the piece were there */
   double seconds[FOPO_PHASES];
 };
 

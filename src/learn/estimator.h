@@ -28,6 +28,9 @@ typedef struct {
   size_t head;            /* head_tail: H, items of a head that all contexts share; 0: candidates */
   int products;           /* head_tail: fopo_products of a head that all contexts share */
   size_t limit;           /* slate: norms that its searches look at; 0: as the index allows */
+  double sigma;           /* slate: of its draws */
+  double sigma_lr;        /* of log sigma, by Adagrad; 0: sigma stays */
+  double sigma_squares;   /* the sum of the squares of its gradients so far */
   fopo_own_option own[FOPO_OWN_OPTIONS]; /* what this estimator alone reads */
 } fopo_gradient_options;
 
@@ -88,6 +91,10 @@ struct fopo_estimator {
   /* piece.V [n, L] and piece.stats [n, FOPO_STATS] from draws.ids and draws.r; draws.c [n, S] too
    * if it is not NULL. */
   int (*combine)(fopo_batch *b);
+
+  /* After V and stats of all contexts of a part are here, whichever rank made them; NULL: nothing
+   * is left to do. */
+  void (*joined)(fopo_batch *b);
 
   /* Whether the gradient of items that are learnt has a row for every item; NULL: it never has. */
   int (*dense)(const fopo_gradient_options *o);

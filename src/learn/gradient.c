@@ -499,6 +499,21 @@ void fopo_gradient_commit(fopo_gradient *g, const uint32_t *rows, size_t B,
   fopo_planner_commit(&g->planner, rows, B, g->batch.S, mass, n_with_candidates);
 }
 
+double fopo_gradient_by_log_sigma(const fopo_gradient *g) { return g->batch.by_log_sigma; }
+
+void fopo_gradient_set_sigma(fopo_gradient *g, double sigma, double squares) {
+  g->options.sigma = sigma;
+  g->options.sigma_squares = squares;
+}
+
+void fopo_gradient_move_sigma(fopo_gradient *g) {
+  fopo_gradient_options *o = &g->options;
+  double slope = g->batch.by_log_sigma;
+  if (!(o->sigma_lr > 0.0) || slope == 0.0) return;
+  double squares = o->sigma_squares + slope * slope;
+  fopo_gradient_set_sigma(g, o->sigma * exp(o->sigma_lr * slope / sqrt(squares)), squares);
+}
+
 int fopo_gradient_must_sync(fopo_gradient *g, const uint32_t *rows, size_t B) {
   return fopo_planner_must_sync(&g->planner, rows, B);
 }

@@ -148,6 +148,12 @@ int fopo_work_equal(const fopo_work *a, const fopo_work *b);
 void fopo_gradient_commit(fopo_gradient *g, const uint32_t *rows, size_t B,
                           const fopo_gradient_stats *stats);
 
+/* The derivative of the reward by log sigma, of the batch just finished; sigma moves by it, if it
+ * is learnt. */
+double fopo_gradient_by_log_sigma(const fopo_gradient *g);
+void fopo_gradient_move_sigma(fopo_gradient *g);
+void fopo_gradient_set_sigma(fopo_gradient *g, double sigma, double squares);
+
 /* True if the batch of `rows` updates the candidate cache or the adaptive epsilon, which cannot be
  * rolled back: synchronise, and read its statistics with means (all but norm and seconds), before
  * committing it. Any other batch may be committed before it has run, and rolled back, the latest

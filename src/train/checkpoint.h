@@ -32,6 +32,9 @@ fopo_fixed fopo_checkpoint_fixed(fopo_trainer *t);
 /* The member of t->ordered. */
 static const char fopo_checkpoint_ordered[] = "ordered_items";
 
+/* That of a sigma of slates that is learnt, and the sum of the squares of its gradients. */
+static const char fopo_checkpoint_sigma[] = "gradient_sigma";
+
 /* A CRC-32 that goes on with the lists. */
 uint64_t fopo_checkpoint_lists(uint64_t crc, const fopo_csr *X);
 

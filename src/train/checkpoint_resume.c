@@ -12,6 +12,7 @@ typedef struct {
   const float *values[FOPO_BLOCKS]; /* NULL: the block is fixed */
   fopo_moments of[FOPO_BLOCKS];     /* the optimiser's state, read only */
   const float *ordered;             /* NULL: nothing is ordered by what is learnt */
+  double sigma[2]; /* of slates, and the sum of squares; sigma 0: it is not learnt */
   uint64_t step, t;
   fopo_stretch record; /* {0} if the file has none, or one of other statistics */
   fopo_unfinished run; /* copies; owned until the trainer takes it */
@@ -245,6 +246,25 @@ static int check_proposal(const fopo_archive *archive, const char *path, const f
                        : "use the same proposal");
 }
 
+/* A sigma of slates that is learnt on both sides or on none. */
+static int need_sigma(state *s, fopo_archive *archive, const char *path, const fopo_trainer *t) {
+  int ours = fopo_gradient_get(t->o.gradient)->sigma_lr > 0.0;
+  fopo_array *a = NULL;
+  if ((fopo_archive_find(archive, fopo_checkpoint_sigma) != NULL) != ours) {
+    return fopo_fail(FOPO_ERR_ARGUMENT, "%s: its sigma is %s, here it is %s; use the same sigma_lr",
+                     path, ours ? "fixed" : "learnt", ours ? "learnt" : "fixed");
+  }
+  if (!ours) return FOPO_OK;
+  int status = fopo_archive_need(&a, archive, path, fopo_checkpoint_sigma, FOPO_F64, 1);
+  if (status != FOPO_OK) return status;
+  if (a->shape[0] == 2) memcpy(s->sigma, a->data, sizeof s->sigma);
+  if (s->sigma[0] > 0.0 && isfinite(s->sigma[0]) && s->sigma[1] >= 0.0 && isfinite(s->sigma[1])) {
+    return FOPO_OK;
+  }
+  return fopo_fail(FOPO_ERR_FORMAT, "%s: %s are not a sigma above 0 and a sum of squares", path,
+                   fopo_checkpoint_sigma);
+}
+
 static int understand(state *s, fopo_archive *archive, const char *path, fopo_trainer *t) {
   fopo_fixed f = fopo_checkpoint_fixed(t);
   int status = fopo_archive_check(archive, path, "checkpoint");
@@ -260,6 +280,7 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
                        remedy_of_gradient(archive));
   }
   if (status == FOPO_OK) status = check_proposal(archive, path, t);
+  if (status == FOPO_OK) status = need_sigma(s, archive, path, t);
   if (status == FOPO_OK) status = check_policy(archive, path, t->o.policy);
   if (status == FOPO_OK) status = check_learn(archive, path, t->o.policy);
   if (status == FOPO_OK) {
@@ -348,6 +369,7 @@ int fopo_trainer_resume(fopo_trainer *t, const char *path, fopo_archive *archive
     t->unfinished.set = t->o.policy->set;
     s.run = (fopo_unfinished){0};
     t->reach[FOPO_BLOCK_ITEMS].bound = t->reach[FOPO_BLOCK_WEIGHTS].bound = INFINITY;
+    if (s.sigma[0] > 0.0) fopo_gradient_set_sigma(t->o.gradient, s.sigma[0], s.sigma[1]);
     restore_order(t, s.ordered);
     status = restore_cache(t, &file);
   }

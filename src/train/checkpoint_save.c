@@ -11,13 +11,14 @@
 #include "train/checkpoint.h"
 
 /* The most arrays of the trainer itself. */
-enum { OWN = 21 + FOPO_FIXED + FOPO_UNFINISHED_ARRAYS + FOPO_CANDIDATE_CACHE_ARRAYS };
+enum { OWN = 22 + FOPO_FIXED + FOPO_UNFINISHED_ARRAYS + FOPO_CANDIDATE_CACHE_ARRAYS };
 
 /* Copies for the file; owned. */
 typedef struct {
   fopo_moments of[FOPO_BLOCKS];  /* on the host; zeros: the block is fixed */
   char names[FOPO_RECORD_NAMES]; /* of the record's numbers */
   char learn[FOPO_POLICY_NAMES]; /* what is learnt; empty: all of theta */
+  double sigma[2];               /* of slates, and the sum of squares, if it is learnt */
   fopo_unfinished_room run;      /* numbers of the run that is not at its end */
 } moments;
 
@@ -44,6 +45,8 @@ static int moments_init(moments *x, const fopo_trainer *t) {
   *x = (moments){0};
   fopo_checkpoint_record_names(x->names);
   fopo_checkpoint_learn(x->learn, t->o.policy);
+  const fopo_gradient_options *g = fopo_gradient_get(t->o.gradient);
+  x->sigma[0] = g->sigma, x->sigma[1] = g->sigma_squares;
   for (int i = 0; i < FOPO_BLOCKS && status == FOPO_OK; i++) {
     fopo_block_shape shape = fopo_policy_shape(t->o.policy, (fopo_block)i);
     if (shape.rows == 0) continue;
@@ -96,6 +99,8 @@ static size_t describe(fopo_array *a, fopo_trainer *t, const fopo_fixed *f,
   a[n++] = fopo_array_of("temperature", FOPO_F32, &pi->temperature, 0, 1, 1);
   a[n++] = fopo_array_of("step", FOPO_U64, &t->step, 0, 1, 1);
   a[n++] = fopo_array_text("gradient", fopo_gradient_get(t->o.gradient)->estimator->name);
+  const fopo_gradient_options *g = fopo_gradient_get(t->o.gradient);
+  if (g->sigma_lr > 0.0) a[n++] = fopo_array_of(fopo_checkpoint_sigma, FOPO_F64, x->sigma, 1, 2, 1);
   if (fopo_checkpoint_own_draws(t)) a[n++] = fopo_array_text("proposal", "custom");
   a[n++] = fopo_array_text("optim", o->options.kind->name);
   a[n++] = fopo_array_of("optim_t", FOPO_U64, &o->t, 0, 1, 1);

@@ -263,6 +263,7 @@ static int make_now(fopo_trainer *t, fopo_gradient_stats *stats) {
   if (status == FOPO_OK) {
     status = fopo_trainer_move(t, (fopo_optim_norm){.norm = stats->sum.norm});
   }
+  if (status == FOPO_OK) fopo_gradient_move_sigma(t->o.gradient);
   stats->seconds[FOPO_PHASE_UPDATE] = fopo_clock() - start;
   return status;
 }

@@ -326,9 +326,9 @@ function TestJob:test_completion()
     "some_job.clip", "some_job.epsilon", "some_job.head", "some_job.history", "some_job.items_lr",
     "some_job.k", "some_job.last", "some_job.lr", "some_job.momentum", "some_job.pause",
     "some_job.resume", "some_job.reward", "some_job.samples", "some_job.seconds",
-    "some_job.sentence", "some_job.sigma", "some_job.state", "some_job.step", "some_job.stop",
-    "some_job.tail", "some_job.trainer", "some_job.translate", "some_job.wait",
-    "some_job.weight_decay"})
+    "some_job.sentence", "some_job.sigma", "some_job.sigma_lr", "some_job.state",
+    "some_job.step", "some_job.stop", "some_job.tail", "some_job.trainer", "some_job.translate",
+    "some_job.wait", "some_job.weight_decay"})
   lu.assertEquals(complete("some_job:pa", "some_job:pa"), {"some_job:pause"})
   local methods = complete("some_trainer:", "some_trainer:")
   lu.assertItemsEquals(methods, {"some_trainer:describe", "some_trainer:resume", "some_trainer:run",

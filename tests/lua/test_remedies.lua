@@ -86,7 +86,8 @@ function TestFields:test_set()
                    baseline = fopo.baseline.popular{data = s.train}}
   local can_be_set = {
     index = {budget = 1}, reward = {translate = 1},
-    gradient = {samples = 1, tail = 1, head = 1, epsilon = 1, k = 1, sigma = 1},
+    gradient = {samples = 1, tail = 1, head = 1, epsilon = 1, k = 1, sigma = 1,
+                sigma_lr = 1},
     optim = {lr = 1, items_lr = 1, weight_decay = 1, clip = 1, schedule = 1, decoupled = 1,
              beta1 = 1, beta2 = 1, eps = 1, momentum = 1}}
   for kind, object in pairs(objects) do

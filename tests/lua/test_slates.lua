@@ -22,8 +22,10 @@ TestSlates = {}
 
 function TestSlates:test_learns_and_resumes_to_the_same_bits()
   local s, items = world(3)
-  local function g()
-    return fopo.gradient.slate{k = 4, samples = 20, sigma = 0.2, measure = "sum"}
+  local function g(o)
+    o = o or {sigma_lr = 0.1}
+    o.k, o.samples, o.sigma, o.measure = 4, 20, 0.2, "sum"
+    return fopo.gradient.slate(o)
   end
   local whole, first = trainer(s, items, g()), trainer(s, items, g())
   run(whole, 60)
@@ -32,15 +34,40 @@ function TestSlates:test_learns_and_resumes_to_the_same_bits()
   first:save(path)
   local second = trainer(s, items, g())
   second:resume(path)
+  lu.assertErrorMsgContains("its sigma is learnt, here it is fixed", function()
+    trainer(s, items, g{}):resume(path)
+  end)
   os.remove(path)
   run(second, 40)
   lu.assertTrue(same(whole.policy:theta(), second.policy:theta()))
   local job = trainer(s, items, g())
   job:start{steps = 60, every = 10, keep_best = false}:wait()
   lu.assertTrue(same(whole.policy:theta(), job.policy:theta()))
+  local sigma = whole.gradient.sigma
+  lu.assertNotEquals(sigma, 0.2)
+  lu.assertEquals({second.gradient.sigma, job.gradient.sigma}, {sigma, sigma})
+  run(whole, 10)
+  lu.assertEquals(#whole.actions, 0) -- nobody has set it
   local h = whole.history.reward
   lu.assertTrue(h[#h] > h[1] + 0.05)
   lu.assertStrContains(tostring(whole), "slate")
+end
+
+-- A sigma that is far too large falls, one that is far too small rises, and a policy whose sigma is
+-- learnt earns more than that of the first sigma.
+function TestSlates:test_learns_sigma()
+  local s, items = world(9)
+  local function trained(sigma, sigma_lr)
+    local t = trainer(s, items, fopo.gradient.slate{k = 4, samples = 20, sigma = sigma,
+                                                    measure = "ndcg", sigma_lr = sigma_lr})
+    run(t, 60)
+    return t.gradient.sigma, fopo.evaluate(t.policy, s.train, {k = 4, expected = false}).ndcg[4]
+  end
+  local sigma, earned = trained(3, 0.3)
+  local same_sigma, by_first = trained(3, 0)
+  lu.assertEquals(same_sigma, 3)
+  lu.assertTrue(sigma < 1 and earned > by_first + 0.005)
+  lu.assertTrue(trained(1e-3, 0.3) > 1e-3)
 end
 
 -- A function sees the slates of a context one behind another: k items that differ, none of them
@@ -231,6 +258,7 @@ function TestSlates:test_refusals()
   end
   refused("cannot move items", {}, fopo.policy.linear{items = items, train_items = true})
   refused("in pairs", {samples = 5})
+  refused("says nothing of sigma", {samples = 2, sigma_lr = 0.1})
   refused("less than a slate", {k = 9, head = 5})
   refused("an index hnsw does not search", {head = 50, index = fopo.index.hnsw(items)})
   local value = fopo.array.zeros(1, 250) + 2

@@ -1,16 +1,23 @@
--- The gradient of slates against central differences of their expected reward. Both sides of a
--- difference draw by the same random numbers, so most slates are the same on both; two steps, h
--- and h / 2, take off the error of order h^2.
+-- The gradient of slates, and the derivative by log sigma where they have one, against central
+-- differences of their expected reward. Both sides of a difference draw by the same random numbers,
+-- so most slates are the same on both; two steps, h and h / 2, take off the error of order h^2.
 local native = require "fopo.native"
 local array = require "fopo.array"
 local tools = require "fopo.check.tools"
 
 local STEP = 0.5 -- h moves queries by this share of what moves slates
 
--- The mean reward of the slates of draw `step`, at theta + h D.
+local function compute(c, g, step)
+  return g:compute(c.pi, c.x, c.rows, c.reward, c.with{seed = c.seed, step = step})
+end
+
+-- The mean reward of the slates of draw `step`, at theta + h D; D nil: at e^h sigma.
 local function reward_at(c, g, theta, D, h, step)
-  c.pi:set_theta(theta:copy():add(D, h))
-  local _, stats = g:compute(c.pi, c.x, c.rows, c.reward, c.with{seed = c.seed, step = step})
+  local sigma = g.sigma
+  c.pi:set_theta(D and theta:copy():add(D, h) or theta)
+  if not D then g.sigma = sigma * math.exp(h) end
+  local _, stats = compute(c, g, step)
+  if not D then g.sigma = sigma end
   return stats.reward
 end
 
@@ -26,18 +33,18 @@ end
 local function check_slates(c, g)
   local theta, s, h, moved = c.pi:theta(), tools.series(), {}, 0
   local _ <close> = tools.afterwards(function() c.pi:set_theta(theta) end)
-  local G = g:compute(c.pi, c.x, c.rows, c.reward, c.with{seed = c.seed, step = 0})
+  local G = compute(c, g, 0)
   local D = {G:norm() > 0 and G or array.randn(theta.rows, theta.cols, c.seed + 1),
              array.randn(theta.rows, theta.cols, c.seed)}
   for k = 1, 2 do
     D[k]:scale(1 / D[k]:norm())
     h[k] = step_along(c, g, theta, D[k])
   end
+  h[3] = g.sigma and STEP / math.sqrt(c.pi:items().cols)
   for step = 1, c.repetitions do
     c.pi:set_theta(theta)
-    G = g:compute(c.pi, c.x, c.rows, c.reward, c.with{seed = c.seed, step = step})
-    local off = {}
-    for k = 1, 2 do
+    local off, estimate, stats = {}, compute(c, g, step)
+    for k = 1, #h do
       local slope = {}
       for i = 1, 2 do
         local by = h[k] / i
@@ -45,7 +52,9 @@ local function check_slates(c, g)
                     - reward_at(c, g, theta, D[k], -by, step)) / (2 * by)
       end
       moved = math.max(moved, math.abs(slope[1]), math.abs(slope[2]))
-      off[k] = native.check_project(G, native.check_stack(D[k]))[1] - (4 * slope[2] - slope[1]) / 3
+      local found = stats.by_log_sigma
+      if D[k] then found = native.check_project(estimate, native.check_stack(D[k]))[1] end
+      off[k] = found - (4 * slope[2] - slope[1]) / 3
     end
     tools.put(s, off)
   end
@@ -53,7 +62,7 @@ local function check_slates(c, g)
   if moved == 0 then
     return c.skip(name, "all slates that were drawn earn the same: there is nothing to compare")
   end
-  for k = 1, 2 do
+  for k = 1, #h do
     local mean, se = tools.mean_and_error(s, k)
     if mean ~= 0 then worst = math.max(worst, math.abs(mean) / se) end
   end

@@ -95,12 +95,13 @@ function run.set_knob(t, what, value)
 end
 
 -- Keeps what was set on the trainer's parts since its last run, as t.optim.lr = 1e-4. An adaptive
--- epsilon changes by itself.
+-- epsilon and a sigma that is learnt change by themselves.
 local function keep_changes(t)
   local mine = sealed.behind(t)
   local q = native.gradient_common(t.gradient, "proposal")
   knobs.changed(t, mine.knobs, function(what, now, before)
     if what == "epsilon" and q and q.kind == "adaptive" then return end
+    if what == "sigma" and t.gradient.sigma_lr > 0 then return end
     run.between(t, {what = what, value = now, before = before})
   end)
   mine.knobs = knobs.all(t)

@@ -166,7 +166,7 @@ static double add_hits(float *v, const fopo_batch *b, const fopo_slate_hits *h, 
 static void by_places(fopo_batch *b) {
   const fopo_gradient_options *o = b->options;
   size_t S = o->samples, k = o->proposal.k;
-  int baseline = o->own[FOPO_SLATE_BASELINE].choice == 0;
+  int baseline = fopo_slate_has_baseline(o);
   fopo_slate_hits hits = fopo_slate_hits_of(b);
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t i = 0; i < b->piece.n; i++) {

@@ -7,7 +7,8 @@
  * as the queries of a batch are q = h / T; T changes no slate
  *
  * (estimators/slates.h has c). No item's probability is needed: no sum over items, none over
- * places.
+ * places. By log sigma, the only other parameter of the Gaussian, the derivative is that of
+ * E[R (|e|^2 - L)].
  *
  * The S queries of all contexts of a piece are searched at once. */
 #include <math.h>
@@ -20,7 +21,7 @@
 #include "core/threads.h"
 #include "learn/estimators/slates.h"
 
-enum { SIGMA = FOPO_SLATE_OPTIONS, DRAWS };
+enum { DRAWS = FOPO_SLATE_OPTIONS };
 
 #define ROUNDING 1e-5 /* of the scores that a bound is compared with */
 
@@ -30,7 +31,7 @@ static void prepare(fopo_batch *b) { b->near = b->options->samples; }
 
 /* The standard deviation of queries, which are h / T. */
 static double deviation(const fopo_batch *b) {
-  return b->options->own[SIGMA].number / (double)b->data->policy->temperature;
+  return b->options->sigma / (double)b->data->policy->temperature;
 }
 
 /* fopo_unit in float32. */
@@ -168,7 +169,16 @@ static int draw(fopo_batch *b) {
   return status;
 }
 
-/* V = sum_s c_s (near_s - q) T^2 / sigma^2, near_s - q = sigma / T e_s as it was rounded. */
+/* By how much sum_s c_s |e_s|^2 falls short of its mean: two draws of a pair have the same |e|, and
+ * are no others for each other's baseline. */
+static double spread_share(const fopo_batch *b) {
+  double S = (double)b->near;
+  if (!is_paired(b) || !fopo_slate_has_baseline(b->options)) return 1.0;
+  return S > 2.0 ? S / (S - 2.0) : 0.0;
+}
+
+/* V = sum_s c_s (near_s - q) T^2 / sigma^2, near_s - q = sigma / T e_s as it was rounded. The
+ * derivative by log sigma goes to all ranks in the place of a statistic that slates do not have. */
 static int combine(fopo_batch *b) {
   size_t L = b->data->L, S = b->near;
   double sigma = deviation(b);
@@ -180,13 +190,29 @@ static int combine(fopo_batch *b) {
     const float *q = fopo_matrix_row(b->piece.Q, i);
     float *v = fopo_matrix_row(b->piece.V, i);
     for (size_t l = 0; l < L; l++) v[l] = 0.0f;
+    double spread = 0.0;
     for (size_t s = 0; s < S; s++, near += L) {
       if (c[s] == 0.0f) continue;
-      for (size_t l = 0; l < L; l++) v[l] += c[s] * (near[l] - q[l]);
+      float square = 0.0f;
+      for (size_t l = 0; l < L; l++) {
+        float moved = near[l] - q[l];
+        v[l] += c[s] * moved;
+        square += moved * moved;
+      }
+      spread += (double)c[s] * ((double)square / (sigma * sigma) - (double)L);
     }
     for (size_t l = 0; l < L; l++) v[l] *= scale;
+    b->piece.stats[i * FOPO_STATS + FOPO_STAT_MAX_WEIGHT] = (float)(spread_share(b) * spread);
   }
   return FOPO_OK;
+}
+
+static void joined(fopo_batch *b) {
+  for (size_t i = 0; i < b->part.n; i++) {
+    float *stat = &b->part.stats[i * FOPO_STATS + FOPO_STAT_MAX_WEIGHT];
+    b->by_log_sigma += (double)*stat / (double)b->B;
+    *stat = 1.0f / (float)b->near;
+  }
 }
 
 static int check(const fopo_gradient_options *o, const fopo_estimator_use *use) {
@@ -196,6 +222,12 @@ static int check(const fopo_gradient_options *o, const fopo_estimator_use *use) 
                      "%zu slates a context do not come in pairs; use an even number of samples, or "
                      "draws = \"iid\"",
                      o->samples);
+  }
+  if (o->sigma_lr > 0.0 && o->own[DRAWS].choice == 0 && o->samples == 2) {
+    return fopo_fail(
+        FOPO_ERR_ARGUMENT,
+        "two slates a context are one pair, which says nothing of sigma; use 4 samples "
+        "or more, draws = \"iid\", or sigma_lr = 0");
   }
   if (o->limit > 0 && ix != NULL && !fopo_index_about(ix).by_norm) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
@@ -219,10 +251,15 @@ static const fopo_option options[] = {
     {.name = "sigma",
      .type = FOPO_OPTION_NUMBER,
      .flags = FOPO_OPTION_SETTABLE | FOPO_OPTION_ABOVE,
-     .member = offsetof(fopo_gradient_options, own[SIGMA].number),
+     .member = offsetof(fopo_gradient_options, sigma),
      .standard = 0.1,
      .symbol = "sigma",
      .text = "sigma, the standard deviation of what is added to each number of h(x)"},
+    {.name = "sigma_lr",
+     .type = FOPO_OPTION_NUMBER,
+     .flags = FOPO_OPTION_SETTABLE,
+     .member = offsetof(fopo_gradient_options, sigma_lr),
+     .text = "the rate by which log sigma is learnt, by Adagrad; 0: sigma stays as it is"},
     FOPO_OPTION_SLATE_MEASURE,
     FOPO_OPTION_SLATE_DISCOUNT,
     FOPO_OPTION_SLATE_BASELINE,
@@ -249,6 +286,7 @@ const fopo_estimator fopo_estimator_slate = {
     .check = check,
     .draw = draw,
     .combine = combine,
+    .joined = joined,
     .options = options,
     // clang-format off
     .text = "Slates of k items by latent Gaussian perturbation (Sakhi, Rohde and Chopin, TMLR 2023): the slate is\n"
@@ -264,6 +302,9 @@ const fopo_estimator fopo_estimator_slate = {
           "contexts are one product with the H items of largest norm, and head_mass is the share of slates of\n"
           "which the norms prove that no other item is in them. head_mass is 1 where nothing is left out.\n"
           "sigma may be changed between steps: t:run{on_record = function() g.sigma = 0.9 * g.sigma end} lets it fall.\n"
+          "With sigma_lr > 0 it is learnt: log sigma moves by Adagrad along stats.by_log_sigma of g:compute, the mean\n"
+          "of sum_s c_s (|e_s|^2 - L), where a pair counts as one draw; bias: none. One number for all dimensions, as\n"
+          "its derivative has sqrt(L) times the signal to noise of that of one. Checkpoints keep it.\n"
           "Seen items that a policy masks are in no slate. A slate is short where the index finds fewer than k\n"
           "items (short_rows); its other places, of its first item again, earn nothing. On the CPU; items that are\n"
           "learnt, and items that are dealt out to ranks, are refused.",

@@ -12,6 +12,10 @@ size_t fopo_slate_draws(const fopo_batch *b) {
   return b->options->samples * b->options->proposal.k;
 }
 
+int fopo_slate_has_baseline(const fopo_gradient_options *o) {
+  return o->own[FOPO_SLATE_BASELINE].choice == 0;
+}
+
 int fopo_slate_check(const fopo_gradient_options *o, const fopo_estimator_use *use) {
   const char *name = o->estimator->name;
   const fopo_reward *r = use->reward;
@@ -84,7 +88,7 @@ void fopo_slate_tell(fopo_batch *b, size_t i, double mean) {
 void fopo_slate_weigh(fopo_batch *b, int paired) {
   const fopo_gradient_options *o = b->options;
   size_t S = o->samples, k = o->proposal.k;
-  int baseline = o->own[FOPO_SLATE_BASELINE].choice == 0;
+  int baseline = fopo_slate_has_baseline(o);
   fopo_slate_hits hits = fopo_slate_hits_of(b);
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
   for (size_t i = 0; i < b->piece.n; i++) {

@@ -58,6 +58,9 @@ extern const char *const fopo_slate_baselines[]; /* leave-one-out, none */
 /* S k, for draws of a row. */
 size_t fopo_slate_draws(const fopo_batch *b);
 
+/* Whether the mean of the context's other slates is subtracted. */
+int fopo_slate_has_baseline(const fopo_gradient_options *o);
+
 /* Refuses what no estimator of slates can do. */
 int fopo_slate_check(const fopo_gradient_options *o, const fopo_estimator_use *use);
 
