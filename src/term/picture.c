@@ -150,7 +150,7 @@ static void add_setting(fopo_string *s, const fopo_picture *p) {
   fopo_string_put(s, "set grid lc rgb '#dddddd'\nset border 3\nset tics nomirror\n"
                      "set boxwidth 0.8 relative\n");
   add(s, "set key %s Left reverse noenhanced\n",
-      p->n_series > FEW || layout_of(p).places > 1 ? "outside right top" : "top left");
+      p->n_series > 1 ? "outside right top" : "top left");
   set(s, "title", p->title);
   set(s, "xlabel", p->xlabel);
   set(s, "ylabel", p->ylabel);
