@@ -65,7 +65,7 @@ def gpu_table_is_up_to_date():
 
 
 def paper_report_is_up_to_date():
-    """docs/paper/README.md is what the report says of results.csv, and its figures are there."""
+    """docs/paper has what the report says of results.csv and served.csv, and its figures."""
     page = read("docs/paper/README.md")
     figures = re.findall(r"^!\[.*\]\((.*)\.svg\)$", page, re.M)
     check("the report shows its figures", 5 <= len(figures) <= 10, figures)
@@ -76,10 +76,11 @@ def paper_report_is_up_to_date():
         return
     with tempfile.TemporaryDirectory() as folder:
         made = subprocess.run([FOPO, "scripts/paper/report.lua", "docs/paper", "to=" + folder,
-                               "notes=docs/paper/notes.md", "figures=" + ",".join(figures)],
+                               "notes=docs/paper/notes.md", "served=docs/paper/served.csv",
+                               "figures=" + ",".join(figures)],
                               text=True, capture_output=True, timeout=120)
         check("the report can be made", made.returncode == 0, made.stderr)
-        for name in ("README.md", "results.csv"):
+        for name in ("README.md", "results.md", "results.csv", "verdicts.csv"):
             check("docs/paper/%s is up to date: run scripts/paper/report.lua" % name,
                   read("docs/paper/" + name) == read(os.path.join(folder, name)))
 

@@ -6,9 +6,13 @@
 --   data=DIR         holds full_a.csv (Twitch) or goodreads_interactions.csv; without it the worlds
 --                    are synthetic twins of `fraction` of their size
 --   worlds=twitch,goodreads    or files of interactions by path; FILE ... adds to them
---   seeds=1,2,3      of theta, the order of contexts and the draws; the split is the same
+--   seeds=1,2,3      of theta, the order of contexts, the draws, and the split of the users
+--   split_seed=0     0: each seed has the split of its own number; else one split for all
 --   test=0.1         share of the users; more of a small file, whose test has few sessions
---   lr=0             0: the world's own (twitch and files 1e-4, goodreads 5e-5)
+--   lr=0             0: the world's own (twitch and files 1e-4, goodreads 5e-5); at small 2.5e-2,
+--                    with which 20 epochs go as far as the paper's 50: steps x lr, which bounds how
+--                    far Adam moves a parameter, is 62.5 on Twitch (50 epochs of 400,000 contexts,
+--                    32 a step), and 18.75 on GoodReads (240,000 contexts)
 --   out=FOLDER       of results and figures; runs/paper/SCALE if left out
 --   threads=0        0: all
 --   run=yes          no: runs nothing, and shows what the table has of the plan
@@ -16,7 +20,8 @@
 --   index=hnsw       of the candidates: the authors' graph with M = 32; norm, the default below
 --                    full, searches exactly
 --
---   jobs=1                runs at once, in processes of their own; not where times are compared
+--   jobs=1           runs at once, in processes of their own (small: 2); not where times are
+--                    compared
 --
 -- Each experiment in a world is a sweep (fopo.experiment.sweep) in <out>/<experiment>-<world>/,
 -- with its figure. Its results.csv has a line for each run; an empty field does not apply:
@@ -30,6 +35,7 @@
 --   epoch, step, seconds (of training), ms_step                                how far
 --   reward, low, high      the paper's R_test by true argmax, with its 95 % interval over sessions
 --   expected, effective    expected reward, and items that the softmax chooses from in effect
+--   valid, valid_expected  both rewards on the validation sessions, by which settings are chosen
 --   cosine, recall20 ...   what single experiments measure
 -- An unfinished run is kept once a minute (keep=60). An experiment that was stopped goes on from
 -- there; with other settings it refuses, so one folder never mixes them. Rewards depend on data,
@@ -54,10 +60,11 @@ for name, f in pairs(shown) do paper[name] = f end
 local common = {
   full = {scale = "full", data = "", fraction = 1, worlds = {"twitch", "goodreads"},
           out = "", seeds = {1, 2, 3}, lr = 0, batch = 32, min_items = 20, test = 0.1,
-          split_seed = 1, embedding = "none", power_iterations = 4, temperature = 1, k = 256,
+          split_seed = 0, embedding = "none", power_iterations = 4, temperature = 1, k = 256,
           samples = 1000, epsilon = 0.8, index = "hnsw", threads = 0, keep = 60, run = true,
           jobs = 1},
-  small = {scale = "small", fraction = 0.01, worlds = {"twitch"}, lr = 1e-3, index = "norm"},
+  small = {scale = "small", fraction = 0.01, worlds = {"twitch"}, lr = 2.5e-2, index = "norm",
+           seeds = {1, 2, 3, 4, 5}, jobs = 2},
   tiny = {scale = "tiny", fraction = 0.0008, worlds = {"twitch"}, lr = 1e-2, k = 20, samples = 50,
           index = "norm", seeds = {1, 2, 3}},
 }
@@ -128,14 +135,29 @@ local function records_of(rows)
   return list
 end
 
+-- A function of a seed: the world by its split, of which the last one is kept.
+local function opener(found, o)
+  local world, last
+  return function(seed)
+    local split = o.split_seed > 0 and o.split_seed or seed
+    if split ~= last then
+      world = nil
+      collectgarbage()
+      world, last = worlds.open(found, o, split), split
+    end
+    return world
+  end
+end
+
 -- The sweep of an experiment in a world.
 local function sweep(e, found, o, folder)
-  local world = o.jobs > 1 and o.run and worlds.open(found, o) or nil -- once for all processes
+  local world_of = opener(found, o)
+  if o.jobs > 1 and o.run then world_of(o.seeds[1]) end -- once for the processes of that seed
   return fopo.experiment.sweep{
     over = complete(e, found, e.plan(o, found), o, folder), out = folder, report = false,
     measures = {e.measure or "reward"}, jobs = o.jobs,
     run = function(c, my)
-      world = world or worlds.open(found, o)
+      local world = world_of(c.seed)
       local function said(record, last)
         local share = last < math.huge and ("%.0f %%, "):format(100 * record.step / last) or ""
         my.say(("%sreward %.4f"):format(share, record.reward))

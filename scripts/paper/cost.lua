@@ -65,7 +65,7 @@ return paper.experiment{
   name = "cost", title = "The cost of K and S",
   full = {ks = {32, 64, 128, 256, 512}, draws = {50, 200, 500, 1000}, dim = 1000, seconds = 20,
           clock = "cpu"},
-  small = {dim = 50, seconds = 1},
+  small = {dim = 50, seconds = 1, jobs = 1},
   tiny = {ks = {5, 20}, draws = {20, 50}, dim = 8, seconds = 0.01},
   settings = {"seconds", "clock"},
   keys = {paper.tables.key("K", "k", "%d"), paper.tables.key("S", "samples", "%d")},

@@ -11,7 +11,7 @@ local configuration = {"method", "dim", "embedding", "temperature", "lr", "k", "
                        "index", "learnt", "seed"}
 local constant = {"items", "contexts", "test", "machine"}
 local records = {"epoch", "step", "seconds", "ms_step", "reward", "low", "high", "expected",
-                 "effective"}
+                 "effective", "valid", "valid_expected"}
 
 local of_run = {} -- the columns that have one value a run; the others have one a record
 for _, names in ipairs{group, configuration, constant} do
@@ -59,11 +59,25 @@ local function name_of(g)
   return table.concat(parts, "|")
 end
 
+-- Rows in the order of their configurations: those of a sweep in several processes are in the order
+-- of their ends.
+local function in_order(rows)
+  local order = {"dim", "method", "epsilon", "k", "samples", "lr", "learnt", "seed"}
+  table.sort(rows, function(a, b)
+    for _, name in ipairs(order) do
+      local x, y = a[name], b[name]
+      if x ~= y then return x == nil or y ~= nil and x < y end
+    end
+    return false
+  end)
+  return rows
+end
+
 -- What the table at a path has of each experiment in each world, {world =, source =, experiment =,
 -- settings =, machine =, rows = of records}; nothing if there is no such file.
 function kept.groups(path)
   local groups, by_name = {}, {}
-  for _, row in ipairs((csv.read(path)) or {}) do
+  for _, row in ipairs(in_order((csv.read(path)) or {})) do
     local name, list = name_of(row), kept.records(row)
     if not by_name[name] and #list > 0 then
       local g = {rows = {}, machine = row.machine}

@@ -42,6 +42,7 @@ local gradient = {
 }
 methods.gradient = gradient
 gradient["learnt items"] = gradient.mixture
+gradient.HNSW = gradient.mixture
 gradient.mlp = gradient.mixture
 
 -- The settings that each method has; the fields of others are empty.
@@ -49,7 +50,7 @@ local drawing = {"samples"}
 local searching = {"samples", "k", "epsilon", "index"}
 local settings = {
   ["REINFORCE"] = drawing, ["REINFORCE, baseline"] = drawing, uniform = {"samples", "epsilon"},
-  mixture = searching, stratified = searching, kept = searching, mlp = searching,
+  mixture = searching, HNSW = searching, stratified = searching, kept = searching, mlp = searching,
   ["learnt items"] = searching, ["norms by mass"] = {"samples", "k", "epsilon"},
   adaptive = {"samples", "k", "index"}, ["head and tail"] = {"k", "index"}, ["shared head"] = {},
   exact = {},
@@ -61,6 +62,7 @@ function methods.configuration(o, method, given)
              temperature = o.temperature, learnt = method == "learnt items" and "yes" or nil}
   for _, name in ipairs(settings[method]) do c[name] = o[name] end
   if method == "uniform" then c.epsilon = 1 end
+  if method == "HNSW" then c.index = "hnsw" end
   for name, value in pairs(given) do c[name] = value end
   return c
 end
@@ -112,14 +114,21 @@ function methods.trainer(world, c, o)
                       index_refresh = c.learnt == "yes" and c.index and 100 or 0}
 end
 
+local EXPECTED = 500 -- sessions of the expected reward, a sum over all items in each
+
 -- A row of the table after so many seconds of training: the reward on the test sessions by true
--- argmax, with Wilson's interval, and if `whole` the expected reward.
-function methods.row(world, t, seconds, whole)
-  local e = fopo.evaluate(t.policy, world.test, {k = 1, expected = whole, expected_contexts = 500,
-                                                 exclude = "none"})
+-- argmax, with Wilson's interval, if `whole` the expected reward, and if `last` both on the
+-- validation sessions.
+function methods.row(world, t, seconds, whole, last)
+  local function measured(sessions)
+    return fopo.evaluate(t.policy, sessions, {k = 1, expected = whole, expected_contexts = EXPECTED,
+                                              exclude = "none"})
+  end
+  local e, valid = measured(world.test), last and measured(world.split.valid) or {}
   return {epoch = t.step / t.steps_per_epoch, step = t.step, seconds = seconds,
           ms_step = t.step > 0 and 1e3 * seconds / t.step or nil, reward = e.reward, low = e.low,
-          high = e.high, expected = e.expected, effective = e.effective}
+          high = e.high, expected = e.expected, effective = e.effective, valid = valid.reward,
+          valid_expected = valid.expected}
 end
 
 -- Steps that are not counted: the first touch of the items, and the threads' start.
@@ -222,7 +231,7 @@ function methods.train(world, c, o, keep, said)
       steps_to(t, math.min(last, (t.step // chunk + 1) * chunk), keep, rows)
     end
     seconds = clock()
-    rows[#rows + 1] = methods.row(world, t, seconds, o.whole or done())
+    rows[#rows + 1] = methods.row(world, t, seconds, o.whole or done(), done())
     if said then said(rows[#rows], last) end
     keep:save(t, rows)
   end

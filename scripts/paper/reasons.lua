@@ -1,353 +1,284 @@
--- Why a claim of the paper does not hold in a world: what other experiments of the report show. No
--- reason is given that the results do not have.
+-- What stands behind the verdicts: for each question of the paper what the experiments of the
+-- report show, as sections {title =, text =, figures = {{world, experiment}, ...}}. Nothing is said
+-- that the results do not have.
+local claims = require "claims"
 local native = require "fopo.native"
 local shown = require "shown"
 local tables = require "tables"
 
 local reasons = {}
-local where, values, mean, listed = shown.where, shown.values, shown.mean, shown.listed
+local where, values, mean = shown.where, shown.values, shown.mean
 
--- The titles of the worlds where a claim of that id does not hold.
-local function failing(worlds, ids)
+local function rows_of(w, name) return w.experiments[name] and w.experiments[name].rows or {} end
+
+-- The worlds that have an experiment.
+local function having(worlds, name)
   local list = {}
   for _, w in ipairs(worlds) do
-    for _, id in ipairs(ids) do
-      if w.verdicts[id].verdict == "does not hold" then
-        list[#list + 1] = w.title
-        break
-      end
-    end
+    if w.experiments[name] then list[#list + 1] = w end
   end
   return list
 end
 
--- ---- speed: what REINFORCE's step costs by P
+local function figures_of(worlds, name)
+  local list = {}
+  for _, w in ipairs(having(worlds, name)) do list[#list + 1] = {w, name} end
+  return list
+end
 
--- Of the smallest and of the largest P that have an L in common, the rows of the smallest such L.
-local function extremes(seen)
+-- ---- speed
+
+-- The times of a step by method at each L of a world, of those that have all three.
+local function times_of(w)
+  local list = {}
+  for _, dim in ipairs(values(rows_of(w, "rq1"), "dim")) do
+    local t = {dim = dim, P = w.items}
+    for _, method in ipairs{"REINFORCE", "uniform", "mixture"} do
+      t[method] = mean(where(rows_of(w, "rq1"), {method = method, dim = dim}), "ms_step")
+    end
+    if t.REINFORCE and t.uniform and t.mixture then list[#list + 1] = t end
+  end
+  table.sort(list, function(a, b) return a.dim < b.dim end)
+  return list
+end
+
+-- The times of the smallest and of the largest P at L = 10.
+local function extremes(worlds)
   local few, many
-  for _, a in ipairs(seen) do
-    for _, b in ipairs(seen) do
-      local wider = not few or b.P - a.P > many.P - few.P
-                    or b.P - a.P == many.P - few.P and a.dim < few.dim
-      if a.dim == b.dim and a.P < b.P and wider then few, many = a, b end
+  for _, w in ipairs(worlds) do
+    for _, t in ipairs(times_of(w)) do
+      if t.dim == 10 then
+        few, many = few and few.P < t.P and few or t, many and many.P > t.P and many or t
+      end
     end
   end
   return few, many
 end
 
-local function speed(worlds, where_not)
-  local rows = {{"world", "items P", "L", "REINFORCE, ms/step", "uniform", "mixture",
-                 "uniform, times REINFORCE", "mixture, times REINFORCE"}}
-  local seen = {}
+local function speed(worlds)
+  local few, many = extremes(worlds)
+  local text = {[[A step of REINFORCE computes the scores of all P items, one of the others those of
+S + K: the speed-up grows with P.]]}
+  if few and few.P < many.P then
+    text[2] = ([[From %s to %s items, that of uniform goes from %.1f to %.1f, that of the mixture
+from %.1f to %.1f (L = 10), so it is judged at the paper's P alone.]]):format(tables.count(few.P),
+      tables.count(many.P), few.REINFORCE / few.uniform, many.REINFORCE / many.uniform,
+      few.REINFORCE / few.mixture, many.REINFORCE / many.mixture)
+  end
   for _, w in ipairs(worlds) do
-    local e = w.experiments.rq1
-    for _, dim in ipairs(e and values(e.rows, "dim") or {}) do
-      local t = {}
-      for _, method in ipairs{"REINFORCE", "uniform", "mixture"} do
-        t[method] = mean(where(e.rows, {method = method, dim = dim}), "ms_step")
-      end
-      if t.REINFORCE and t.uniform and t.mixture then
-        seen[#seen + 1] = {P = e.rows[1].items, dim = dim, uniform = t.REINFORCE / t.uniform,
-                           mixture = t.REINFORCE / t.mixture}
-        rows[#rows + 1] = {w.title, tables.count(e.rows[1].items), tostring(dim),
-          ("%.3g"):format(t.REINFORCE), ("%.3g"):format(t.uniform), ("%.3g"):format(t.mixture),
-          ("%.1f"):format(seen[#seen].uniform), ("%.1f"):format(seen[#seen].mixture)}
-      end
+    local t = times_of(w)
+    local a, b = t[1], t[#t]
+    if #t > 1 and w.verdicts["small L"].verdict == "does not hold" then
+      text[#text + 1] = ([[On %s, from L = %d to %d the time of a step grows %.0f times for
+REINFORCE, %.0f for uniform, %.0f for the mixture: a speed-up is larger at small L only where the
+method's time grows by more than that of REINFORCE, whose scores cost L multiply-adds each as
+well.]]):format(w.title, a.dim, b.dim, b.REINFORCE / a.REINFORCE, b.uniform / a.uniform,
+        b.mixture / a.mixture)
     end
   end
-  local few, many = extremes(seen)
-  local text = ("It does not hold on %s. "):format(listed(where_not))
-  if few then
-    text = text .. ([[A step of REINFORCE computes the scores of all P items, one of the others
-those of S + K: the speed-up grows with P. From %s to %s items, that of uniform goes from %.1f to
-%.1f, that of the mixture from %.1f to %.1f (L = %d).]]):format(tables.count(few.P),
-      tables.count(many.P), few.uniform, many.uniform, few.mixture, many.mixture, few.dim)
-  else
-    text = text .. "The report has one catalogue only, so it does not show whether P decides."
-  end
-  return {title = "Speed", text = text, rows = rows}
+  return {title = "How fast (RQ1)", text = table.concat(text, " "),
+          figures = figures_of(worlds, "rq1")}
 end
 
--- ---- how the times grow with L
+-- ---- which method is best
 
-local function growth(worlds)
+-- "uniform 0.20 (51 items in effect)" of the methods at their ends, eps 0.8 for the mixture.
+local function ends_of(w)
   local parts = {}
-  for _, w in ipairs(worlds) do
-    local rows = w.verdicts["small L"].verdict == "does not hold" and w.experiments.rq1.rows or {}
-    local dims, times = values(rows, "dim"), {}
-    table.sort(dims)
-    for _, method in ipairs{"REINFORCE", "uniform", "mixture"} do
-      local few = mean(where(rows, {method = method, dim = dims[1]}), "ms_step")
-      local many = mean(where(rows, {method = method, dim = dims[#dims]}), "ms_step")
-      if few and many then times[#times + 1] = ("%s %.0f times"):format(method, many / few) end
-    end
-    if #times > 0 then
-      parts[#parts + 1] = ("On %s, from L = %d to %d the time of a step grows: %s."):format(w.title,
-        dims[1], dims[#dims], listed(times))
+  for _, method in ipairs{"uniform", "mixture", "REINFORCE"} do
+    local last = where(shown.last(rows_of(w, "rq2")), {method = method})
+    local those = method == "mixture" and where(last, {epsilon = 0.8}) or last
+    if mean(those, "expected") then
+      parts[#parts + 1] = ("%s %.4g (%.0f)"):format(method, mean(those, "expected"),
+                                                    mean(those, "effective"))
     end
   end
-  return {title = "Gains at small L", text = table.concat(parts, " ") .. [[ A speed-up is larger at
-small L only where the method's time grows by more than that of REINFORCE, whose scores of all items
-cost L multiply-adds each as well.]]}
+  return table.concat(parts, ", ")
 end
 
--- ---- which method is best: scale and temperature
-
-local function case_name(row)
-  local T = row.temperature or 1
-  return row.embedding .. (T ~= 1 and (" / T = %g"):format(T) or "")
-end
-
--- {case =, rewards by method, effective =, P =} of each case of a settings experiment.
-local function cases_of(rows)
-  local list, by_name = {}, {}
-  for _, row in ipairs(shown.last(rows)) do
-    local name = case_name(row)
-    if not by_name[name] then
-      by_name[name] = {case = name, methods = {}, P = row.items}
-      list[#list + 1] = by_name[name]
-    end
-    local c = by_name[name]
-    c.methods[row.method] = c.methods[row.method] or {}
-    table.insert(c.methods[row.method], row)
+local function cosines(w)
+  local rows, parts = rows_of(w, "alignment"), {}
+  for _, method in ipairs(values(rows, "method")) do
+    local of = where(rows, {method = method})
+    parts[#parts + 1] = ("%s %s, then %s"):format(method,
+      shown.cell(where(of, {step = 0}), "cosine", "%.2f"),
+      shown.cell(shown.last(of), "cosine", "%.2f"))
   end
-  return list
+  return table.concat(parts, "; ")
 end
-
-local function best_of(c)
-  local best, most
-  for method, rows in pairs(c.methods) do
-    local r = mean(rows, "reward")
-    if not most or r > most or r == most and method < best then best, most = method, r end
-  end
-  return best, most
-end
-
--- A sentence: whether the best method of a world changes with the scale, by the means alone.
-local function scale_decides(w)
-  local cases = w.experiments.settings and cases_of(w.experiments.settings.rows) or {}
-  if #cases < 2 then return nil end
-  local parts, different = {}, false
-  local first = best_of(cases[1])
-  for i, c in ipairs(cases) do
-    local best, reward = best_of(c)
-    different = different or best ~= first
-    parts[i] = ("%s: %s, %.4f"):format(c.case, best, reward)
-  end
-  return ("On %s the method of the highest mean %s (%s)."):format(w.title, different
-    and "changes with them, all else being equal" or "is the same at every scale that was tried",
-    table.concat(parts, "; "))
-end
-
--- The titles of the worlds where one of these claims fails for certain, and of those where it fails
--- within the interval.
-local function certain_and_open(worlds, ids)
-  local certain, open = {}, {}
-  for _, w in ipairs(worlds) do
-    local failed, sure = false, false
-    for _, id in ipairs(ids) do
-      local v = w.verdicts[id]
-      failed = failed or v.verdict == "does not hold"
-      sure = sure or v.verdict == "does not hold" and v.certain
-    end
-    if failed then table.insert(sure and certain or open, w.title) end
-  end
-  return certain, open
-end
-
-local RANKING = {"uniform not best", "as good"}
 
 local function ranking(worlds)
-  local certain, open = certain_and_open(worlds, RANKING)
-  local rows, text = {{"world", "scale", "best", "R_test by method", "items in effect"}}, {}
-  for _, w in ipairs(worlds) do
-    for _, c in ipairs(w.experiments.settings and cases_of(w.experiments.settings.rows) or {}) do
-      local parts, names, effective = {}, {}, {}
-      for method in pairs(c.methods) do names[#names + 1] = method end
-      table.sort(names)
-      for i, method in ipairs(names) do
-        parts[i] = ("%s %s"):format(method, shown.cell(c.methods[method], "reward", "%.4f"))
-        effective[i] = ("%s %.0f"):format(method, mean(c.methods[method], "effective") or 0)
-      end
-      rows[#rows + 1] = {w.title, c.case, (best_of(c)), table.concat(parts, "; "),
-                         table.concat(effective, "; ")}
-    end
+  local text = {[[At the start the softmax is uniform over the catalogue, and uniform draws are as
+good as any. As it sharpens, few uniform draws fall on what it chooses, and their estimate loses the
+gradient; a mixture's candidates and REINFORCE's draws are there. Expected reward at the end, and in
+brackets the items that the softmax chooses from in effect:]]}
+  for _, w in ipairs(having(worlds, "rq2")) do
+    text[#text + 1] = ("- %s: %s"):format(w.title, ends_of(w))
   end
-  if #certain > 0 then
-    text[1] = ("Which method is best is not as in the paper on %s."):format(listed(certain))
+  for _, w in ipairs(having(worlds, "alignment")) do
+    text[#text + 1] = ([[
+
+The cosine of an estimate with the exact gradient of its batch on %s, before and after a training by
+the mixture: %s.]]):format(w.title, cosines(w))
   end
-  if #open > 0 then
-    text[#text + 1] = ([[On %s the means are the other way round, within their intervals: more seeds
-or test sessions would have to settle it.]]):format(listed(open))
-  end
-  if #rows == 1 then
-    text[#text + 1] = [[The report has no experiment on scale and temperature, so it does not say
-why.]]
-    return {title = "Which method is best", text = table.concat(text, " ")}
-  end
-  text[#text + 1] = [[The paper's text does not say the scale of the embeddings or the temperature;
-the authors' code takes the raw singular vectors and no temperature.]]
-  for _, w in ipairs(worlds) do text[#text + 1] = scale_decides(w) end
-  text[#text + 1] = [["Items in effect" says how sharp the softmax is at the end: at P it is still
-uniform, and the estimators estimate the same gradient and differ in noise alone.]]
-  return {title = "Which method is best", text = table.concat(text, " "), rows = rows}
+  return {title = "Which method is best (RQ2)", text = table.concat(text, "\n"),
+          figures = table.move(figures_of(worlds, "alignment"), 1, #having(worlds, "alignment"),
+                               #having(worlds, "rq2") + 1, figures_of(worlds, "rq2"))}
 end
 
--- How near the estimates come to the gradient, where the ranking fails and it was measured.
-local function nearness(worlds)
-  local rows = {{"world", "scale", "method", "cosine at the start", "at the end"}}
-  for _, w in ipairs(worlds) do
-    local all = w.experiments.alignment and w.experiments.alignment.rows or {}
-    for _, embedding in ipairs(values(all, "embedding")) do
-      for _, method in ipairs(values(all, "method")) do
-        local of = {embedding = embedding, method = method}
-        local first = where(where(all, of), {step = 0})
-        rows[#rows + 1] = {w.title, embedding, method, shown.cell(first, "cosine", "%.3f"),
-                           shown.cell(where(shown.last(all), of), "cosine", "%.3f")}
-      end
+-- What R_test does while the expected reward rises: of the mixture at its best and at its end.
+local function two_rewards(worlds)
+  local text = {[[The gradient raises the expected reward, that of an item drawn from the softmax;
+the paper reports R_test, that of the best item. While the softmax is uniform R_test is what the
+direction of the scores earns; as it sharpens, the expected reward comes up to R_test. The mixture
+with eps 0.8, R_test at its highest record and at the end, and its expected reward at the end:]]}
+  for _, w in ipairs(having(worlds, "rq2")) do
+    local rows = where(rows_of(w, "rq2"), {method = "mixture", epsilon = 0.8})
+    local best, at
+    for _, step in ipairs(values(rows, "step")) do
+      local those = where(rows, {step = step})
+      local reward = mean(those, "reward")
+      if not best or reward > best then best, at = reward, those[1].epoch end
+    end
+    local last = shown.last(rows)
+    if best then
+      text[#text + 1] = ("- %s: %.4f after %.2g epochs, %.4f, %.4g"):format(w.title, best, at,
+        mean(last, "reward"), mean(last, "expected") or 0 / 0)
     end
   end
-  if #rows == 1 then return nil end
-  return {title = "How near the estimates are", rows = rows, text = [[The cosine between what a
-method estimates from a batch and the exact gradient of that batch, before and after a training by
-the mixture: 1 is the gradient itself, 0 has nothing of it. Where the order by cosine at a scale
-is the order by reward, the estimates' noise decides; where it is not, it does not.]]}
+  local figures = {}
+  for i, w in ipairs(having(worlds, "rq2")) do figures[i] = {w, "rq2-test"} end
+  return {title = "Two rewards", text = table.concat(text, "\n"), figures = figures}
 end
 
--- ---- the cost of candidates and of draws
+-- ---- a fixed time
 
--- Of the rows of the smallest and of the largest value of a column, where others are fixed, a line
--- for each part of a step's time, and the sentence of the part that grows most.
-local function parts_of(w, last, column, fixed, rows)
+local function fixed_time(worlds)
+  local figures, text = {}, {[[The time of a method is its steps times the time of a step in rq1,
+measured once for one thread and kept in results.csv, so a verdict does not depend on the machine's
+other work. All get the time that uniform takes to its end.]]}
+  for _, w in ipairs(worlds) do
+    local rows = claims.fixed_time(w.experiments)
+    if #rows > 0 then
+      figures[#figures + 1] = {w, "fixed-time"}
+      local parts = {}
+      for _, method in ipairs{"uniform", "mixture", "REINFORCE"} do
+        local last = shown.last(where(rows, {method = method}))
+        parts[#parts + 1] = ("%s %.3g epochs in %.0f s"):format(method, mean(last, "epoch") or 0,
+                                                               mean(last, "time") or 0)
+      end
+      text[#text + 1] = ("- %s: %s"):format(w.title, table.concat(parts, ", "))
+    end
+  end
+  return {title = "For a fixed time", text = table.concat(text, "\n"), figures = figures}
+end
+
+-- ---- candidates and draws
+
+-- Of the rows of the smallest and of the largest value of a column, where others are fixed, the
+-- part of a step's time that grows most, in a sentence.
+local function growth(w, column, fixed)
+  local last = rows_of(w, "cost")
+  last = where(last, {[fixed] = shown.usual(last, fixed)})
   local list = values(last, column)
   table.sort(list)
-  local few = where(last, {[column] = list[1], [fixed[1]] = fixed[2]})
-  local many = where(last, {[column] = list[#list], [fixed[1]] = fixed[2]})
+  local few, many = where(last, {[column] = list[1]}), where(last, {[column] = list[#list]})
   local most, part = 0, ""
-  local line = {w.title, ("%s = %d, then %d"):format(column == "k" and "K" or "S", list[1],
-                                                     list[#list])}
   for _, phase in ipairs(native.phases()) do
-    local before, after = mean(few, phase.name .. "_ms"), mean(many, phase.name .. "_ms")
-    if after - before > most then most, part = after - before, phase.name end
-    line[#line + 1] = ("%.3g, %.3g"):format(before, after)
+    local more = mean(many, phase.name .. "_ms") - mean(few, phase.name .. "_ms")
+    if more > most then most, part = more, phase.name end
   end
-  rows[#rows + 1] = line
-  local share = most / (mean(many, "ms_step") - mean(few, "ms_step"))
-  return ("on %s %.0f %% of what %s adds is %s"):format(w.title, 100 * share,
-    column == "k" and "K" or "S", part)
+  local a, b = mean(few, "ms_step"), mean(many, "ms_step")
+  return ("from %s = %d to %d a step goes from %.3g to %.3g ms, %.0f %% of it %s"):format(
+    column == "k" and "K" or "S", list[1], list[#list], a, b, 100 * most / (b - a), part)
 end
 
--- The parts of a step's time that grow.
-local function costs(worlds)
-  local of_k, of_s = failing(worlds, {"time of K"}), failing(worlds, {"cost of S"})
-  local rows, said = {{"world", ""}}, {}
-  for _, phase in ipairs(native.phases()) do rows[1][#rows[1] + 1] = phase.name .. ", ms" end
-  for _, w in ipairs(worlds) do
-    local last = w.experiments.cost and w.experiments.cost.rows or {}
-    local k, samples = shown.usual(last, "k"), shown.usual(last, "samples")
-    if #of_k > 0 and #last > 0 then
-      said[#said + 1] = parts_of(w, last, "k", {"samples", samples}, rows)
-    end
-    if #of_s > 0 and #last > 0 then
-      said[#said + 1] = parts_of(w, last, "samples", {"k", k}, rows)
-    end
-  end
-  local text = {}
-  if #of_k > 0 then
-    text[1] = ("A step costs more with more candidates on %s."):format(listed(of_k))
-  end
-  if #of_s > 0 then
-    text[#text + 1] = ("A step costs more with more draws on %s."):format(listed(of_s))
-  end
-  text[#text + 1] = ([[The table has the parts of a step at the smallest and at the largest
-value, in milliseconds of one thread: %s. The paper measured on a GPU, which finds candidates and
-reads the rows of draws side by side. A processor takes them one after the other: it reads K + S
-rows of L numbers for a context, and keeps the K best sorted.]]):format(table.concat(said, "; "))
-  return {title = "The cost of K and S", text = table.concat(text, " "), rows = rows}
-end
-
--- ---- more draws, or more candidates, and the exact gradient
-
--- Adds a line: its first cells, and both rewards of the rows; none without rows.
-local function add_rewards(lines, line, rows)
-  if #rows == 0 then return end
-  table.move({shown.cell(rows, "reward", "%.4f"), shown.cell(rows, "expected", "%.4g")}, 1, 2,
-             #line + 1, line)
-  lines[#lines + 1] = line
-end
-
--- A sentence on a world where the reward does not rise with the number of draws: whether the exact
--- gradient ends below the smallest number too, and the expected reward of each.
-local function against_exact(w, rows)
-  local last = shown.last(w.experiments.rq4.rows)
-  local exact, list = where(last, {method = "exact"}), values(last, "samples")
-  if #exact == 0 then return nil end
+-- Both rewards at each value of a column.
+local function by_value(w, name, column, letter)
+  local last, parts = shown.last(rows_of(w, name)), {}
+  local list = values(last, column)
   table.sort(list)
-  local few, many = where(last, {samples = list[1]}), where(last, {samples = list[#list]})
-  for _, S in ipairs(list) do
-    add_rewards(rows, {w.title, tostring(S)}, where(last, {samples = S}))
+  for _, v in ipairs(list) do
+    local those = where(last, {[column] = v})
+    parts[#parts + 1] = ("%s %d %.4f, %.4g"):format(letter, v, mean(those, "reward"),
+                                                    mean(those, "expected"))
   end
-  add_rewards(rows, {w.title, "exact"}, exact)
-  local aim = mean(many, "expected") > mean(few, "expected")
-  local same = mean(exact, "reward") < mean(few, "reward")
-  if aim and same then
-    return ([[On %s more draws do what they are for: the expected reward, which the gradient
-raises, is higher with %d draws than with %d. R_test is the reward of the best item alone, and by it
-the exact gradient ends below %d draws as well. So it is not the estimate that fails: as long as the
-softmax is uniform over the catalogue, the two rewards do not rise together.]]):format(w.title,
-      list[#list], list[1], list[1])
+  local exact = where(last, {method = "exact"})
+  if #exact > 0 then
+    parts[#parts + 1] = ("exact %.4f, %.4g"):format(mean(exact, "reward"), mean(exact, "expected"))
   end
-  return ([[On %s the exact gradient ends at %.4f, and its expected reward does not explain the
-order.]]):format(w.title, mean(exact, "reward"))
+  return ("- %s: %s"):format(w.title, table.concat(parts, "; "))
 end
 
--- Why more draws do not earn more.
-local function more_draws(worlds, where_not)
-  local rows, text = {{"world", "S", "R_test", "expected reward"}}, {}
-  for _, w in ipairs(worlds) do
-    if w.verdicts["better with S"].verdict == "does not hold" then
-      text[#text + 1] = against_exact(w, rows)
+local function candidates(worlds)
+  local text = {"R_test and expected reward at the end, by K and by S:"}
+  for _, w in ipairs(having(worlds, "rq3")) do
+    text[#text + 1] = by_value(w, "rq3", "k", "K")
+  end
+  for _, w in ipairs(having(worlds, "rq4")) do
+    text[#text + 1] = by_value(w, "rq4", "samples", "S")
+  end
+  text[#text + 1] = [[
+
+The time of a step, of one thread. The paper measured on a GPU, which finds candidates and reads the
+rows of draws side by side; a processor takes them one after the other.]]
+  for _, w in ipairs(having(worlds, "cost")) do
+    text[#text + 1] = ("- %s: %s; %s"):format(w.title, growth(w, "k", "samples"),
+                                                 growth(w, "samples", "k"))
+  end
+  local figures = {}
+  for _, name in ipairs{"rq3", "rq4", "cost"} do
+    local some = figures_of(worlds, name)
+    table.move(some, 1, #some, #figures + 1, figures)
+  end
+  return {title = "Candidates and draws (RQ3, RQ4)", text = table.concat(text, "\n"),
+          figures = figures}
+end
+
+-- ---- learnt items, and the search
+
+local function items(worlds)
+  local text = {[[REINFORCE with items fixed, then learnt from the same start: R_test, and expected
+reward.]]}
+  for _, w in ipairs(having(worlds, "rq0")) do
+    local last, parts = where(shown.last(rows_of(w, "rq0")), {method = "REINFORCE"}), {}
+    for _, dim in ipairs(values(last, "dim")) do
+      local cells = {}
+      for i, learnt in ipairs{"no", "yes"} do
+        local those = where(last, {dim = dim, learnt = learnt})
+        cells[i] = ("%.4f, %.4g"):format(mean(those, "reward"), mean(those, "expected"))
+      end
+      parts[#parts + 1] = ("L = %d: %s"):format(dim, table.concat(cells, "; then "))
     end
+    text[#text + 1] = ("- %s: %s"):format(w.title, table.concat(parts, ". "))
   end
-  if #text == 0 then
-    text[1] = ([[It does not hold on %s. The report has no training by the exact gradient beside
-it (rq4 with exact=yes), so it does not say why.]]):format(listed(where_not))
-  end
-  return {title = "More draws", text = table.concat(text, " "), rows = #rows > 1 and rows or nil}
+  return {title = "Fixed items (RQ0)", text = table.concat(text, "\n"),
+          figures = figures_of(worlds, "rq0")}
 end
 
--- The claims that each tells of, and the function: of the worlds, and the titles of those where one
--- of them does not hold. It may have nothing to say.
-local tellers = {
-  {{"speed"}, speed}, {{"small L"}, growth}, {RANKING, ranking}, {RANKING, nearness},
-  {{"better with S"}, more_draws}, {{"time of K", "cost of S"}, costs},
-}
-
--- What fails without an experiment that would say why.
-local function open_ones(worlds, list, explained)
-  local lines = {}
-  for _, claim in ipairs(list) do
-    local where_not = not explained[claim.id] and failing(worlds, {claim.id}) or {}
-    if #where_not > 0 then
-      lines[#lines + 1] = ("- %s: not on %s."):format(claim.says, listed(where_not))
+local function search(worlds)
+  local text = {[[What this program adds, on the axes of RQ2, and the paper's HNSW in the place of
+exact candidates. R_test and expected reward at the end:]]}
+  for _, w in ipairs(having(worlds, "beyond")) do
+    local last, parts = shown.last(rows_of(w, "beyond")), {}
+    for i, method in ipairs(values(last, "method")) do
+      local those = where(last, {method = method})
+      parts[i] = ("%s %.4f, %.4g"):format(method, mean(those, "reward"), mean(those, "expected"))
     end
+    text[#text + 1] = ("- %s: %s"):format(w.title, table.concat(parts, "; "))
   end
-  if #lines == 0 then return nil end
-  return {title = "Not explained here", text = "No experiment of this report says why:\n\n"
-          .. table.concat(lines, "\n")}
+  return {title = "Beyond the paper's estimators", text = table.concat(text, "\n"),
+          figures = figures_of(worlds, "beyond")}
 end
 
--- {title =, text =, rows = of a table} for all that does not hold in one of the worlds.
-function reasons.of(worlds, list)
-  local all, explained = {}, {}
-  for _, teller in ipairs(tellers) do
-    for _, id in ipairs(teller[1]) do explained[id] = true end
-    local where_not = failing(worlds, teller[1])
-    all[#all + 1] = #where_not > 0 and teller[2](worlds, where_not) or nil
+-- The sections of what the worlds have.
+function reasons.of(worlds)
+  local list = {}
+  for _, part in ipairs{{"rq1", speed}, {"rq2", ranking}, {"rq2", two_rewards}, {"rq2", fixed_time},
+                        {"rq3", candidates}, {"rq0", items}, {"beyond", search}} do
+    if #having(worlds, part[1]) > 0 then list[#list + 1] = part[2](worlds) end
   end
-  all[#all + 1] = open_ones(worlds, list, explained)
-  return all
+  return list
 end
 
 return reasons

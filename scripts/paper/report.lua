@@ -1,27 +1,32 @@
--- One report of the paper's experiments: its claims with a verdict for each world, tables, figures,
--- machine, versions, seeds and time, from the tables of results that the experiments left.
+-- One report of the paper's experiments from the tables of results that they left: README.md, its
+-- claims with a verdict for each world, why, figures, and what is open; results.md, all tables.
 --
 --   ./fopo scripts/paper/report.lua [FOLDER ...] [to=runs/paper/report] [notes=FILE] [figures=all]
+--          [served=FILE] [against=docs/paper]
 --
 -- FOLDER is the out= of experiments (runs/paper/small if none is given), or has a results.csv that
--- this script wrote. Where two folders have
--- the same experiment in the same world, the first one is judged; one of another L is shown
--- below it. `to` gets README.md, results.csv with all rows that it shows, and the figures: all,
--- or those named (figures=twitch-1-rq1,gowalla-ngcf-budget), and of the others the command that
--- draws them. The text of the file `notes` is put in before the tables. What an experiment of a
--- world measured is judged by the rules of claims.lua, and only what it measured is said.
+-- this script wrote. Where two folders have the same experiment in the same world, the first one is
+-- judged; one of another L is shown below it. `to` also gets results.csv with all rows that it
+-- shows, verdicts.csv, and the figures: all, or those named (figures=twitch-1-rq1,served). The text
+-- of the file `notes` ends the page. `served` is the table of scripts/served.lua, of several sets.
+-- What an experiment of a world measured is judged by the rules of claims.lua, and only what it
+-- measured is said. At the end the verdicts are compared with those of `against`.
 local fopo = require "fopo"
 local here = arg[0]:match("^(.*/)") or "./"
 package.path = here .. "?.lua;" .. here .. "../tools/?.lua;" .. package.path
 local claims = require "claims"
+local csv = require "fopo.base.csv"
 local kept = require "kept"
+local native = require "fopo.native"
 local reasons = require "reasons"
 local script = require "script"
 local shown = require "shown"
 local tables = require "tables"
 local text = require "fopo.base.text"
+local worth = require "worth"
 
-local o, folders = script.options{to = "runs/paper/report", notes = "", figures = {"all"}}
+local o, folders = script.options{to = "runs/paper/report", notes = "", figures = {"all"},
+                                  served = "", against = "docs/paper"}
 if #folders == 0 then folders = {"runs/paper/small"} end
 
 -- What the scripts say of their experiments.
@@ -30,8 +35,7 @@ local experiments = setmetatable({}, {__index = function(t, name)
   return t[name]
 end})
 
-local order = {"rq0", "rq1", "rq2", "budget", "rq3", "rq4", "cost", "beyond", "settings",
-               "alignment", "baselines"}
+local order = {"rq0", "rq1", "rq2", "rq3", "rq4", "cost", "beyond", "alignment"}
 
 -- ---- what there is
 
@@ -106,139 +110,145 @@ local function put_table(rows)
   say(text.markdown(rows))
 end
 
--- Draws the figure of an experiment by its script's own rules, where it is one of those wanted.
-local function drawn(w, e, name)
+-- The curves of a figure of a world: an experiment's own, or another look at rq2.
+local function curves_of(w, name)
+  if name == "fixed-time" then
+    local curves = shown.curves(claims.fixed_time(w.experiments), shown.by_epsilon, "time")
+    curves.title, curves.xlabel = "For a fixed time, " .. w.title, "seconds, one thread"
+    return curves
+  end
+  local of_test = name == "rq2-test"
+  local e = w.experiments[of_test and "rq2" or name]
+  if of_test then
+    local curves = shown.curves(e.rows, shown.by_epsilon, "epoch", "reward")
+    curves.title = "R_test, " .. w.title
+    return curves
+  end
+  return (experiments[name].show(e.rows, {}))
+end
+
+-- Draws the figures of a section that are wanted.
+local function put_figures(figures)
   local wanted = {}
   for _, one in ipairs(o.figures) do wanted[one] = true end
-  if not (wanted.all or wanted[name]) then return false end
-  local own = {}
-  for setting, value in e.settings:gmatch("(%S+)=(%S+)") do own[setting] = tonumber(value) end
-  local experiment = experiments[e.experiment]
-  return shown.figure(("%s/%s.svg"):format(o.to, name), experiment, w.title,
-                      (experiment.show(e.rows, own)))
+  for _, f in ipairs(figures) do
+    local w, name = f[1], f[2]
+    local file = w.slug .. "-" .. name
+    if (wanted.all or wanted[file]) and shown.figure(("%s/%s.svg"):format(o.to, file),
+        experiments[name:match("^rq2") or name == "fixed-time" and "rq2" or name], w.title,
+        curves_of(w, name)) then
+      say("![%s, %s](%s.svg)\n", name, w.title, file)
+    end
+  end
 end
 
-local words = {holds = "holds", ["does not hold"] = "**does not hold**",
-               ["not tested here"] = "not tested here"}
+-- ---- the parts of the page
 
 local function verdict(j)
-  local open = j.verdict ~= "not tested here" and not j.certain and " (open)" or ""
-  return words[j.verdict] .. open
+  if j.verdict == "not tested here" then return "" end
+  if not j.certain then return j.verdict == "holds" and "open (+)" or "open (-)" end
+  return j.verdict == "holds" and "holds" or "**does not hold**"
 end
 
--- ---- the parts of the report
+-- The verdicts by both rewards, as one where they are the same.
+local function verdicts(j)
+  local test, expected = verdict(j), j.expected and verdict(j.expected)
+  if not expected or expected == test then return test end
+  return ("R_test: %s; expected: %s"):format(test, expected)
+end
 
 local function judge_all(worlds)
   for _, w in ipairs(worlds) do
     w.verdicts = {}
     for _, claim in ipairs(claims.list) do
-      local e = w.experiments[claim.experiment]
-      w.verdicts[claim.id] = claims.judge(claim, e and e.rows)
+      w.verdicts[claim.id] = claims.judge(claim, w.experiments)
     end
   end
+end
+
+-- The paper's steps x lr: 50 epochs of batches of 32.
+local function papers(w)
+  return w.name == "goodreads" and 50 * 240000 / 32 * 5e-5 or 50 * 400000 / 32 * 1e-4
+end
+
+-- How far the trainings of RQ2 went, beside the paper's.
+local function trained(worlds)
+  local parts = {}
+  for _, w in ipairs(worlds) do
+    local rows = w.experiments.rq2 and w.experiments.rq2.rows
+    if rows then
+      local most = 0
+      for _, row in ipairs(rows) do most = math.max(most, row.steps_lr) end
+      parts[#parts + 1] = ("%s %.3g (%.0f %% of the paper's, L = %d)"):format(w.title, most,
+        100 * most / papers(w), rows[1].dim)
+    end
+  end
+  return ([[How far each run is trained: steps x lr, which bounds how far Adam moves a parameter, is
+62.5 in the paper on Twitch (50 epochs of 400,000 contexts, 32 a step, lr 1e-4) and 18.75 on
+GoodReads. Here RQ2 goes to %s.]]):format(shown.listed(parts))
 end
 
 local function put_claims(worlds)
   say "## The paper's claims\n"
-  say(("%s\n"):format(table.concat({
-    "Each verdict follows from the results by the rule beside the claim. A claim holds if the",
-    "mean over the seeds is on the right side everywhere that the rule looks; \"open\" says",
-    "that the 95 % interval does not settle it: that over the seeds, or with one seed that",
-    "over the test sessions. What each verdict rests on stands below, world by world. Rewards",
-    "are R_test, of the best item, as in the paper; \"expected\" is the verdict by the",
-    "expected reward, which is what is trained. Steps x lr, in the tables, bounds how far",
-    "Adam moves a parameter. In the paper it is 62.5 on Twitch (50 epochs of 400,000",
-    "contexts, 32 a step, lr 1e-4) and 18.75 on GoodReads (240,000 contexts, lr 5e-5)."}, "\n")))
-  local head = {"claim", "rule"}
+  say("%s\n", filled[[A claim **holds** or **does not hold** where the 95 % interval is on one side
+of its rule's bound; **open** says that the interval does not settle it, with the side of the mean:
+(+) for the claim, (-) against it. An empty cell was not tested there. The paper reports R_test, the
+reward of the best item; what is trained is the expected reward. Where the two verdicts differ both
+are given. Intervals are over sessions, splits and seeds at once. Times are judged at the paper's P
+alone. [results.md](results.md) has the rules, and the numbers of each verdict.]])
+  local head, rows = {"claim", "the paper"}, {}
   for _, w in ipairs(worlds) do head[#head + 1] = w.title end
-  local rows = {head}
+  rows[1] = head
   for _, claim in ipairs(claims.list) do
-    local row = {claim.says, claim.rule .. " (" .. claim.experiment .. ")"}
-    for _, w in ipairs(worlds) do
-      local j = w.verdicts[claim.id]
-      row[#row + 1] = verdict(j) .. (j.expected and "; expected: " .. verdict(j.expected) or "")
-    end
+    local row = {claim.says, claim.paper}
+    for _, w in ipairs(worlds) do row[#row + 1] = verdicts(w.verdicts[claim.id]) end
     rows[#rows + 1] = row
   end
   put_table(rows)
-end
-
-local function put_worlds(worlds)
-  say "## Worlds\n"
-  local rows = {{"world", "data", "items P", "experiments"}}
-  for _, w in ipairs(worlds) do
-    local list = {}
-    for _, name in ipairs(order) do
-      if w.experiments[name] then list[#list + 1] = name end
-    end
-    rows[#rows + 1] = {w.title, w.source, tables.count(w.items), table.concat(list, ", ")}
-  end
+  say "What no experiment here judges:\n"
+  rows = {{"claim", "state of the evidence"}}
+  table.move(claims.others, 1, #claims.others, 2, rows)
   put_table(rows)
-  say [[
-Twins are synthetic (`docs/data.md` says what of them is published and what is assumed), so their
-rewards say nothing about the reward on the real sets; sizes, lengths and popularity, which decide
-the time of a step, are the real ones. Data are prepared as the paper's authors do: users with at
-least `min_items` items, half of a user's items as X and half as Y, 80 / 10 / 10 % of the users for
-training, validation and test.
-]]
-end
-
-local function put_verdicts(w)
-  local rows = {{"claim", "verdict", "measured, with its 95 % interval"}}
-  for _, claim in ipairs(claims.list) do
-    local j = w.verdicts[claim.id]
-    if j.verdict ~= "not tested here" then
-      rows[#rows + 1] = {claim.says, verdict(j), table.concat(j.figures, "; ")}
-      if j.expected then
-        rows[#rows + 1] = {claim.says .. ", by expected reward", verdict(j.expected),
-                           table.concat(j.expected.figures, "; ")}
-      end
-    end
-  end
-  if #rows > 1 then put_table(rows) end
-end
-
-local function put_experiment(w, e)
-  local name, first, seconds = e.experiment, e.rows[1], 0
-  local experiment = experiments[name]
-  local title = experiment.title:gsub("^%u%l", string.lower)
-                .. (e.dim and (" at L = %d"):format(e.dim) or "")
-  if experiment.prepare then experiment.prepare(e.rows) end
-  local figure = w.slug .. "-" .. name .. (e.dim and ("-%d"):format(e.dim) or "")
-  for _, row in ipairs(shown.last(e.rows)) do seconds = seconds + (row.seconds or 0) end
-  say("### %s: %s\n", w.title, title)
-  local about = ("%s items, %s training and %s test sessions; seeds %s; %s of training; %s; %s."):
-    format(tables.count(first.items), tables.count(first.contexts), tables.count(first.test),
-           table.concat(tables.seeds(e.rows), ", "), script.duration(seconds), e.machine,
-           e.settings)
-  say("%s\n", filled(about))
-  put_table(tables.of(experiment, e.rows))
-  if drawn(w, e, figure) then
-    say("![%s, %s](%s.svg)\n", title, w.title, figure)
-  else
-    say("Figure: `./fopo scripts/paper/report.lua docs/paper to=FOLDER figures=%s`\n", figure)
-  end
 end
 
 local function put_reasons(worlds)
-  local list = reasons.of(worlds, claims.list)
-  if #list == 0 then return end
-  say "## Where a claim does not hold, and why\n"
-  for _, one in ipairs(list) do
+  say "## Why\n"
+  for _, one in ipairs(reasons.of(worlds)) do
     say("### %s\n\n%s\n", one.title, filled(one.text))
-    if one.rows then put_table(one.rows) end
+    put_figures(one.figures)
   end
 end
 
-local function put_worth(worlds)
-  local rows = tables.worth(worlds)
-  if not rows then return end
-  say "## Is the policy any good?\n"
-  say [[
-What a recommender engineer would try first, beside the best of the learnt policies, on the same
-test sessions. R_test is the paper's measure: items of X may be recommended, and earn nothing. A
-learnt policy is linear in the mean of fixed embeddings; "the start" has learnt nothing.
-]]
+-- The verdicts that are open, and what would settle them.
+local function put_open(worlds)
+  local rows = {{"world", "claim", "by", "measured, its 95 % interval, and the least it could show",
+                 "would be settled by"}}
+  for _, w in ipairs(worlds) do
+    for _, claim in ipairs(claims.list) do
+      local j = w.verdicts[claim.id]
+      for i, one in ipairs{j, j.expected or {}} do
+        if one.settled then
+          rows[#rows + 1] = {w.title, claim.says, claim.rewards and (i == 1 and "R_test"
+            or "expected") or "time", table.concat(one.figures, "; "), one.settled}
+        end
+      end
+    end
+  end
+  if #rows == 1 then return end
+  say "## What is open\n"
+  say("%s\n", filled[["least" is the power of a cell: the smallest difference from its bound that it
+would have seen four times in five, with its test sessions, splits and seeds. "About n splits" is
+where the interval would leave the bound if mean and spread stay; where the test users of all splits
+are too few for that, no number of them is enough.]])
+  put_table(rows)
+end
+
+local function put_worth()
+  if o.served == "" then return end
+  say "## What a learnt policy is worth\n"
+  local rows, curves = worth.of(o.served)
+  say("%s\n", filled(worth.says))
+  if shown.figure(o.to .. "/served.svg", nil, nil, curves) then say "![what is served](served.svg)\n" end
   put_table(rows)
 end
 
@@ -248,6 +258,93 @@ local function put_notes()
   say(f:read("a"))
 end
 
+-- ---- the tables of results.md
+
+local function put_worlds(worlds)
+  local rows = {{"world", "data", "items P", "experiments"}}
+  for _, w in ipairs(worlds) do
+    local list = {}
+    for _, name in ipairs(order) do
+      if w.experiments[name] then list[#list + 1] = name end
+    end
+    rows[#rows + 1] = {w.title, w.source, tables.count(w.items), table.concat(list, ", ")}
+  end
+  put_table(rows)
+  rows = {{"claim", "rule", "experiment"}}
+  for i, claim in ipairs(claims.list) do
+    rows[i + 1] = {claim.says, claim.rule, claim.experiment}
+  end
+  say "## Rules\n"
+  put_table(rows)
+end
+
+local function put_verdicts(w)
+  local rows = {{"claim", "verdict", "measured, its 95 % interval, and the least it could show"}}
+  for _, claim in ipairs(claims.list) do
+    local j = w.verdicts[claim.id]
+    local function put(what, one)
+      if #one.figures > 0 then
+        rows[#rows + 1] = {what, one.verdict == "not tested here" and "too few items"
+                           or verdict(one), table.concat(one.figures, "; ")}
+      end
+    end
+    put(claim.says, j)
+    if j.expected then put(claim.says .. ", by expected reward", j.expected) end
+  end
+  if #rows > 1 then put_table(rows) end
+end
+
+local function put_experiment(w, e)
+  local first, seconds = e.rows[1], 0
+  local experiment = experiments[e.experiment]
+  local title = experiment.title:gsub("^%u%l", string.lower)
+                .. (e.dim and (" at L = %d"):format(e.dim) or "")
+  if experiment.prepare then experiment.prepare(e.rows) end
+  for _, row in ipairs(shown.last(e.rows)) do seconds = seconds + (row.seconds or 0) end
+  say("### %s: %s\n", w.title, title)
+  local about = ("%s items, %s training and %s test sessions; seeds %s; %s of training; %s; %s."):
+    format(tables.count(first.items), tables.count(first.contexts), tables.count(first.test),
+           table.concat(tables.seeds(e.rows), ", "), script.duration(seconds), e.machine,
+           e.settings)
+  say("%s\n", filled(about))
+  put_table(tables.of(experiment, e.rows))
+end
+
+-- ---- files
+
+-- Writes what was said.
+local function flush(name)
+  local said = table.concat(lines, "\n"):gsub("\n\n\n+", "\n\n")
+  assert(native.write_file(o.to .. "/" .. name, said .. "\n"))
+  lines = {}
+  print(("written to %s/%s"):format(o.to, name))
+end
+
+-- Keeps the verdicts, and says which are others than those of o.against.
+local function compare(worlds)
+  local rows, known, same, others = {}, {}, 0, {}
+  for _, row in ipairs((csv.read(o.against .. "/verdicts.csv")) or {}) do
+    known[row.world .. "|" .. row.claim] = row.verdict
+  end
+  for _, w in ipairs(worlds) do
+    for _, claim in ipairs(claims.list) do
+      local v, key = verdicts(w.verdicts[claim.id]), w.title .. "|" .. claim.says
+      if v ~= "" then
+        rows[#rows + 1] = {world = w.title, claim = claim.says, verdict = v}
+        if known[key] == v then same = same + 1 end
+        if known[key] and known[key] ~= v then
+          others[#others + 1] = ("%s, %s: %s, and there %s"):format(w.title, claim.says, v,
+                                                                    known[key])
+        end
+      end
+    end
+  end
+  script.csv(o.to .. "/verdicts.csv", {"world", "claim", "verdict"}, rows)
+  print(("%d of %d verdicts are those of %s; other ones: %d"):format(same, #rows, o.against,
+                                                                    #others))
+  for _, line in ipairs(others) do print("  " .. line) end
+end
+
 local function write()
   local worlds, all = collect()
   if #worlds == 0 then
@@ -255,18 +352,21 @@ local function write()
   end
   kept.write(o.to .. "/results.csv", all)
   judge_all(worlds)
+  compare(worlds)
   say "# The paper's experiments\n"
-  say(("%s\n"):format(table.concat({
-    "Sakhi, Rohde and Gilotte, \"Fast Offline Policy Optimization for Large Scale",
-    "Recommendation\", AAAI 2023, measured again with fopo %s. `scripts/paper/` has the",
-    "experiments, and `scripts/paper/report.lua` wrote this page from [results.csv](results.csv),",
-    "which has a line for each run (`scripts/paper/common.lua` describes it). A figure that is not",
-    "here is drawn by `./fopo scripts/paper/report.lua docs/paper to=FOLDER figures=NAME`."},
-    "\n"):format(fopo.version)))
+  say("%s\n", filled(([[Sakhi, Rohde and Gilotte, "Fast Offline Policy Optimization for Large Scale
+Recommendation", AAAI 2023, measured again with fopo %s. %s
+
+`scripts/paper/` has the experiments, and `scripts/paper/report.lua` wrote this page from
+[results.csv](results.csv), which has a line for each run.]]):format(fopo.version,
+    trained(worlds))))
   put_claims(worlds)
-  put_notes()
   put_reasons(worlds)
-  put_worth(worlds)
+  put_open(worlds)
+  put_worth()
+  put_notes()
+  flush "README.md"
+  say "# The paper's experiments: all tables\n"
   put_worlds(worlds)
   for _, w in ipairs(worlds) do
     say("## %s\n", w.title)
@@ -278,12 +378,7 @@ local function write()
       end
     end
   end
-  local path = o.to .. "/README.md"
-  local f = assert(io.open(path .. ".tmp", "w"))
-  f:write((table.concat(lines, "\n"):gsub("\n\n\n+", "\n\n")), "\n")
-  assert(f:close())
-  assert(os.rename(path .. ".tmp", path))
-  print("written to " .. path)
+  flush "results.md"
 end
 
 write()

@@ -16,6 +16,7 @@
 -- Options (at full, the paper's; scripts/paper/common.lua has those of all experiments):
 --   dims=10,100 methods=REINFORCE      also "REINFORCE, baseline", mixture, uniform
 --   epochs=50                          of training
+--   clock=wall                         or cpu: the time of the processor, of one thread
 local paper = dofile((arg[0]:match("^(.*/)") or "./") .. "common.lua")
 
 local function plan(own)
@@ -58,10 +59,11 @@ end
 
 return paper.experiment{
   name = "rq0", title = "RQ0, fixed items",
-  full = {dims = {10, 100}, methods = {"REINFORCE"}, epochs = 50},
-  small = {dims = {10, 50}, methods = {"REINFORCE", "mixture"}, epochs = 5},
+  full = {dims = {10, 100}, methods = {"REINFORCE"}, epochs = 50,
+          clock = "wall"},
+  small = {dims = {10, 50}, epochs = 20, clock = "cpu", seeds = {1, 2, 3}},
   tiny = {dims = {6}, methods = {"REINFORCE", "REINFORCE, baseline", "mixture"}, epochs = 2},
-  settings = {"epochs"},
+  settings = {"clock", "epochs"},
   keys = {paper.tables.L, paper.tables.method, paper.tables.key("items learnt", "learnt", "%s")},
   plan = plan, show = show,
 }

@@ -48,7 +48,7 @@ return paper.experiment{
   name = "rq1", title = "RQ1, speed",
   full = {dims = {10, 100, 1000}, methods = {"REINFORCE", "uniform", "mixture"}, epochs = 5,
           seconds = 0, clock = "wall"},
-  small = {dims = {10, 100, 300}, seconds = 1, clock = "cpu"},
+  small = {dims = {10, 50, 300}, seconds = 1, clock = "cpu", jobs = 1},
   tiny = {dims = {4, 8}, seconds = 0.01},
   settings = {"epochs", "seconds", "clock"},
   keys = {paper.tables.L, paper.tables.method}, prepare = speedups,

@@ -19,9 +19,9 @@ local function label(row) return row.k and ("K %d"):format(row.k) or row.method 
 return paper.experiment{
   name = "rq3", title = "RQ3, K",
   full = {ks = {32, 64, 128, 256, 512}, dim = 1000, epochs = 50, every = 1, exact = false},
-  small = {dim = 50, epochs = 20, every = 2, exact = true},
+  small = {dim = 50, epochs = 20, every = 4},
   tiny = {ks = {5, 20}, dim = 8, epochs = 2, exact = true},
-  settings = {"epochs", "every"},
+  whole = true, settings = {"epochs", "every"},
   keys = {paper.tables.key("K", "k", "%d", "exact")},
   plan = plan, show = paper.by_epoch(label),
 }

@@ -1,5 +1,6 @@
 -- Tables and figures of the rows of an experiment.
 local kept = require "kept"
+local native = require "fopo.native"
 local script = require "script"
 
 local shown = {where = script.where}
@@ -75,17 +76,19 @@ function shown.curve(name, rows, x, y)
   return curve
 end
 
--- Reward against epochs, one curve a label; label(row) names the curve of a row.
-function shown.curves(rows, label, x)
+-- The expected reward, or what column y says, against epochs or x, one curve a label; label(row)
+-- names the curve of a row.
+function shown.curves(rows, label, x, y)
+  y = y or "expected"
   local groups, names = {}, {}
   for _, row in ipairs(rows) do
     local name = label(row)
     if not groups[name] then groups[name], names[#names + 1] = {}, name end
     table.insert(groups[name], row)
   end
-  local curves = {xlabel = x or "epoch", ylabel = "reward"}
+  local curves = {xlabel = x or "epoch", ylabel = y == "reward" and "R_test" or "expected reward"}
   for i, name in ipairs(names) do
-    local curve = shown.curve(name, groups[name], x or "epoch", "reward")
+    local curve = shown.curve(name, groups[name], x or "epoch", y)
     for n = 1, #curve.y do -- a reward is a share
       curve.low[n], curve.high[n] = math.max(0, curve.low[n]), math.min(1, curve.high[n])
     end
@@ -100,9 +103,9 @@ function shown.by_epsilon(row)
   return row.method == "uniform" and "eps 1 (uniform)" or row.method
 end
 
--- The show of a plan whose runs differ in what label(row) says: a curve of the reward against `x`.
-function shown.by_epoch(label, x)
-  return function(rows) return shown.curves(rows, label, x) end
+-- The show of a plan whose runs differ in what label(row) says.
+function shown.by_epoch(label)
+  return function(rows) return shown.curves(rows, label) end
 end
 
 -- The most frequent value of a column.
@@ -115,11 +118,18 @@ function shown.usual(rows, column)
   return best
 end
 
+-- By which a white page turns dark where its reader's is.
+local DARK = "<style>@media (prefers-color-scheme: dark) "
+             .. "{svg {filter: invert(0.88) hue-rotate(180deg)}}</style>"
+
 -- Draws the curves of an experiment in a world, if there are any; whether it did.
 function shown.figure(path, e, world, curves)
   if not curves or #curves == 0 then return false end
   curves.title = curves.title or ("%s, %s"):format(e.title, world)
-  return script.figure(path, curves)
+  if not script.figure(path, curves) then return false end
+  local f <close> = assert(io.open(path))
+  assert(native.write_file(path, (f:read("a"):gsub("<title>", DARK .. "%0", 1))))
+  return true
 end
 
 return shown

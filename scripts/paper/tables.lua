@@ -64,44 +64,4 @@ function tables.of(e, rows)
   return list
 end
 
--- ---- what the policies are worth
-
-local learnt = {REINFORCE = true, uniform = true, mixture = true, defaults = true,
-                ["exact best"] = true, ["exact converged"] = true}
-
--- The method of the highest mean of a column, among the learnt ones or the others.
-local function best_of(last, name_of_column, among)
-  local best, most
-  for _, name in ipairs(shown.values(last, "method")) do
-    local mean = (learnt[name] or false) == among
-                 and (shown.over_seeds(shown.where(last, {method = name}), name_of_column))
-    if mean and (not most or mean > most) then best, most = name, mean end
-  end
-  return best, most
-end
-
--- The best baseline and the best learnt policy of each world by three measures, as a table; nil if
--- no world has the experiment. worlds: {title =, experiments =}.
-function tables.worth(worlds)
-  local list = {{"world", "measure", "best baseline", "best learnt policy", "the start"}}
-  for _, w in ipairs(worlds) do
-    local last = w.experiments.baselines and shown.last(w.experiments.baselines.rows) or {}
-    for _, m in ipairs{{"reward", "R_test"}, {"recall20", "recall@20"},
-                       {"unseen_reward", "reward, items of X left out"},
-                       {"unseen_recall20", "recall@20, items of X left out"}} do
-      local other, own = best_of(last, m[1], false), best_of(last, m[1], true)
-      if other and own then
-        local line = {w.title, m[2]}
-        for i, method_name in ipairs{other, own, "start"} do
-          local those = shown.where(last, {method = method_name})
-          line[i + 2] = #those > 0 and (i < 3 and method_name .. " " or "")
-                        .. shown.cell(those, m[1], "%.4f") or ""
-        end
-        list[#list + 1] = line
-      end
-    end
-  end
-  return #list > 1 and list or nil
-end
-
 return tables

@@ -61,20 +61,21 @@ end
 local world = {}
 world.__index = world
 
--- The prepared world: world.train, world.test, world:items(dim, scale), world:index(kind).
-function worlds.open(found, o)
+-- The world prepared with the split of a seed: world.train, world.test, world:items(dim, scale),
+-- world:index(kind).
+function worlds.open(found, o, seed)
   local split = found.dataset():sessions{min_items = o.min_items, max_users = found.users,
-                                         valid = 0.1, test = o.test, seed = o.split_seed}
+                                         valid = 0.1, test = o.test, seed = seed}
   return setmetatable({name = found.name, train = split.train, test = split.test, split = split,
-                       o = o, made = {}}, world)
+                       seed = seed, o = o, made = {}}, world)
 end
 
 -- The cache holds the embeddings that took more than some seconds to compute.
 local WORTH_KEEPING = 20
 
 local function path_of_items(w, dim, scale)
-  return ("%s/cache/%s-%d-%d-%d-%d-%s.npy"):format(w.o.out, w.name, w.train.n_items, w.train.n,
-                                                   w.o.power_iterations, dim, scale)
+  return ("%s/cache/%s-%d-%d-%d-%d-%d-%s.npy"):format(w.o.out, w.name, w.train.n_items, w.train.n,
+                                                      w.seed, w.o.power_iterations, dim, scale)
 end
 
 local function computed(w, dim, scale)
