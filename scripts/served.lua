@@ -63,6 +63,21 @@ local function neighbours(start, dense)
   end
 end
 
+local FAR = 62.5 -- steps x lr, by which the paper's Adam moves a parameter at most
+
+-- The paper's policy as its authors train it, as far as they do; it is served like the others.
+local function paper(s, seed)
+  local items = fopo.embed.svd(s.train, {dim = o.dim > 0 and o.dim or 100, scale = "none"})
+  local pi = fopo.policy.linear{items = items, preset = "paper", seed = seed}
+  local lr = 0.01
+  local t = fopo.trainer{policy = pi, data = s.train, preset = "paper", valid = false, seed = seed,
+                         gradient = script.mixture(fopo.index.norm(items),
+                                                   {k = math.min(256, items.rows)}),
+                         optim = fopo.optim.adam{lr = lr}}
+  t:run{steps = math.floor(FAR / lr * o.epochs / 10), view = false}
+  return pi, ("mixture, %d steps, lr %g"):format(t.step, lr)
+end
+
 -- {name, make}: make(split, seed) returns a baseline or a policy. A policy is judged as it starts,
 -- "NAME, start", and after training with the defaults; not if make says what it has chosen and
 -- trained, as its second value.
@@ -73,6 +88,7 @@ local methods = {
   {"cosine", tuned("item_knn", {similarity = "cosine"})},
   {"jaccard", tuned("item_knn", {similarity = "jaccard"})},
   {"als", tuned("als")},
+  {"paper", paper},
   {"linear", function(s) return fopo.policy.linear{items = svd(s)} end},
   {"neighbours", neighbours("slim")},
   {"neighbours-cosine", neighbours("cosine")},
