@@ -55,7 +55,7 @@ local function world_of(worlds, name, source)
   return worlds[key]
 end
 
--- Adds an experiment of a table to its world. Returns whether it is shown.
+-- Adds an experiment of a table to its world.
 local function add(worlds, e)
   e.source = short(e.source)
   local world = world_of(worlds, e.world, e.source)
@@ -66,28 +66,35 @@ local function add(worlds, e)
   elseif first.rows[1].dim ~= dim then
     e.dim = dim
     world.others[#world.others + 1] = e
-  else
-    return false
   end
-  return true
 end
 
--- The worlds of all tables, the one of the smallest catalogue first, and the experiments shown.
+-- The experiments of a world that are shown, those of another L behind the one that is judged.
+local function shown_of(w)
+  local list = {}
+  for _, name in ipairs(order) do
+    list[#list + 1] = w.experiments[name]
+    for _, e in ipairs(w.others) do
+      if e.experiment == name then list[#list + 1] = e end
+    end
+  end
+  return list
+end
+
+-- The worlds of all tables, the one of the smallest catalogue first.
 local function collect()
-  local worlds, all = {}, {}
+  local worlds = {}
   for _, folder in ipairs(folders) do
     local pipe <close> = io.popen(("ls '%s'/results.csv '%s'/*/results.csv 2>/dev/null"):format(
       folder, folder))
     for path in pipe:lines() do
-      for _, e in ipairs(kept.groups(path)) do
-        if add(worlds, e) then all[#all + 1] = e end
-      end
+      for _, e in ipairs(kept.groups(path)) do add(worlds, e) end
     end
   end
   table.sort(worlds, function(a, b)
     return a.items ~= b.items and a.items < b.items or a.items == b.items and a.order < b.order
   end)
-  return worlds, all
+  return worlds
 end
 
 -- ---- Markdown
@@ -124,7 +131,9 @@ local function curves_of(w, name)
     curves.title = "R_test, " .. w.title
     return curves
   end
-  return (experiments[name].show(e.rows, {}))
+  local experiment = experiments[name]
+  if experiment.prepare then experiment.prepare(e.rows) end
+  return (experiment.show(e.rows, {}))
 end
 
 -- Draws the figures of a section that are wanted.
@@ -228,8 +237,9 @@ local function put_open(worlds)
       local j = w.verdicts[claim.id]
       for i, one in ipairs{j, j.expected or {}} do
         if one.settled then
-          rows[#rows + 1] = {w.title, claim.says, claim.rewards and (i == 1 and "R_test"
-            or "expected") or "time", table.concat(one.figures, "; "), one.settled}
+          local by = claim.rewards and (i == 1 and "R_test" or "expected") or "time"
+          rows[#rows + 1] = {w.title, claim.says, by, table.concat(one.figures, "; "),
+                             claim.rewards and one.settled or "more runs"}
         end
       end
     end
@@ -248,7 +258,9 @@ local function put_worth()
   say "## What a learnt policy is worth\n"
   local rows, curves = worth.of(o.served)
   say("%s\n", filled(worth.says))
-  if shown.figure(o.to .. "/served.svg", nil, nil, curves) then say "![what is served](served.svg)\n" end
+  if shown.figure(o.to .. "/served.svg", nil, nil, curves) then
+    say "![what is served](served.svg)\n"
+  end
   put_table(rows)
 end
 
@@ -346,9 +358,12 @@ local function compare(worlds)
 end
 
 local function write()
-  local worlds, all = collect()
+  local worlds, all = collect(), {}
   if #worlds == 0 then
     script.misuse("%s: no results.csv of an experiment", table.concat(folders, ", "))
+  end
+  for _, w in ipairs(worlds) do
+    for _, e in ipairs(shown_of(w)) do all[#all + 1] = e end
   end
   kept.write(o.to .. "/results.csv", all)
   judge_all(worlds)
@@ -371,12 +386,7 @@ Recommendation", AAAI 2023, measured again with fopo %s. %s
   for _, w in ipairs(worlds) do
     say("## %s\n", w.title)
     put_verdicts(w)
-    for _, name in ipairs(order) do
-      if w.experiments[name] then put_experiment(w, w.experiments[name]) end
-      for _, e in ipairs(w.others) do
-        if e.experiment == name then put_experiment(w, e) end
-      end
-    end
+    for _, e in ipairs(shown_of(w)) do put_experiment(w, e) end
   end
   flush "results.md"
 end
