@@ -15,10 +15,12 @@ MODE    ?= release          # release | debug | asan | clang | tsan | coverage
 ARM     ?= 0                # 1: for arm64, by Debian's cross compiler (scripts/tools/arm.sh)
 CC      := gcc
 CXX     := g++
+LUA_LIB ?= lua5.4           # of Lua 5.4, as Debian calls it; elsewhere lua
 SYSROOT := $(if $(filter 1,$(ARM)),$(CURDIR)/build/arm/sysroot)
 WARN    := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wdouble-promotion -Wundef -Wvla
 WARN_C  := $(WARN) -Wstrict-prototypes -Wmissing-prototypes
 MODE    := $(strip $(MODE))
+LUA_LIB := $(strip $(LUA_LIB))
 # The same sources give the same bytes in any folder. The shell of the recipe knows which it is, so
 # that the flags do not change with it.
 FLAGS_release := -O2 -g -DNDEBUG -ffile-prefix-map="$$PWD=."
@@ -31,7 +33,7 @@ FLAGS_tsan    := -O1 -g -fsanitize=thread -fno-omit-frame-pointer
 FLAGS_coverage := -O0 -g --coverage
 # -ffp-contract=off: the portable kernels give the same bits wherever they are compiled.
 COMMON  := $(FLAGS_$(MODE)) -ffp-contract=off -fno-math-errno -fopenmp -Isrc \
-           -isystem $(SYSROOT)/usr/include/lua5.4 -D_GNU_SOURCE
+           -isystem $(SYSROOT)/usr/include/$(LUA_LIB) -D_GNU_SOURCE
 CFLAGS  := -std=c11 $(COMMON) $(WARN_C)
 # hnswlib reads one word past its lists when it prefetches; without that, asan is clean.
 CXXFLAGS:= -std=c++17 $(COMMON) $(WARN) $(if $(filter asan,$(MODE)),-DNO_MANUAL_VECTORIZATION)
@@ -39,7 +41,7 @@ CXXFLAGS:= -std=c++17 $(COMMON) $(WARN) $(if $(filter asan,$(MODE)),-DNO_MANUAL_
 LDFLAGS := $(FLAGS_$(MODE)) -fopenmp -rdynamic
 # Of ncurses, terminfo is a library of its own on Debian and not everywhere.
 has_lib  = $(if $(findstring /,$(shell $(CC) -print-file-name=lib$(1).so 2>/dev/null)),-l$(1))
-LDLIBS  := -llapacke -lopenblas -lzip -lz -lzstd -llua5.4 \
+LDLIBS  := -llapacke -lopenblas -lzip -lz -lzstd -l$(LUA_LIB) \
            -lreadline -lncursesw $(call has_lib,tinfo) -lm -ldl -lpthread
 
 # The CUDA part is a shared object of its own, built if nvcc is found (CUDA= leaves it out). It has

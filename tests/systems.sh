@@ -102,6 +102,16 @@ ranks() {
 # add PACKAGE...
 add() { by_root "DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $*"; }
 
+# Built by a user, looked at by lintian, installed, run, removed.
+deb() {
+  add build-essential debhelper lintian libopenmpi-dev &&
+    cp "$tarball" "$root/home/fopo/" &&
+    by_user "DEBEMAIL=fopo@example.org sh scripts/packaging/deb.sh ../$folder.tar.gz ../deb" &&
+    add '/home/fopo/deb/fopo_*.deb' &&
+    by_user '[ "$(fopo -e "print(1 + 1)")" = 2 ] && [ -e /usr/share/man/man1/fopo.1.gz ]' &&
+    by_root 'apt-get remove -qy fopo; ! command -v fopo'
+}
+
 # The files that ask for Linux are built with what they have for other systems.
 not_linux() {
   by_user 'cd "../another place"
@@ -146,6 +156,7 @@ for system; do
   step '`make demo`' by_user 'make demo'
   step "\`make test T=\"${tests:-}\"\`" by_user "make test T='$tests'"
   step 'Open MPI: two ranks' ranks
+  step 'A .deb: built, lintian clean, installed, removed' deb
   step 'What stands for Linux elsewhere: `-U__linux__`' not_linux
   step 'Built by clang' by_clang
   step 'C compiled by musl-gcc' by_musl
