@@ -47,6 +47,8 @@ local environment = {
   {"CUDA_VISIBLE_DEVICES", "which GPUs the driver shows; fopo takes the first"},
   {"FOPO_RECORD",
    "0: the operations of a step are launched one by one, not replayed as a CUDA graph"},
+  {"FOPO_GPU_SPLITS", "how many blocks of a GPU share the samples of a context, for measurements; "
+   .. "without it what a rule takes for the best"},
   {"FOPO_GPU_PROFILE",
    "a file that gets the times of the GPU's work by its name, when the device is closed; steps are "
    .. "launched as with FOPO_RECORD=0"},

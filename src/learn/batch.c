@@ -393,7 +393,9 @@ static int absorb(fopo_batch *b) {
     status =
         parts->ops->join(parts, b->data->device, &b->part, b->candidates.device.counts, status);
     if (status == FOPO_OK && fopo_batch_is_ratio(b)) {
-      fopo_ratio_take(b->part.V, b->part.stats, &b->reward->credit, b->shift, b->part.rows);
+      fopo_device *d = b->data->device;
+      status = d->ops->take_ratio(d, b->part.V, b->part.stats, &b->data->credited.credit, b->shift,
+                                  b->part.device.rows);
     }
     if (status == FOPO_OK && b->options->estimator->joined != NULL) {
       b->options->estimator->joined(b);

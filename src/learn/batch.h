@@ -130,9 +130,15 @@ static inline int fopo_batch_shares_tail(const fopo_batch *b) {
   return b->plan->H > 0 && b->plan->listed == 0 && b->data->device->ops->snis_shared != NULL;
 }
 
+/* Whether the objective is the ratio of learn/ratio.h. */
+static inline int fopo_batch_is_ratio(const fopo_batch *b) {
+  return b->options->objective == FOPO_OBJECTIVE_SNIPS;
+}
+
 /* Whether the piece is all of the batch: then a fused operation adds up its statistics, too. */
 static inline int fopo_batch_is_whole(const fopo_batch *b) {
-  return b->fused && b->piece.n == b->B && !fopo_batch_has_targets(b) && !fopo_batch_shares_tail(b);
+  return b->fused && b->piece.n == b->B && !fopo_batch_has_targets(b) &&
+         !fopo_batch_shares_tail(b) && !fopo_batch_is_ratio(b);
 }
 
 /* Where the device's operations leave v of the piece. */
@@ -143,11 +149,6 @@ static inline fopo_estimate fopo_batch_estimate(const fopo_batch *b) {
                          .batch = fopo_batch_is_whole(b) ? b->arrays.sums : NULL,
                          .sums = b->data->parts->sums,
                          .objective = b->options->objective};
-}
-
-/* Whether the objective is the ratio of learn/ratio.h. */
-static inline int fopo_batch_is_ratio(const fopo_batch *b) {
-  return b->options->objective == FOPO_OBJECTIVE_SNIPS;
 }
 
 /* What is taken from the gains of a log; the reward's own may change between two steps. */

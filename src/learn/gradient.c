@@ -348,7 +348,8 @@ static int check_lists(const fopo_gradient *g) {
   if (g->data.device->ops->join_sums == NULL || !fopo_parts_is_whole(g->data.parts)) {
     return fopo_fail(
         FOPO_ERR_UNAVAILABLE,
-        "gradient %s works on the CPU, with items and sessions that are not dealt out; "
+        "gradient %s reads rows of a sparse matrix, on the CPU, of items and sessions that are not "
+        "dealt out; "
         "use device = \"cpu\" and s.train itself",
         e->name);
   }

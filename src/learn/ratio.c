@@ -19,33 +19,10 @@ int fopo_ratio_check(const fopo_binding *data, const fopo_reward *r) {
                      "%s; use fopo.reward.ips",
                      title, r->kind->title);
   }
-  if (data->device->ops->join_sums != NULL && fopo_parts_is_alone(data->parts) &&
-      !data->learns_items) {
-    return FOPO_OK;
-  }
-  return fopo_fail(FOPO_ERR_UNAVAILABLE,
-                   "the %s is a ratio over the batch, on the CPU, in one process, with items that "
-                   "are not learnt; use device = \"cpu\", or fopo.reward.ips{translate = ...} with "
-                   "the expected reward",
-                   title);
-}
-
-void fopo_ratio_take(fopo_matrix V, float *stats, const fopo_credit *credit, float shift,
-                     const uint32_t *rows) {
-  double weights = 0.0, earned = 0.0;
-  for (size_t i = 0; i < V.rows; i++) {
-    double gain = (double)credit->gain[rows[i]];
-    double w = (double)stats[i * FOPO_STATS + FOPO_STAT_REWARD] / (gain - (double)shift);
-    weights += w;
-    earned += w * gain;
-  }
-  double rho = weights > 0.0 ? earned / weights : 0.0;
-  for (size_t i = 0; i < V.rows; i++) {
-    double gain = (double)credit->gain[rows[i]];
-    double factor = weights > 0.0 ? (gain - rho) / (gain - (double)shift) : 0.0;
-    if (weights > 0.0) factor *= (double)V.rows / weights; /* G is a mean over the batch */
-    float *v = fopo_matrix_row(V, i);
-    for (size_t j = 0; j < V.cols; j++) v[j] *= (float)factor;
-    stats[i * FOPO_STATS + FOPO_STAT_REWARD] = (float)rho;
-  }
+  if (fopo_parts_is_alone(data->parts) && !data->learns_items) return FOPO_OK;
+  return fopo_fail(
+      FOPO_ERR_UNAVAILABLE,
+      "the %s is a ratio over the batch, in one process, with items that are not "
+      "learnt; use these, or fopo.reward.ips{translate = ...} with the expected reward",
+      title);
 }

@@ -4,8 +4,8 @@
  *
  * w_i = pi(a_i | x_i) / max(tau, p_i). A context's estimate is of R_i = w_i (r_i - shift), with a
  * shift that leaves no event 0, so R_i gives w_i, and V_i is that of w_i times r_i - shift. Once
- * the V of a batch are there, each is multiplied by the rest. On the CPU, whose memory is the
- * host's, in one process. */
+ * the V of a batch are there, each is multiplied by the rest (the operation take_ratio). In one
+ * process. */
 #ifndef FOPO_LEARN_RATIO_H
 #define FOPO_LEARN_RATIO_H
 
@@ -17,10 +17,5 @@ float fopo_ratio_shift(const fopo_reward *r);
 
 /* FOPO_OK, or why a gradient over this data cannot be of the ratio. */
 int fopo_ratio_check(const fopo_binding *data, const fopo_reward *r);
-
-/* V [B, L] and the statistic REWARD of stats [B, FOPO_STATS], of the contexts rows [B], become
- * those of the ratio. */
-void fopo_ratio_take(fopo_matrix V, float *stats, const fopo_credit *credit, float shift,
-                     const uint32_t *rows);
 
 #endif

@@ -449,6 +449,41 @@ TEST(test_stats) {
   free(stats);
 }
 
+/* The ratio of a batch in terms of its own sums; and of one whose weights are all 0. */
+TEST(test_ratio) {
+  enum { N = 500, B = 300, L = 300 };
+  const float shift = -1.5f;
+  for (int none = 0; none < 2; none++) {
+    FREED(free) float *V = normals(B * L, 1, 3), *gain = normals(N, 0.3f, 4);
+    FREED(free) float *stats = normals(B * FOPO_STATS, 1, 5), *was = room(B * L, sizeof *was);
+    uint32_t rows[B];
+    double W = 0, earned = 0;
+    for (uint32_t b = 0; b < B; b++) {
+      float *w = stats + b * FOPO_STATS + FOPO_STAT_REWARD;
+      rows[b] = (7 * b + 3) % N;
+      *w = none ? 0 : fabsf(*w);
+      W += (double)*w / ((double)gain[rows[b]] - (double)shift);
+      earned += (double)*w / ((double)gain[rows[b]] - (double)shift) * (double)gain[rows[b]];
+    }
+    memcpy(was, V, B * L * sizeof *V);
+    float *V_ = up(V, B * L * 4), *stats_ = up(stats, B * FOPO_STATS * 4);
+    fopo_credit credit = {.gain = gain}, credit_ = {.gain = up(gain, N * 4)};
+    ok(cpu->ops->take_ratio(cpu, fopo_matrix_view(V, B, L), stats, &credit, shift, rows));
+    ok(gpu->ops->take_ratio(gpu, fopo_matrix_view(V_, B, L), stats_, &credit_, shift,
+                            up(rows, sizeof rows)));
+    assert_close(V_, V, B * L, 1e-6, 1, "V of the ratio");
+    assert_close(stats_, stats, B * FOPO_STATS, 1e-6, 1, "its statistics");
+    double rho = none ? 0 : earned / W;
+    for (size_t b = 0; b < B; b++) {
+      double r = (double)gain[rows[b]];
+      double factor = none ? 0 : B * (r - rho) / (r - (double)shift) / W;
+      assert_true(fabs((double)stats[b * FOPO_STATS + FOPO_STAT_REWARD] - rho) < 1e-5);
+      assert_true(fabs((double)V[b * L + 7] - factor * (double)was[b * L + 7]) < 1e-4);
+    }
+    forget();
+  }
+}
+
 /* After a gradient that is not finite the totals and the parameters no longer change. */
 static void check_totals(size_t n) {
   fopo_statistics sums = {.reward = 3,

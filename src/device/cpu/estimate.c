@@ -212,3 +212,25 @@ int fopo_cpu_reinforce(fopo_device *d, const fopo_estimate *e, const fopo_sample
   }
   return FOPO_OK;
 }
+
+int fopo_cpu_take_ratio(fopo_device *d, fopo_matrix V, float *stats, const fopo_credit *credit,
+                        float shift, const uint32_t *rows) {
+  (void)d;
+  double weights = 0.0, earned = 0.0;
+  for (size_t b = 0; b < V.rows; b++) {
+    double gain = (double)credit->gain[rows[b]];
+    double w = (double)stats[b * FOPO_STATS + FOPO_STAT_REWARD] / (gain - (double)shift);
+    weights += w;
+    earned += w * gain;
+  }
+  double rho = weights > 0.0 ? earned / weights : 0.0;
+  for (size_t b = 0; b < V.rows; b++) {
+    double gain = (double)credit->gain[rows[b]];
+    double factor = weights > 0.0 ? (gain - rho) / (gain - (double)shift) : 0.0;
+    if (weights > 0.0) factor *= (double)V.rows / weights; /* G is a mean over the batch */
+    float *v = fopo_matrix_row(V, b);
+    for (size_t i = 0; i < V.cols; i++) v[i] *= (float)factor;
+    stats[b * FOPO_STATS + FOPO_STAT_REWARD] = (float)rho;
+  }
+  return FOPO_OK;
+}

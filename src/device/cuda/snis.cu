@@ -4,6 +4,7 @@
  * softmax). The sums of a block's teams are then scaled to one shift and added, and the last block
  * of a context to arrive adds those of its blocks. Longer rows: snis_long.cu. */
 #include <cmath>
+#include <cstdlib>
 
 #include "device/cuda/snis.cuh"
 #include "device/cuda/team.cuh"
@@ -259,10 +260,12 @@ static snis_plan plan_of(const fopo_rows *items, size_t L) {
 /* How many blocks share the samples of one context: of all numbers the one that takes the least
  * time, if blocks run in waves of as many as the card holds, a round of a block takes one sample a
  * team, and what a block adds up at its end takes as long as four rounds. A block holds TILE draws.
- */
+ * FOPO_GPU_SPLITS asks for a number, by which measurements look at the others. */
 static size_t splits_in_waves(size_t held, size_t B, size_t S, size_t teams) {
+  const char *asked = getenv("FOPO_GPU_SPLITS");
   size_t fewest = S <= FOPO_FUSED_DRAWS ? ceil_div(S, TILE) : 1, best = fewest;
-  size_t least_time = SIZE_MAX;
+  size_t least_time = SIZE_MAX, wanted = asked != nullptr ? strtoul(asked, nullptr, 10) : 0;
+  if (wanted > 0) return wanted < fewest ? fewest : least(wanted, SPLITS_MOST);
   for (size_t splits = fewest; splits <= SPLITS_MOST; splits++) {
     if (splits > fewest && splits * teams > S) break;
     size_t time = ceil_div(B * splits, held) * (ceil_div(S, splits * teams) + 4);

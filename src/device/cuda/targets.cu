@@ -1,4 +1,5 @@
-/* The target items of an objective, on the GPU: what they add to an estimate. */
+/* Objectives that are more than a rule of each context's sums, on the GPU: what target items add to
+ * an estimate, and the ratio over a batch. */
 #include <cmath>
 
 #include "device/cuda/rows.cuh"
@@ -78,6 +79,51 @@ int add_targets(fopo_device *d, const fopo_estimate *e, const fopo_csr *Y, const
   case FOPO_BFLOAT16: return add_targets_as<bf16>(d, a, items, batch->B);
   default: return add_targets_as<float>(d, a, items, batch->B);
   }
+}
+
+/* ---- the ratio ---- */
+
+struct ratio {
+  double *sums; /* [2] W and rho, in scratch */
+  float *stats; /* [B, FOPO_STATS] */
+  const float *gain;
+  const uint32_t *rows; /* [B] */
+  float shift;
+  size_t B;
+};
+
+/* W and rho, by one block; the statistics become rho. */
+__global__ void ratio_kernel(const __grid_constant__ ratio a) {
+  double all[] = {0, 0};
+  for (size_t b = threadIdx.x; b < a.B; b += blockDim.x) {
+    double gain = (double)a.gain[a.rows[b]];
+    double w = (double)a.stats[b * FOPO_STATS + FOPO_STAT_REWARD] / (gain - (double)a.shift);
+    all[0] += w;
+    all[1] += w * gain;
+  }
+  block_sums(all);
+  double rho = all[0] > 0 ? all[1] / all[0] : 0;
+  if (threadIdx.x == 0) a.sums[0] = all[0], a.sums[1] = rho;
+  for (size_t b = threadIdx.x; b < a.B; b += blockDim.x) {
+    a.stats[b * FOPO_STATS + FOPO_STAT_REWARD] = (float)rho;
+  }
+}
+
+/* A block a context. */
+__global__ void scale_kernel(const __grid_constant__ ratio a, float *V, size_t ld, size_t L) {
+  double gain = (double)a.gain[a.rows[blockIdx.x]], W = a.sums[0];
+  double factor = W > 0 ? (double)a.B * (gain - a.sums[1]) / (gain - (double)a.shift) / W : 0;
+  for (size_t i = threadIdx.x; i < L; i += blockDim.x) V[blockIdx.x * ld + i] *= (float)factor;
+}
+
+int take_ratio(fopo_device *d, fopo_matrix V, float *stats, const fopo_credit *credit, float shift,
+               const uint32_t *rows) {
+  int status = reserve(d, 2 * sizeof(double), "the sums of a ratio");
+  if (status != FOPO_OK) return status;
+  ratio a = {reinterpret_cast<double *>(of(d)->scratch), stats, credit->gain, rows, shift, V.rows};
+  status = launch(d, "the sums of a ratio", 1, THREADS, 0, ratio_kernel, a);
+  if (status != FOPO_OK) return status;
+  return launch(d, "the ratio", V.rows, THREADS, 0, scale_kernel, a, V.x, V.ld, V.cols);
 }
 
 } // namespace gpu

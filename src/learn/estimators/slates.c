@@ -24,8 +24,9 @@ int fopo_slate_check(const fopo_gradient_options *o, const fopo_estimator_use *u
                      "gradient %s cannot move items; make the policy without train_items", name);
   }
   if (strcmp(use->device->ops->kind, "cpu") != 0) {
-    return fopo_fail(FOPO_ERR_UNAVAILABLE, "gradient %s works on the CPU; use device = \"cpu\"",
-                     name);
+    return fopo_fail(
+        FOPO_ERR_UNAVAILABLE,
+        "gradient %s draws items without repeats, on the CPU alone; use device = \"cpu\"", name);
   }
   if (o->proposal.k > use->P) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "a slate of %zu items is asked for but there are %zu",
