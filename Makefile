@@ -120,9 +120,13 @@ build:
 all: $(OUT)/fopo $(CUDA_SO) $(MPI_SO)
 	$(Q)$(if $(filter build/release,$(OUT)),ln -sf $(OUT)/fopo fopo)
 
+# RUNPATH: of the linker, for programs that are carried to a machine without the libraries
+# (scripts/tools/gpu.sh).
+RUNPATH ?=
+
 $(OUT)/fopo: $(OUT)/src/main.o $(OBJ)
 	$(call say,LINK,$@)
-	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(CXX) $(LDFLAGS) $(RUNPATH) -o $@ $^ $(LDLIBS)
 
 # Each mode has its folder of objects, which changed flags rebuild. The first build says what the
 # machine has.
@@ -179,6 +183,12 @@ $(OUT)/fopo_cuda.so: $(CUDA_SRC:%.cu=$(OUT)/%.cu.o)
 	$(Q)top=$$(sh scripts/tools/cuda.sh $(CUDA)); \
 	  $(CUDA) -shared -cudart static -o $@ $^ -lcublas -Xlinker -rpath,$$top/lib64
 
+# What the card can do, measured.
+$(OUT)/gpu_limits: $(OUT)/scripts/bench/gpu_limits.cu.o
+	$(call say,LINK,$@)
+	$(Q)top=$$(sh scripts/tools/cuda.sh $(CUDA)); \
+	  $(CUDA) -cudart static -o $@ $^ -lcublas -Xlinker -rpath,$$top/lib64
+
 # mpicc is asked for when the object is made, so that MPI=1 finds the one that it has installed.
 $(OUT)/fopo_mpi.so: src/comm/mpi/fopo_mpi.c src/comm/mpi/mpi.h src/core/status.h $(OUT)/flags \
                     $(if $(filter 1,$(MPI)),openmpi)
@@ -206,7 +216,7 @@ $(OUT)/emulated/headers.h.gch $(OUT)/races/headers.h.gch: src/device/cuda/cuda.c
 	$(Q)mkdir -p $(@D); echo '#include "device/cuda/cuda.cuh"' > $(@:.gch=); \
 	  $(EMULATE) $(WATCHED_BY) -MT $@ -MF $(@:.gch=.d) -x c++-header -o $@ $(@:.gch=)
 
-$(OUT)/emulated/src/%.o: src/% $(OUT)/emulated/headers.h.gch
+$(OUT)/emulated/%.cu.o: %.cu $(OUT)/emulated/headers.h.gch
 	$(call say,CXX,$<)
 	$(Q)mkdir -p $(@D); $(EMULATE) $(COMPILED) -x c++ -c -o $@ $<
 
@@ -228,6 +238,11 @@ $(WATCHED): $(CUDA_SRC:%=$(OUT)/races/%.o) $(EMULATION:%=$(OUT)/races/%.o)
 $(EMULATED) $(WATCHED):
 	$(call say,LINK,$@)
 	$(Q)$(CXX) $(LDFLAGS) -shared -o $@ $^ -lopenblas
+
+$(OUT)/emulated/gpu_limits: $(OUT)/emulated/scripts/bench/gpu_limits.cu.o \
+    $(patsubst %,$(OUT)/emulated/%.o,$(filter-out %/races.cc %/watch.cc,$(EMULATION)))
+	$(call say,LINK,$@)
+	$(Q)$(CXX) $(LDFLAGS) -o $@ $^ -lopenblas
 
 # Kernels with one fault each, by which the watcher is checked.
 $(PLANTED): $(OUT)/races/tests/cuda/planted.cu.o $(EMULATION:%=$(OUT)/races/%.o)
@@ -254,7 +269,7 @@ QUICK := $(if $(filter 1,$(ARM)),,$(if $(shell command -v ld.gold),-fuse-ld=gold
 $(OUT)/test_%: tests/c/test_%.c $(OBJ) $(OUT)/flags
 	$(call say,TEST,$<)
 	$(Q)$(CC) $(CFLAGS) -Wno-missing-prototypes -Itests/c -MMD -MP -MT $@ -c -o $@.o $<
-	$(Q)$(CXX) $(LDFLAGS) $(QUICK) -o $@ $@.o $(OBJ) $(LDLIBS) -lcmocka
+	$(Q)$(CXX) $(LDFLAGS) $(RUNPATH) $(QUICK) -o $@ $@.o $(OBJ) $(LDLIBS) -lcmocka
 
 # What stands between program and system, and lets calls fail: tests/faults. -fno-builtin, as it
 # defines malloc and its like.
@@ -320,6 +335,7 @@ needs_test_cuda            := $(EMULATED)
 needs_test_cuda_bounds     := $(EMULATED)
 needs_test_cuda_runs       := $(EMULATED)
 needs_test_sparse_scores   := $(EMULATED)
+needs_test_gpu_types.py    := $(EMULATED)
 needs_test_cuda_races.sh   := $(RACES) $(EMULATED) $(OUT)/test_cuda $(OUT)/test_cuda_bounds
 needs_test_install.sh      := $(EMULATED)
 needs_test_ranks.py        := $(OUT)/test_shares
@@ -394,7 +410,7 @@ systems: dist
 	$(Q)T='$(T)' bash tests/systems.sh build/fopo-$(VERSION).tar.gz $(SYSTEMS)
 
 # Times against limits of the GPU measured in the same run, and against PyTorch if it is installed.
-bench-gpu: $(OUT)/fopo $(CUDA_SO)
+bench-gpu: $(OUT)/fopo $(CUDA_SO) $(if $(CUDA_SO),$(OUT)/gpu_limits)
 	$(Q)./$(OUT)/fopo scripts/bench/run.lua gpu $(BENCH)
 
 demo: packages

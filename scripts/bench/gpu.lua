@@ -3,11 +3,14 @@
 -- the same three methods in PyTorch; and a shared head against the larger of its rows' time and
 -- that of its own two products. A case that lacks its programs, does not fit into the GPU's memory
 -- or would begin after `enough` seconds is skipped by name. Each case is printed as soon as it is
--- measured, and the table is kept after each batch size. With FOPO_RECORD=0 steps are launched
--- kernel by kernel, not as a CUDA graph. What rows in half the bytes earn is in gpu_curves.lua.
+-- measured, and the table is kept after each batch size. Beside what gpu_model.lua says stands the
+-- measurement, too, with the constants that gpu_limits.cu has measured if there is a file of them.
+-- With FOPO_RECORD=0 steps are launched kernel by kernel, not as a CUDA graph. What rows in half
+-- the bytes earn is in gpu_curves.lua.
 local fopo = require "fopo"
 local bench = require "bench"
 local script = require "script"
+local work = require "gpu_work"
 local world = require "world"
 local gpu = {}
 local K = 256
@@ -23,16 +26,13 @@ for _, products in ipairs{"float32", "bfloat16"} do
   end
 end
 
--- Compiles the program of the limits with nvcc; its worker, or nil and why.
+-- The worker of the limits, a program beside the CUDA part; or nil and why.
 local function limits()
-  local nvcc = bench.line_of("command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null")
-  if not nvcc then return nil, "nvcc is absent" end
-  local out = bench.folder .. "/bin/gpu_limits"
-  bench.run("mkdir -p " .. bench.folder .. "/bin")
-  local lib = ("$(sh %s %s)/lib64"):format(bench.path("../tools/cuda.sh"), nvcc) -- to run it
-  bench.run(("%s -O2 -std=c++17 -arch=native -o %s %s -lcublas -Xlinker -rpath,%s"):format(
-    nvcc, out, bench.path("gpu_limits.cu"), lib))
-  return bench.worker(out)
+  local part = os.getenv("FOPO_CUDA") or bench.line_of("readlink -f " .. bench.fopo)
+  local program = part:match("^(.*/)") .. "gpu_limits"
+  local f <close> = io.open(program)
+  if not f then return nil, program .. " is absent; make bench-gpu builds it" end
+  return bench.worker(program)
 end
 
 local function methods(items)
@@ -72,6 +72,12 @@ end
 
 local function row(L, B, s, what, against, faster, target)
   bench.row_of(("L = %d, batch %d: "):format(L, B), s, what, against, faster, target)
+end
+
+-- Is the case one of those that are wanted?
+local function wanted(name)
+  local cases = bench.options.cases
+  return cases == "" or ("/" .. cases .. "/"):find("/" .. name .. "/", 1, true) ~= nil
 end
 
 -- Measures seconds a step into s[name] and prints them at once, so that a run that is cut keeps
@@ -132,18 +138,33 @@ local function limits_of(L, B, P, rate, card)
   return s
 end
 
-local function one(P, L, B, sessions, items, rate, card, python)
+-- What the model says of a case, for the catalogue and the card at hand; nil: it has no such case.
+local function modelled(name, L, B, P, constants)
+  local given = {P = P}
+  for k, v in pairs(constants or {}) do given[k] = v end
+  local as = name == "mixture" and "mixture, fresh" or name
+  local step = work.step(as, L, B, work.constants("H100", 2, given))
+  return step and step.us * 1e-6
+end
+
+local function one(P, L, B, sessions, items, rate, card, python, constants)
   local s = limits_of(L, B, P, rate, card)
   for _, method in ipairs(methods(items)) do
     local name = method[1]
-    measure(s, L, B, name, function() return warm_step(sessions, items, method, B) end)
-    for _, c in ipairs(comparisons(name, L)) do row(L, B, s, name, c[1], c[2], c[3]) end
+    if wanted(name) then
+      measure(s, L, B, name, function() return warm_step(sessions, items, method, B) end)
+      for _, c in ipairs(comparisons(name, L)) do row(L, B, s, name, c[1], c[2], c[3]) end
+      s.model = {modelled(name, L, B, P, constants)}
+      if s.model[1] then row(L, B, s, name, "model", false) end
+    end
   end
   for ours, theirs in pairs(python and {REINFORCE = "reinforce", uniform = "uniform",
                                         mixture = "mixture"} or {}) do
     local name = "torch " .. theirs
-    measure(s, L, B, name, function() return world.step_of_worker(python, theirs, 3, B) end)
-    row(L, B, s, ours, name, true, ours == "mixture" and 10 or nil)
+    if wanted(ours) then
+      measure(s, L, B, name, function() return world.step_of_worker(python, theirs, 3, B) end)
+      row(L, B, s, ours, name, true, ours == "mixture" and 10 or nil)
+    end
   end
   bench.keep()
 end
@@ -155,7 +176,10 @@ function gpu.gpu()
   local card, why = limits()
   if not card then bench.note("without limits: %s", why) end
   local rate = card and card:ask("copy")[2]
-  local start, enough = fopo.clock(), bench.options.enough
+  local start, enough, constants = fopo.clock(), bench.options.enough, nil
+  if bench.options.constants ~= "" then
+    constants = assert(loadfile(bench.options.constants, "t", {}))()
+  end
   if card then
     bench.note("%s: a copy moves %.0f GB/s, reading and writing counted", card.about, rate / 1e9)
   end
@@ -174,7 +198,7 @@ function gpu.gpu()
     end
     for _, B in ipairs(bench.options.batches) do
       if fopo.clock() - start < enough then
-        one(P, L, B, sessions, items, rate, card, python)
+        one(P, L, B, sessions, items, rate, card, python, constants)
       else
         bench.note("L = %d, batch %d: skipped after %d seconds", L, B, enough)
       end

@@ -1,6 +1,7 @@
 -- Trainings on the GPU beside the same trainings on the CPU: the reward on test sessions, by true
 -- argmax, after the same steps. Both draw the same samples but for those that fall within rounding
--- of a border, so the curves stay together, also where the GPU rounds a shared head; a row whose
+-- of a border, so the curves stay together, also where the GPU rounds a shared head; beside such a
+-- head every context has a tail of its own there, so three times as much may part them. A row whose
 -- ends differ by more than `apart` is marked and the script then exits with 1.
 --
 --   ./fopo scripts/bench/gpu_curves.lua [name=value ...]
@@ -29,9 +30,9 @@ local METHODS = {
   {"mixture, kept 20 visits", mixture(20)},
   {"mixture, bfloat16", mixture(1), "bfloat16"},
   {"head and tail", fopo.gradient.head_tail{index = world.index, k = K, tail = K}},
-  {"shared head", fopo.gradient.head_tail{head = 2 * K, tail = 64}}, -- in bfloat16 on the GPU
+  {"shared head", fopo.gradient.head_tail{head = 2 * K, tail = 64}, own_tail = true}, -- bfloat16
   {"shared head, float32", fopo.gradient.head_tail{head = 2 * K, tail = 64,
-                                                   products = "float32"}},
+                                                   products = "float32"}, own_tail = true},
   {"REINFORCE", fopo.gradient.reinforce{samples = S, baseline = "mean"}},
   {"REINFORCE, no baseline", fopo.gradient.reinforce{samples = S, baseline = "none"}},
 }
@@ -65,7 +66,8 @@ for _, method in ipairs(METHODS) do
           rewards[2], rewards[3], rewards[4], seconds))
     io.stdout:flush()
   end
-  if math.abs(ends[1] - ends[2]) > o.apart * math.max(ends[2], 1e-3) then
+  local most = o.apart * (method.own_tail and 3 or 1)
+  if math.abs(ends[1] - ends[2]) > most * math.max(ends[2], 1e-3) then
     failed = true
     print(("%-26s the ends are %.1f %% apart"):format(method[1],
           100 * math.abs(ends[1] - ends[2]) / math.max(ends[2], 1e-3)))

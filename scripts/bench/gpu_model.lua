@@ -1,239 +1,63 @@
--- What a step on a GPU should take, as arithmetic: for each method the kernels and copies that it
--- launches, the bytes that it moves, how many of the processors its largest kernel fills, and the
--- time that follows. It is a model of this source, not a measurement; docs/gpu.md holds its table.
+-- What a step on a GPU should take, as arithmetic (gpu_work.lua): a model of this source, not a
+-- measurement; docs/gpu.md holds its table. Times are ranges, of the least and the most that the
+-- guessed constants may be, and the bytes alone at the rate of a copy.
 --
 --   ./fopo scripts/bench/gpu_model.lua [name=value ...]
 --
--- Options (defaults), of an H100 SXM and of the methods:
+-- Options (defaults):
+--   cards=H100,H200
 --   dims=10,100,1000   L
 --   batches=32,1024
---   P=790000           items
---   processors=132     streaming multiprocessors
---   memory=2.9e12      bytes a second that a copy reaches
---   float32=4.5e13     operations a second of products in float32
---   bfloat16=5e14      and in bfloat16
---   node=1.8           microseconds between the ends of two small kernels of a graph
---   latency=0.9        microseconds of a round of loads, from the id to the row and its sums
---   scanned=0.1        the share of the catalogue that a norm search scans before it may stop
+--   constants=         a file of them that gpu_limits.cu has measured: one column, no range
 --   parts=1            more: REINFORCE in so many products of bfloat16 in the place of each of
---                      float32, over copies of its operands that lie side by side
---   only=              shows the work of this method alone, line by line
+--                      float32
+--   only=              shows the work of this method alone, line by line, for the first card
 local here = arg[0]:match("^(.*/)") or "./"
-package.path = here .. "../tools/?.lua;" .. package.path
+package.path = here .. "?.lua;" .. here .. "../tools/?.lua;" .. package.path
 local script = require "script"
-local o = script.options{dims = {10, 100, 1000}, batches = {32, 1024}, P = 790000,
-  processors = 132, memory = 2.9e12, float32 = 4.5e13, bfloat16 = 5e14, node = 1.8,
-  latency = 0.9, scanned = 0.1, parts = 1,
-  only = ""}
-local S, K, THREADS = 1000, 256, 256
+local work = require "gpu_work"
+local o = script.options{cards = {"H100", "H200"}, dims = {10, 100, 1000}, batches = {32, 1024},
+                         constants = "", parts = 1, only = ""}
+local measured = o.constants ~= "" and assert(loadfile(o.constants, "t", {}))() or nil
+local cards = measured and {measured.card} or o.cards
 
-local function ceil_div(a, b) return (a + b - 1) // b end
-
--- Bytes of the 32-byte sectors that a row of L numbers touches, on average over its places.
-local function sectors(L, size)
-  local bytes, sum = L * size, 0
-  local places = 32 // math.max(1, math.tointeger(2 ^ math.min(5, (function()
-    local twos, n = 0, bytes
-    while n % 2 == 0 and twos < 5 do twos, n = twos + 1, n // 2 end
-    return twos
-  end)())))
-  for i = 0, places - 1 do sum = sum + ceil_div(i * (32 // places) + bytes, 32) end
-  return 32 * sum / places
+local function step(name, L, B, card, which)
+  local given = measured or {}
+  given.parts = o.parts
+  return work.step(name, L, B, work.constants(card, which, given))
 end
 
--- ---- a step: a list of work ----
-
-local step = {}
-step.__index = step
-
-local function new(B, L) return setmetatable({B = B, L = L, work = {}}, step) end
-
--- Adds work: launches of it, bytes, operations at `rate`, blocks, and the microseconds that its
--- longest chain of dependent work takes.
-function step:add(name, launches, bytes, blocks, chain, flops, rate)
-  local fill = math.min(1, blocks / o.processors)
-  local busy = math.max(1e6 * bytes / (o.memory * fill), chain or 0,
-                        1e6 * (flops or 0) / ((rate or o.float32) * fill))
-  table.insert(self.work, {name = name, launches = launches, bytes = bytes, fill = fill,
-                           us = launches * o.node + busy})
+-- "26" of a measured card, "20-33" of a guessed one.
+local function us_of(name, L, B, card)
+  if measured then return ("%.0f"):format(step(name, L, B, card).us) end
+  return ("%.0f-%.0f"):format(step(name, L, B, card, 1).us, step(name, L, B, card, 3).us)
 end
 
-function step:product(name, m, n, k, rate, size)
-  self:add(name, 1, (m * k + k * n) * (size or 4) + m * n * 4,
-           math.max(1, ceil_div(m, 64) * ceil_div(n, 128)) * math.min(8, ceil_div(k, 256)), 1,
-           2 * m * n * k, rate)
+local head, rule = "| method | L | batch | launches | MB moved | processors filled |",
+                   "| --- | ---: | ---: | ---: | ---: | ---: |"
+for _, card in ipairs(cards) do
+  head, rule = head .. (" %s, us | its bytes, us |"):format(card), rule .. " ---: | ---: |"
 end
-
-local SMALL = 128 -- contexts of a batch whose products are made without cuBLAS
-
--- How many blocks share a context, as in src/device/cuda/snis.cu; and how many the card holds.
-local function splits_of(B, samples, L)
-  local lanes = L <= 16 and 1 or L <= 32 and 4 or L <= 128 and 8 or 32
-  local teams, held = THREADS // lanes, o.processors * (L <= 512 and 2 or 1)
-  local fewest = ceil_div(samples, 1024)
-  local best, least = fewest, math.huge
-  for splits = fewest, 256 do
-    if splits > fewest and splits * teams > samples then break end
-    local time = ceil_div(B * splits, held) * (ceil_div(samples, splits * teams) + 4)
-    if time < least then best, least = splits, time end
-  end
-  return best, teams, held
-end
-
--- Contexts and queries. The order of an epoch is on the card; the numbers of 32 steps go there by
--- one copy.
-function step:start()
-  local B, L = self.B, self.L
-  self:add("numbers of steps to the card", 1 / 32, 24, 1)
-  if B <= SMALL then
-    return self:add("contexts and queries", 1, 8 * B * L + ceil_div(B, 8) * 4 * L * L,
-                    ceil_div(B, 8) * ceil_div(L, 32), 2 + ceil_div(L, 128) * o.latency)
-  end
-  self:add("gathering rows", 1, 8 * B * L, ceil_div(B * L // 4, THREADS))
-  self:product("queries", B, L, L)
-end
-
--- Samples drawn and rewarded, their rows gathered, scored and summed; with `whole` the sums of the
--- contexts and the statistics, too. `ready`: microseconds until the draws can begin.
-function step:snis(samples, size, ready, whole)
-  local B, L = self.B, self.L
-  local splits, teams, held = splits_of(B, samples, L)
-  local waves = ceil_div(B * splits, held)
-  local rounds = waves * ceil_div(samples, splits * teams)
-  local finish = whole and 4 + ceil_div(L, THREADS) + B / THREADS or 0
-  self:add("the weights of the samples", 1,
-           B * samples * sectors(L, size) + B * splits * 2 * L * 4 * (whole and 2 or 1), B * splits,
-           rounds * o.latency + waves * (ready + 3) + finish)
-end
-
--- The gradient, its norm, the update.
-function step:finish()
-  local B, L = self.B, self.L
-  if B <= SMALL then
-    self:add("the gradient and its norm", 1, 8 * B * L * ceil_div(L, 32) + 4 * L * L,
-             ceil_div(L, 32) ^ 2, 5)
-  else
-    self:product("the gradient", L, L, B)
-    local alone = L * L <= 1 << 14 -- the last sums are one kernel with the norm
-    if not alone then self:add("its norm", 1, 4 * L * L, ceil_div(L * L, 1 << 14), 2) end
-    self:add("the norm and the sums of a step", 1, 8, 1, alone and 3 or 2)
-  end
-  self:add("adam", 1, 28 * L * L, ceil_div(L * L, THREADS))
-end
-
--- ---- searches ----
-
--- The stretches of src/device/cuda/norm_search.cu up to the place where the search stops. If norms
--- were equal, 2 K items of a stretch would pass a query's threshold; as they fall, half as many are
--- taken to; a row that several queries score again comes from the cache, at twice the rate. Between
--- stretches there are two waits and a selection. The kernel's own products are taken to reach half
--- the rate of cuBLAS.
-function step:search()
-  local B, L, at, passed, stretches = self.B, self.L, 0, 0, 0
-  local limit, groups, ld = math.floor(o.scanned * o.P), ceil_div(B, 64), ceil_div(L, 8) * 8
-  while at < limit do
-    passed, stretches = passed + (at == 0 and 2 * K or K), stretches + 1
-    at = at + (at == 0 and 2 * K or 2 * at)
-  end
-  self:add("clearing counters", 1, 16 * B, 1)
-  self:add("queries in bfloat16", 1, 6 * B * L, ceil_div(B, 8))
-  local row, again = sectors(L, 4), B * passed
-  self:add("scores of all items, and what passes", 1, 2 * limit * ld + math.min(limit, again) * row,
-           ceil_div(limit, 128) * groups, 1e6 * again * row / (2 * o.memory),
-           2 * limit * 64 * groups * L, o.bfloat16 / 2)
-  self:add("its selections", 0, 0, B, stretches * (3 + 6 * math.max(1, B / (2 * o.processors))))
-  self:add("the answer", 1, B * K * 16, B, 10)
-end
-
--- ---- methods ----
-
-local methods = {
-  {"uniform", function(s) s:snis(S, 4, 2, true) end},
-  {"uniform, bfloat16", function(s) s:snis(S, 2, 2, true) end},
-  {"mixture, kept", function(s)
-    s:add("scores", 1, s.B * K * (sectors(s.L, 4) + 8), ceil_div(s.B * K, 32), 1.5)
-    s:snis(S, 4, 6, true)
-  end},
-  {"mixture, fresh", function(s)
-    s:search()
-    s:snis(S, 4, 6, true)
-  end},
-  {"head and tail, kept", function(s) s:snis(2 * K, 4, 5, true) end},
-}
-
-for _, kind in ipairs{{"float32", 4, 1}, {"bfloat16", 2, 2}} do
-  methods[#methods + 1] = {"shared head 2048 + 64, " .. kind[1], function(s)
-    local H, U, size, parts, rate = 2048, 64, kind[2], kind[3], o[kind[1]]
-    s:snis(U, 4, 2)
-    if parts == 2 then s:add("queries in two parts", 1, 8 * s.B * s.L, s.B) end
-    s:product("scores of the head", parts * s.B, H, s.L, rate, size)
-    local chunks = math.max(1, math.min(ceil_div(4 * o.processors, s.B), H // 256))
-    s:add("the weights of a head", 1, parts * s.B * H * (4 + size), s.B * chunks, 2)
-    s:add("products of chunks", 1, parts * s.B * H * size + H * s.L * size,
-          chunks * ceil_div(parts * s.B, 64) * ceil_div(s.L, 128), 2,
-          2 * parts * s.B * H * s.L, rate)
-    s:add("the sums of a head", 1, chunks * parts * s.B * s.L * 4, s.B * ceil_div(s.L, THREADS),
-          6 + s.B / THREADS)
-  end}
-end
-
--- REINFORCE's products: bytes of a number of its operands, all parts together, and the rate.
-local wide, fast = 4, o.float32
-if o.parts > 1 then wide, fast = 2 * o.parts, o.bfloat16 / o.parts end
-
-for _, mean in ipairs{false, true} do
-  methods[#methods + 1] = {mean and "REINFORCE, no baseline" or "REINFORCE", function(s)
-    local P, L, most, left = o.P, s.L, math.max(1, (512 << 20) // (o.P * 4)), s.B
-    while left > 0 do
-      local B = math.min(left, most)
-      for first = 0, P - 1, 1 << 16 do
-        s:product("scores of all items", B, math.min(1 << 16, P - first), L, fast, wide)
-      end
-      s:add("the weights of the items", 1, 4 * B * P, B * P // 2048, 2)
-      s:add("the sums of the policy", 1, B * P // 16, B, 8)
-      s:add("draws from the policy", 1, B * S * 1024, ceil_div(B * S, 8), 3)
-      if mean then
-        s:add("probabilities", 1, 8 * B * P, ceil_div(B * P, THREADS))
-        local pieces = ceil_div(P, 4096)
-        s:add("products of chunks", 2, wide * (B * P + P * L),
-              pieces * ceil_div(B, 64) * ceil_div(L, 128), 2, 2 * B * P * L, fast)
-        s:add("the mean of the policy", 1, 4 * pieces * B * L, ceil_div(B * L, THREADS),
-              pieces * 0.02)
-      end
-      left = left - B
-    end
-    s:add("hits", 1, s.B * S * 8, ceil_div(s.B * S, THREADS), 2.5)
-    s:add("rewards less their mean", 1, s.B * S * 8, s.B, 2)
-    s:add("the sums of rows", 1, s.B * S * sectors(L, 4), s.B * ceil_div(S, 64), 8 * o.latency)
-    s:add("the sums of rows", 1, s.B * ceil_div(S, 64) * L * 4, s.B, 2)
-    s:add("adding up statistics", 1, s.B * 16, 1, 2 + s.B / THREADS)
-  end}
-end
-
--- ---- the table ----
-
-print("| method | L | batch | launches | MB moved | processors filled | model, us | "
-      .. "bytes alone, us |")
-print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
-for _, method in ipairs(methods) do
+print(head)
+print(rule)
+for _, name in ipairs(work.methods) do
   for _, L in ipairs(o.dims) do
     for _, B in ipairs(o.batches) do
-      if o.only == "" or o.only == method[1] then
-        local s = new(B, L)
-        s:start()
-        method[2](s)
-        s:finish()
-        local launches, bytes, us, longest = 0, 0, 0, s.work[1]
-        for _, w in ipairs(s.work) do
-          launches, bytes, us = launches + w.launches, bytes + w.bytes, us + w.us
-          if w.us > longest.us then longest = w end
-          if o.only ~= "" then
+      if o.only == "" or o.only == name then
+        local s = step(name, L, B, cards[1])
+        if o.only ~= "" then
+          for _, w in ipairs(s.work) do
             print(("  %-40s %5.2f %10.3f MB %5.0f %% %9.1f us"):format(w.name, w.launches,
               w.bytes / 1e6, 100 * w.fill, w.us))
           end
         end
-        print(("| %s | %d | %d | %.0f | %.1f | %.0f %% | %.0f | %.0f |"):format(method[1], L, B,
-          launches, bytes / 1e6, 100 * longest.fill, us, 1e6 * bytes / o.memory))
+        local line = ("| %s | %d | %d | %.0f | %.1f | %.0f %% |"):format(name, L, B, s.launches,
+          s.bytes / 1e6, 100 * s.longest.fill)
+        for _, card in ipairs(cards) do
+          local memory = step(name, L, B, card).c.memory
+          line = line .. (" %s | %.0f |"):format(us_of(name, L, B, card), 1e6 * s.bytes / memory)
+        end
+        print(line)
       end
     end
   end

@@ -8,6 +8,7 @@
 --   dims=100         L
 --   batches=32,1024
 --   steps=200        of each profile
+--   methods=         the numbers of some, in this order, as 3,1; else all
 --   only=0           the number of one method, by which the script calls itself: a device leaves
 --                    its table when its process ends
 -- Cost: about two minutes. Quick: scale=0.01 steps=10
@@ -20,7 +21,7 @@ local script = require "script"
 local world = require "world"
 
 bench.options = script.options({scale = 1, dims = {100}, batches = {32, 1024}, steps = 200,
-                                only = 0, data = "made"}, {scale = 0.01, steps = 10})
+                                methods = {}, only = 0, data = "made"}, {scale = 0.01, steps = 10})
 bench.fopo = arg[-1]
 function bench.scaled(n) return math.max(2000, math.floor(n * bench.options.scale)) end
 local o, file = bench.options, os.getenv("FOPO_GPU_PROFILE")
@@ -73,7 +74,9 @@ print(card.name)
 bench.run("mkdir -p " .. bench.folder)
 for _, L in ipairs(o.dims) do
   world.items(P, L):save(path:format(L))
-  for only = 1, #methods(fopo.array.load(path:format(L))) do
+  local all = {}
+  for i = 1, #methods(fopo.array.load(path:format(L))) do all[i] = i end
+  for _, only in ipairs(o.methods[1] and o.methods or all) do
     for _, B in ipairs(o.batches) do
       bench.run(("%s %s only=%d scale=%g dims=%d batches=%d steps=%d"):format(bench.fopo, arg[0],
         only, o.scale, L, B, o.steps))

@@ -49,6 +49,8 @@
 --   device=cpu        reward: or cuda
 --   batches=32,1024   gpu: contexts of a step
 --   samples=1000      gpu: draws of a context
+--   cases=            gpu: those of these names alone, as "uniform/mixture, kept"
+--   constants=        gpu: a file of those of the model, by gpu_limits.cu
 --   enough=300        gpu: seconds after which no further case begins
 --   sample=0.4        seconds of steps in a measurement
 --   settle=0.05       seconds before a measurement
@@ -71,7 +73,7 @@ bench.options, words = script.options{
   files = {"amazon-book-ngcf/test.txt.gz", "gowalla-ngcf/test.txt", "citeulike-a/users.dat",
            "movietweetings-100k/ratings.dat"},
   dims = {10, 100, 1000}, graph_items = 50000, graph_limit = 300, sample = 0.4, settle = 0.05,
-  batches = {32, 1024}, samples = 1000, enough = 300, ranks = 2}
+  batches = {32, 1024}, samples = 1000, cases = "", constants = "", enough = 300, ranks = 2}
 local first = 0
 while arg[first - 1] do first = first - 1 end
 bench.fopo = arg[first]
