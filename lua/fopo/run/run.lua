@@ -406,9 +406,7 @@ local make_slice = term.atomic(function(self, seconds, count)
   if self.checkpoint then seconds = math.min(seconds or math.huge, self.checkpoint:left()) end
   local n = core:steps(seconds, most)
   self:tell("advance", "%d", n)
-  local began = native.clock()
   local slice = core:advance(nil, n)
-  slice.overhead = native.clock() - began - slice.seconds -- of cutting the run into slices
   sealed.behind(t).seconds = slice.trained
   if slice.interrupted then
     define.fail("interrupted after step %d; t:run goes on from there", t.step)

@@ -31,8 +31,9 @@ for _, one in ipairs(native.statistics()) do
 end
 
 local interval = 0.1     -- least seconds between drawings
-local shortest = 0.05    -- least seconds of a slice; a key waits that long
-local dearest = 0.008    -- largest share of the time for the view; above it the view slows down
+local longest = 1        -- most seconds between drawings
+local slice_seconds = 0.05 -- a key waits that long
+local dearest = 0.008    -- share of the CPU time for the view; above it the view slows down
 
 -- ---- a controller: a view, its source, and the settings ----
 
@@ -47,8 +48,7 @@ local finite = text.finite
 function live.new(v, source, o)
   local c = setmetatable({v = v, source = source, line = line.new(v, source),
                           paused = source.resting and source:resting(),
-                          seen = 0, slice = shortest, every = interval,
-                          spent = 0, worked = 1e-9, cpu = 1e-9, own_cpu = 0, drawings = 0,
+                          seen = 0, cpu = 1e-9, own_cpu = 0, drawings = 0,
                           begun = now(), said_until = 0, next_memory = 0,
                           settings = {axis = "steps", smoothing = 0.9, window = 0, logy = false,
                                       overlays = true}}, controller)
@@ -156,7 +156,7 @@ function controller:draw(anew)
   self:close_point(numbers.step or 0, numbers.seconds or 0)
   self:read_memory()
   if self.source.live and not self.source.apart then
-    numbers.cost = self.spent / (self.spent + self.worked)
+    numbers.cost = self.own_cpu / self.cpu
   end
   numbers.state = self.paused and "paused" or self.source.state or "running"
   self.v:set(numbers)
@@ -184,42 +184,31 @@ function controller:take_keys(seconds)
   end
 end
 
--- Keeps the cost of the view in bounds: slices, and pauses between drawings, grow with it.
-function controller:balance(spent, worked)
-  self.spent, self.worked = ema(self.spent, spent, 0.02), ema(self.worked, worked, 0.02)
-  local share = self.spent / (self.spent + self.worked)
-  if share > dearest then
-    self.slice, self.every = math.min(0.3, self.slice * 1.05), math.min(1, self.every * 1.05)
-  elseif share < dearest / 2 then
-    self.slice, self.every = math.max(shortest, self.slice / 1.05),
-                             math.max(interval, self.every / 1.05)
-  end
+-- Whether to draw: ten times a second, less often where that would cost more than `dearest` of the
+-- CPU time so far. On a busy machine a drawing and the steps between two drawings wait alike.
+function controller:is_due()
+  local waited = now() - (self.drawn or 0)
+  return self.pressed or waited >= longest
+         or waited >= interval and self.own_cpu <= dearest * self.cpu
 end
 
 function controller:turn_once()
-  local began, cpu_began = now(), os.clock()
-  local source = self.source
+  local began, source, worked = os.clock(), self.source, 0
   self:take_keys(self.paused and 0.1 or 0)
   if self.left or source:done() then return end
-  local worked, away, cpu_away = 0, 0, 0
   if not self.paused then
-    local from, cpu = now(), os.clock()
-    local slice = source:advance(self.slice)
-    away, cpu_away = now() - from, os.clock() - cpu
-    worked = slice and slice.seconds or 0
-    away = away - (slice and slice.overhead or 0)
+    local from = os.clock()
+    local slice = source:advance(slice_seconds)
+    worked = os.clock() - from
     self:add(slice)
   end
   self:read_history(source.live)
-  if self.pressed or now() - (self.drawn or 0) >= self.every then
+  if self:is_due() then
     self:draw()
     self.pressed = false
   end
-  if worked > 0 and not source.apart then
-    self:balance(math.max(0, now() - began - away), worked)
-  end
-  self.cpu = self.cpu + os.clock() - cpu_began
-  self.own_cpu = self.own_cpu + os.clock() - cpu_began - cpu_away
+  local spent = os.clock() - began
+  self.cpu, self.own_cpu = self.cpu + spent, self.own_cpu + spent - worked
 end
 
 -- The share of the CPU time that the view took, and its drawings per second.
