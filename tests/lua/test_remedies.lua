@@ -186,16 +186,44 @@ function TestWords:test_of_other_libraries()
     {fopo.gradient.snis, "n_samples", "samples"}, {fopo.gradient.head_tail, "n_samples", "tail"},
     {fopo.policy.mlp, "hidden_sizes", "hidden"}, {fopo.policy.linear, "temp", "temperature"},
     {fopo.policy.neighbours, "topk", "n"}, {fopo.policy.neighbours, "temp", "tau"},
+    {b.als, "components", "dim"}, {b.als, "rank", "dim"}, {b.als, "embedding_dim", "dim"},
+    {b.als, "reg", "l2"}, {fopo.gradient.snis, "n_negatives", "samples"},
+    {fopo.proposal.mixture, "top_k", "k"}, {fopo.policy.mlp, "act", "activation"},
+    {fopo.trainer, "model", "policy"}, {fopo.trainer, "loss", "objective"},
+    {fopo.trainer, "criterion", "objective"}, {fopo.trainer, "batch_size", "batch"},
+    {fopo.trainer, "val_data", "valid"}, {fopo.trainer, "random_state", "seed"},
+    {fopo.tune.baseline, "n_trials", "trials"}, {fopo.experiment.sweep, "n_jobs", "jobs"},
   } do
     fails(("did you mean '%s'?"):format(case[3]), case[1], {[case[2]] = 1})
   end
   fails("did you mean 'k'?", fopo.evaluate, pi, s.test, {topk = 10})
-  fails("did you mean 'test'?", d.sessions, d, {test_size = 0.2})
-  fails("did you mean 'separator'?", fopo.data.read, "x.csv", {sep = ";"})
+  for word, right in pairs{ann = "index", filter_seen = "exclude", cutoffs = "k"} do
+    fails(("did you mean '%s'?"):format(right), fopo.evaluate, pi, s.test, {[word] = 1})
+  end
+  for word, right in pairs{test_size = "test", val_size = "valid", k_core = "min_items",
+                           min_interactions = "min_items", random_state = "seed"} do
+    fails(("did you mean '%s'?"):format(right), d.sessions, d, {[word] = 1})
+  end
+  for word, right in pairs{sep = "separator", user_col = "user", item_id = "item",
+                           timestamp_col = "time"} do
+    fails(("did you mean '%s'?"):format(right), fopo.data.read, "x.csv", {[word] = "a"})
+  end
   fails("did you mean 'optim'?", with{optimizer = o})
   local t = trainer()
-  fails("did you mean 'epochs'?", t.run, t, {n_epochs = 2})
-  fails("trainer has no field 'fit'; did you mean 'run'?", function() t:fit{} end)
+  for word, right in pairs{n_epochs = "epochs", max_iter = "epochs", early_stopping = "patience",
+                           metric = "best_by", monitor = "best_by", verbose = "view"} do
+    fails(("did you mean '%s'?"):format(right), t.run, t, {[word] = 2})
+  end
+  for _, word in ipairs{"fit", "train", "partial_fit"} do
+    fails(("trainer has no field '%s'; did you mean 'run'?"):format(word), function()
+      return t[word]
+    end)
+  end
+  fails("pi:recommend(user, n) and pi:best(x, {k = n}) do that", function() pi:predict(1) end)
+  fails("did you mean 'best'?", function() pi:topk(1) end)
+  for word, right in pairs{pop = "popular", mf = "als", itemknn = "item_knn"} do
+    fails(("did you mean '%s'?"):format(right), function() return b[word] end)
+  end
   fails("did you mean 'read'?", function() return fopo.data.load_csv end)
   fails("did you mean 'trainer'?", function() return fopo.fit end)
   fails("did you mean 'item_knn'?", function() return b.knn end)
@@ -206,6 +234,8 @@ function TestWords:test_of_another_part()
         .. "fopo.optim.adam{lr = 0.01}, ...}", with{learning_rate = 0.01})
   fails("it is an option of trainer:run: t:run{epochs = 3}", with{epochs = 3})
   local t = trainer()
+  fails("it is an option of fopo.optim.adam: fopo.trainer{optim = fopo.optim.adam{lr = 0.1}, ...}",
+        t.run, t, {lr = 0.1})
   fails("it is an option of fopo.trainer: fopo.trainer{batch = 16, ...}", t.run, t,
         {batch_size = 16})
 end

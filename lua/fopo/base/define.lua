@@ -204,15 +204,13 @@ function define.no_field(what, key, names, fields)
               or "; its fields are: " .. (fields ~= "" and fields or "none"))
 end
 
--- What to write for the option `key` that this function does not have and one of its parts has, or
--- nil: entry.elsewhere(name, value) says it of a name.
-local function of_a_part(entry, key, value)
-  if not entry.elsewhere or type(key) ~= "string" then return nil end
-  local said = entry.elsewhere(key, value)
-  for _, name in ipairs(synonyms.of(key)) do
-    said = said or entry.elsewhere(name, value)
+-- What to write for an option of these names that this function does not have and one of its parts
+-- has, or nil: entry.elsewhere(name, value) says it of a name.
+local function of_a_part(entry, names, value)
+  for _, name in ipairs(entry.elsewhere and names or {}) do
+    local said = entry.elsewhere(name, value)
+    if said then return said end
   end
-  return said
 end
 
 -- The value, checked as the option `option` of the declared function `name`; `what` names it in
@@ -248,8 +246,11 @@ function define.options(entry, given)
     if not known[key] then
       local names = {}
       for i, spec in ipairs(entry.options) do names[i] = spec[1] end
-      local meant = define.meant(key, names, "; did you mean '%s'?")
-      local part = meant == "" and of_a_part(entry, key, given[key])
+      local part = of_a_part(entry, {key}, given[key])
+      local meant = part and "" or define.meant(key, names, "; did you mean '%s'?")
+      if meant == "" and not part then
+        part = of_a_part(entry, synonyms.of(key), given[key])
+      end
       if part then define.fail("%s has no option %s; %s", entry.name, shown(key), part) end
       define.fail("%s has no option %s%s; it takes %s", entry.name, shown(key), meant,
                   #names > 0 and table.concat(names, ", ") or "none")
