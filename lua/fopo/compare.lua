@@ -2,6 +2,7 @@
 local define = require "fopo.base.define"
 local log = require "fopo.run.log"
 local proportion = require "fopo.base.proportion"
+local term = require "fopo.term"
 local text = require "fopo.base.text"
 local validation = require "fopo.run.validation"
 
@@ -69,6 +70,35 @@ local function row_of(s, base)
   return row
 end
 
+-- The rows without columns that are empty in all of them.
+local function without_empty(rows)
+  local kept = {}
+  for i in ipairs(rows) do kept[i] = {} end
+  for c = 1, #rows[1] do
+    local some = c == 1
+    for i = 2, #rows do some = some or rows[i][c] ~= "" end
+    for i, row in ipairs(some and rows or {}) do kept[i][#kept[i] + 1] = row[c] end
+  end
+  return kept
+end
+
+-- The rows as text. Where that is wider than the terminal, runs have numbers, and below stand their
+-- names and the differences, the last column.
+local function as_text(rows)
+  local whole = text.table(without_empty(rows))
+  if text.width(whole:match("^[^\n]*")) <= term.width() then return whole end
+  local below = {}
+  for i, row in ipairs(rows) do
+    local against = table.remove(row)
+    if i > 1 then
+      local more = against ~= "" and ("; against 1: %s"):format(against) or ""
+      below[i - 1] = text.page(("%d: %s%s"):format(i - 1, row[1], more), "   ")
+      row[1] = tostring(i - 1)
+    end
+  end
+  return text.table(without_empty(rows)) .. "\n" .. table.concat(below, "\n")
+end
+
 return define.fn{
   name = "fopo.compare", returns = "list",
   args = {{"runs", "table", nil, "folders of logs, trainers, or {name =, trainer =}"}},
@@ -100,7 +130,7 @@ fopo.compare(runs)]],
       list[i] = summary(run_of(one, i))
       rows[i + 1] = row_of(list[i], list[1])
     end
-    print(text.table(rows))
+    print(as_text(rows))
     return list
   end,
 }

@@ -260,8 +260,9 @@ The result prints as a table and is one:
                                 unknown: infinite, and the interval is 0 to 1
   e.effective                   items among which the softmax chooses in effect: the median of
                                 1 / sum of pi^2
-  e.likelihood, e.likelihood_se mean over contexts of the mean over Y of log pi(a | x), over the
-                                same contexts but those without Y; nil of a baseline
+  e.likelihood                  mean over contexts of the mean over Y of log pi(a | x), over the
+                                same contexts but those without Y, and its error, e.likelihood_se;
+                                nil of a baseline
   e.hit[k]                      share of contexts with an item of Y among the first k
   e.precision[k], e.recall[k]   how many of the k are in Y, divided by k, by the size of Y
   e.ndcg[k]                     the same with 1 / log2(1 + rank) for each, over the best possible

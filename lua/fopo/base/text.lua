@@ -55,11 +55,16 @@ end
 -- The same in the columns of the terminal, at most 100.
 function text.page(s, indent) return text.fill(s, math.min(100, term.width()), indent) end
 
+local FAR = 8 -- blanks of a line that can go on with the one above
+
+-- "  name   " of "  name   text", or the blanks at the beginning.
+local function head_of(line) return line:match("^%s*%S.-%s%s+") or line:match("^%s*") end
+
 -- An indented line in at most `width` characters. In "  name   text" the text goes on below itself.
 local function hang(line, width)
   if text.width(line) <= width then return line end
   local indent = #line:match("^%s*")
-  local head = line:match("^%s*%S+%s%s+") or line:match("^%s*")
+  local head = head_of(line)
   local at = width - #head >= 20 and #head or indent + 2
   local space = "\n" .. (" "):rep(at)
   local name = head:match("^.*%S") -- nil if there is no name
@@ -70,9 +75,9 @@ end
 -- Text written in lines of up to a hundred characters, filled again to lines of at most `width`.
 -- A line of less than 75 characters ends its paragraph; an indented line remains a line. A line
 -- that begins with "- " begins an item of a list, to which the lines behind it that are indented by
--- two belong.
+-- two belong. A line below the text of "  name   text" goes on with it.
 function text.flow(s, width)
-  local out, open = {}, nil
+  local out, open, hung = {}, nil, nil
   local function close()
     if open then out[#out + 1] = text.fill(open, width, open:find("^%- ") and "  " or "") end
     open = nil
@@ -83,7 +88,13 @@ function text.flow(s, width)
       open = open .. line:sub(2)
     elseif line:find("^%s") or line == "" then
       close()
-      out[#out + 1] = hang(line, width)
+      local indent = #line:match("^%s*")
+      if hung and text.width(hung) > width and indent >= FAR and indent == #head_of(hung) then
+        hung = hung .. " " .. line:sub(indent + 1)
+        out[#out] = hang(hung, width)
+      else
+        hung, out[#out + 1] = line, hang(line, width)
+      end
     else
       if in_item or begins_item then close() end
       open = open and open .. " " .. line or line
