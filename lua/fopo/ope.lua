@@ -249,13 +249,28 @@ local function check_block(p, n, P, first)
   return p
 end
 
+-- The groups [1, P] by numbers of 1 to P.
+local function numbered(groups, P)
+  local known, list, n = {}, {}, 0
+  groups = groups:reshape(1, P)
+  for a = 1, P do
+    local group = groups:get(1, a)
+    if not known[group] then
+      n = n + 1
+      known[group] = n
+    end
+    list[a] = known[group]
+  end
+  return array.ids(list):reshape(1, P)
+end
+
 -- What each event contributes, by name as in judge/ope.h: lists of n numbers.
 local function terms_of(given, logs, model, groups)
   local n, P = logs.n, logs.n_actions
   local x, actions, items, t = logs:contexts(), logs:actions():reshape(n, 1), {}, {}
   local shown = array.zeros(1, P):transpose():scatter_add(logs:actions(), array.zeros(n, 1) + 1)
                      :gt(0):transpose()
-  local of = groups and groups:reshape(1, P)
+  local of = groups and numbered(groups, P)
   local block = math.max(1, math.min(n, 256, CELLS // P))
   for k = 1, block * P do items[k] = (k - 1) % P + 1 end
   items = array.ids(items):reshape(block, P)

@@ -258,7 +258,7 @@ function TestGiven:test_is_the_policy()
   end
   local function model(ids) return ids:totable() end
   local groups = {}
-  for a = 1, lg.n_actions do groups[a] = a % 7 + 1 end
+  for a = 1, lg.n_actions do groups[a] = 1000 * (a % 7) + 1 end
   groups = fopo.array.ids(groups)
   for _, o in ipairs{{clip = 0.02}, {clip = 0.02, model = "ridge", groups = groups, logging = pi},
                      {model = model}} do
