@@ -184,7 +184,6 @@ int fopo_policy_halve(fopo_policy *pi, fopo_float type) {
     fopo_free(half);
     return status;
   }
-  fopo_free(pi->half);
   pi->half = half;
   pi->rows = (fopo_rows){half, ld, type};
   return FOPO_OK;

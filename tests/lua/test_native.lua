@@ -933,6 +933,8 @@ function TestRest:test_nothing_is_left()
     local ix = native.index_norm(a, {})
     local pi = native.policy_linear{items = a, theta = "identity", temperature = 1, seed = 1}
     pi:best(a, ix, 3)
+    native.policy_linear{items = a, theta = "identity", temperature = 1, seed = 1,
+                         rows = "float16"}
     pcall(ix.search, ix, a, 1000)
     local t = trainer()
     t:advance(2)

@@ -418,6 +418,14 @@ function TestNeighbours:test_all_items()
   local full = fopo.gradient.sparse{tail = 300}:compute(pi, s.train, nil, hits)
   local near = fopo.gradient.sparse{tail = 256}:compute(pi, s.train, nil, hits)
   lu.assertTrue(near:add(full, -1):norm() < 0.01 * full:norm())
+  -- a draw stands for P / U items: 1 / reward is linear in what the draws add to Z
+  local _, whole = fopo.gradient.sparse{tail = 300}:compute(pi, s.train, {11}, hits)
+  local by_one, n = 0, 400
+  for step = 1, n do
+    local _, one = fopo.gradient.sparse{tail = 1}:compute(pi, s.train, {11}, hits, {step = step})
+    by_one = by_one + 1 / one.reward / n
+  end
+  lu.assertAlmostEquals(by_one * whole.reward, 1, 0.1)
   refused("give items", made, {scored = "all"})
 end
 

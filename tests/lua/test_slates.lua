@@ -51,6 +51,28 @@ function TestSlates:test_learns_and_resumes_to_the_same_bits()
   local h = whole.history.reward
   lu.assertTrue(h[#h] > h[1] + 0.05)
   lu.assertStrContains(tostring(whole), "slate")
+  -- what the phases took is part of what all of it took
+  local n, took = #h, 0
+  for _, phase in ipairs(require("fopo.native").phases()) do
+    took = took + whole.history[phase.column][n]
+  end
+  lu.assertTrue(took > 0 and took <= whole.seconds)
+end
+
+-- Of a first item that has all but 2e-9 of the mass float32 says that it has all; what is left
+-- counts as 1e-7.
+function TestSlates:test_places_without_mass()
+  local pi = fopo.policy.linear{items = fopo.array.from{{20.7}, {0}, {0}}, context_dim = 1,
+                                theta = fopo.array.from{{1}}, seen = "keep"}
+  local second = fopo.reward.custom(function(ids)
+    local r = fopo.array.zeros(ids.rows, ids.cols)
+    for i = 1, ids.cols do r:set(1, i, ids:get(1, i) == 2 and 1 or 0) end
+    return r
+  end)
+  local g = fopo.gradient.plackett_luce{k = 2, samples = 50, measure = "sum", baseline = "none"}
+  local G, stats = g:compute(pi, fopo.array.from{{1}}, nil, second)
+  lu.assertTrue(stats.reward > 0.2 and stats.reward < 0.8)
+  lu.assertTrue(math.abs(G:get(1, 1)) < 1e7 * 2 ^ -23 * 20.7)
 end
 
 -- A sigma that is far too large falls, one that is far too small rises, and a policy whose sigma is
