@@ -10,8 +10,10 @@
  * Lloyd's algorithm, from items at equal distances in the catalogue, on a part of them; one more
  * pass assigns all. An item goes to the centre of the smallest distance, that is, of the largest
  * b . c - |c|^2 / 2: one inner product of [b, 1] with [c, -|c|^2 / 2]. Sums have one order, so the
- * clusters are the same for any number of threads. */
+ * clusters are the same for any number of threads. Items without a norm score 0 in every context;
+ * they are a cluster of their own, the last one, whose centre is 0. */
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 #include "core/clock.h"
@@ -24,8 +26,8 @@
 #include "mips/index_internal.h"
 
 enum {
-  ROUNDS = 4,       /* of Lloyd's algorithm: more hardly change what a search finds */
-  LEARNT_FROM = 24, /* items for each cluster */
+  ROUNDS = 2,       /* of Lloyd's algorithm: more hardly change what a search finds */
+  LEARNT_FROM = 12, /* items for each cluster */
   BREADTH = 4,      /* ef = 4 k: what makes clusters found by their centres nearly exact */
   TILE = 64,        /* centres of one product */
   PANEL = FOPO_PANEL,
@@ -35,18 +37,21 @@ enum {
 
 typedef struct {
   size_t C, ef;    /* ef as given; 0: 4 k */
+  size_t zeros;    /* items without a norm */
   float *centres;  /* [C, L + 1] each centre c, then -|c|^2 / 2 */
   uint32_t *start; /* [C + 1] of each cluster in `order` */
   uint32_t *order; /* [P] the items of cluster after cluster, ascending in each */
-  size_t largest;  /* cluster */
+  size_t largest;  /* cluster of items with a norm */
   float *groups;   /* [groups, L, GROUP] the items in that order, transposed */
 
   /* Memory of a search: the scores of the centres, and for each query the keys of clusters and of
    * the items that are looked at. */
   size_t queries, looked;
-  float *panels;  /* [panels, L, PANEL] the queries, transposed */
-  float *found;   /* [panels, C, PANEL] scores of the centres */
-  uint64_t *keys; /* [queries, C + looked] */
+  float *panels;   /* [panels, L, PANEL] the queries, transposed */
+  float *found;    /* [panels, C, PANEL] scores of the centres */
+  uint32_t *above; /* [2 panels, C, GROUP] places of scores that are large, of half a panel */
+  size_t *chosen;  /* [queries] how many clusters are chosen, whose keys come first */
+  uint64_t *keys;  /* [queries, C + looked] */
 } clusters;
 
 static size_t divided(size_t n, size_t by) { return (n + by - 1) / by; }
@@ -64,51 +69,44 @@ static void fill_panel(float *panel, fopo_matrix items, const uint32_t *ids, siz
   }
 }
 
-/* The centre of the tile [first, first + n) that is nearest to x. */
-static uint32_t nearest(const float *centres, size_t first, size_t n, const float *x, size_t L) {
-  const fopo_kernels *kernels = fopo_kernels_get();
-  uint32_t at = (uint32_t)first;
-  float best = -INFINITY;
-  for (size_t c = first; c < first + n; c++) {
-    const float *centre = centres + c * (L + 1);
-    float score = kernels->dot(centre, x, L) + centre[L];
-    if (score > best) best = score, at = (uint32_t)c;
-  }
-  return at;
+/* The first of the n rows of a column of f [n, PANEL] that is `most`. */
+static size_t place_of(const float *column, size_t n, float most) {
+  size_t s = 0;
+  while (s + 1 < n && column[s * PANEL] < most) s++;
+  return s;
 }
 
 /* of [n] = the cluster of each of up to PANEL items. panel and f [TILE, PANEL] are scratch. */
 static void assign(uint32_t *of, const clusters *k, fopo_matrix items, const uint32_t *ids,
                    size_t n, float *panel, float *f) {
   const fopo_kernels *kernels = fopo_kernels_get();
-  size_t L = items.cols, tile_of[PANEL] = {0};
+  size_t L = items.cols;
   float best[PANEL], most[PANEL];
   fill_panel(panel, items, ids, n);
-  for (size_t j = 0; j < PANEL; j++) best[j] = -INFINITY;
+  for (size_t j = 0; j < n; j++) best[j] = -INFINITY, of[j] = 0;
   for (size_t c = 0; c < k->C; c += TILE) {
     size_t count = k->C - c < TILE ? k->C - c : TILE;
     kernels->scores(f, k->centres + c * (L + 1), L + 1, NULL, count, panel, L + 1, PANEL);
     kernels->max_columns(most, f, count, PANEL);
     for (size_t j = 0; j < n; j++) {
-      if (most[j] > best[j]) best[j] = most[j], tile_of[j] = c;
+      if (!(most[j] > best[j])) continue;
+      best[j] = most[j];
+      of[j] = (uint32_t)(c + place_of(f + j, count, most[j]));
     }
-  }
-  for (size_t j = 0; j < n; j++) {
-    size_t c = tile_of[j], count = k->C - c < TILE ? k->C - c : TILE;
-    of[j] = nearest(k->centres, c, count, fopo_matrix_row(items, ids[j]), L);
   }
 }
 
 static int assign_all(uint32_t *of, const clusters *k, fopo_matrix items, const uint32_t *ids,
                       size_t n) {
-  size_t each = (items.cols + 1 + TILE) * PANEL; /* of a panel and its scores */
-  float *scratch = fopo_alloc(STRETCH / PANEL * each, sizeof *scratch);
-  int status = scratch != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  size_t each = (items.cols + 1 + TILE) * PANEL; /* of a panel and its scores, of a thread */
+  int threads = fopo_threads(), status = FOPO_OK;
+  float *scratch = fopo_alloc((size_t)threads * each, sizeof *scratch);
+  if (scratch == NULL) return FOPO_ERR_MEMORY;
   for (size_t first = 0; first < n && status == FOPO_OK; first += STRETCH) {
     size_t end = n - first < STRETCH ? n : first + STRETCH;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(static)
+#pragma omp parallel for num_threads(threads) schedule(static)
     for (size_t i = first; i < end; i += PANEL) {
-      float *panel = scratch + (i - first) / PANEL * each;
+      float *panel = scratch + (size_t)omp_get_thread_num() * each;
       assign(of + i, k, items, ids + i, end - i < PANEL ? end - i : PANEL, panel,
              panel + (items.cols + 1) * PANEL);
     }
@@ -152,27 +150,36 @@ static void move_centres(clusters *k, fopo_matrix items) {
   }
 }
 
-static int learn(clusters *k, fopo_matrix items, uint32_t *ids, uint32_t *of) {
-  size_t P = items.rows, L = items.cols, n = k->C * LEARNT_FROM < P ? k->C * LEARNT_FROM : P;
+/* Clusters of the n items of `with`, which have a norm. ids [P] and of [P] are scratch. */
+static int learn(clusters *k, fopo_matrix items, const uint32_t *with, size_t n, uint32_t *ids,
+                 uint32_t *of) {
+  size_t L = items.cols, some = k->C * LEARNT_FROM < n ? k->C * LEARNT_FROM : n;
   int status = FOPO_OK;
   for (size_t c = 0; c < k->C; c++) {
-    memcpy(k->centres + c * (L + 1), fopo_matrix_row(items, c * P / k->C), L * sizeof(float));
+    const float *item = fopo_matrix_row(items, with[c * n / k->C]);
+    memcpy(k->centres + c * (L + 1), item, L * sizeof *item);
     finish_centre(k->centres + c * (L + 1), L);
   }
-  for (size_t i = 0; i < n; i++) ids[i] = (uint32_t)(i * P / n);
+  for (size_t i = 0; i < some; i++) ids[i] = with[i * n / some];
   for (int round = 0; round < ROUNDS && status == FOPO_OK; round++) {
-    status = assign_all(of, k, items, ids, n);
+    status = assign_all(of, k, items, ids, some);
     if (status != FOPO_OK) return status;
-    sort_by_cluster(k, of, ids, n);
+    sort_by_cluster(k, of, ids, some);
     move_centres(k, items);
   }
-  for (size_t i = 0; i < P; i++) ids[i] = (uint32_t)i;
-  status = assign_all(of, k, items, ids, P);
-  if (status == FOPO_OK) sort_by_cluster(k, of, ids, P);
-  for (size_t c = 0; c < k->C; c++) {
-    k->largest = size_of(k, c) > k->largest ? size_of(k, c) : k->largest;
+  return status == FOPO_OK ? assign_all(of, k, items, with, n) : status;
+}
+
+/* Lists the items whose rows are zeros, or those whose are not; returns how many. */
+static size_t list_items(uint32_t *ids, fopo_matrix items, int zeros) {
+  size_t n = 0;
+  for (size_t i = 0; i < items.rows; i++) {
+    const float *row = fopo_matrix_row(items, i);
+    size_t l = 0;
+    while (l < items.cols && !(fabsf(row[l]) > 0.0f)) l++;
+    if ((l == items.cols) == zeros) ids[n++] = (uint32_t)i;
   }
-  return status;
+  return n;
 }
 
 static void fill_groups(clusters *k, fopo_matrix items) {
@@ -188,23 +195,42 @@ static void fill_groups(clusters *k, fopo_matrix items) {
 
 size_t fopo_index_clusters_of(size_t P) { return (size_t)(4.0 * sqrt((double)P)); }
 
-static int build(fopo_index *ix, size_t C, size_t ef) {
+static int build_of(fopo_index *ix, size_t C, uint32_t *listed, uint32_t *ids, uint32_t *of) {
   size_t P = ix->items.rows, L = ix->items.cols;
-  clusters *k = ix->impl = fopo_alloc(1, sizeof *k);
-  if (k == NULL) return FOPO_ERR_MEMORY;
-  *k = (clusters){.C = C > 0 ? C : fopo_index_clusters_of(P), .ef = ef};
-  if (k->C > P) k->C = P;
-  k->centres = fopo_alloc(k->C * (L + 1), sizeof *k->centres);
-  k->start = fopo_alloc(k->C + 1, sizeof *k->start);
+  clusters *k = ix->impl;
+  size_t n = list_items(listed, ix->items, 0), zeros = list_items(listed + n, ix->items, 1);
+  size_t last = zeros > 0; /* clusters */
+  C = C == 0 ? fopo_index_clusters_of(n) : C > last ? C - last : 1;
+  k->C = C < n ? C : n;
+  k->zeros = zeros;
+  k->centres = fopo_alloc((k->C + last) * (L + 1), sizeof *k->centres);
+  k->start = fopo_alloc(k->C + last + 1, sizeof *k->start);
   k->order = fopo_alloc(P, sizeof *k->order);
   k->groups = fopo_alloc(divided(P, GROUP) * GROUP * L, sizeof *k->groups);
-  uint32_t *ids = fopo_alloc(P, sizeof *ids), *of = fopo_alloc(P, sizeof *of);
-  int status =
-      k->centres && k->start && k->order && k->groups && ids && of ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) status = learn(k, ix->items, ids, of);
-  if (status == FOPO_OK) fill_groups(k, ix->items);
+  if (!(k->centres && k->start && k->order && k->groups)) return FOPO_ERR_MEMORY;
+  int status = learn(k, ix->items, listed, n, ids, of);
+  if (status != FOPO_OK) return status;
+  for (size_t i = n; i < P; i++) of[i] = (uint32_t)k->C;
+  k->C += last;
+  sort_by_cluster(k, of, listed, P);
+  move_centres(k, ix->items); /* of all their items: the clusters stay, and are found better */
+  for (size_t c = 0; c + last < k->C; c++) {
+    k->largest = size_of(k, c) > k->largest ? size_of(k, c) : k->largest;
+  }
+  fill_groups(k, ix->items);
+  return FOPO_OK;
+}
+
+static int build(fopo_index *ix, size_t C, size_t ef) {
+  size_t P = ix->items.rows;
+  clusters *k = ix->impl = fopo_alloc(1, sizeof *k);
+  uint32_t *ids = fopo_alloc(3 * P, sizeof *ids);
+  int status = k != NULL && ids != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK) {
+    k->ef = ef;
+    status = build_of(ix, C, ids, ids + P, ids + 2 * P);
+  }
   fopo_free(ids);
-  fopo_free(of);
   return status;
 }
 
@@ -223,12 +249,16 @@ static int reserve(clusters *k, size_t B, size_t L, size_t looked) {
   size_t panels = divided(B, PANEL);
   fopo_free(k->panels);
   fopo_free(k->found);
+  fopo_free(k->above);
+  fopo_free(k->chosen);
   fopo_free(k->keys);
   k->queries = k->looked = 0;
   k->panels = fopo_alloc(panels * L * PANEL, sizeof *k->panels);
   k->found = fopo_alloc(panels * k->C * PANEL, sizeof *k->found);
+  k->above = fopo_alloc(panels * k->C * PANEL, sizeof *k->above);
+  k->chosen = fopo_alloc(B, sizeof *k->chosen);
   k->keys = fopo_alloc(B * (k->C + looked), sizeof *k->keys);
-  if (!(k->panels && k->found && k->keys)) return FOPO_ERR_MEMORY;
+  if (!(k->panels && k->found && k->above && k->chosen && k->keys)) return FOPO_ERR_MEMORY;
   k->queries = B;
   k->looked = looked;
   return FOPO_OK;
@@ -241,10 +271,12 @@ static void fill_queries(float *panel, fopo_matrix Q, size_t first) {
   }
 }
 
-/* keys [..] = those of the items of cluster c; returns how many. */
-static size_t score_cluster(uint64_t *keys, const clusters *k, uint32_t c, const float *q,
-                            size_t L) {
+/* keys [..] = those of the items of cluster c; returns how many. Of items without a norm, which all
+ * score 0, not more than `wanted`. */
+static size_t score_cluster(uint64_t *keys, const clusters *k, uint32_t c, const float *q, size_t L,
+                            size_t wanted) {
   size_t first = k->start[c], end = k->start[c + 1], n = 0;
+  if (k->zeros > wanted && c + 1 == k->C) end = first + wanted;
   for (size_t g = first / GROUP; g * GROUP < end; g++) {
     float f[GROUP];
     fopo_kernels_get()->scores(f, q, L, NULL, 1, k->groups + g * L * GROUP, L, GROUP);
@@ -255,21 +287,50 @@ static size_t score_cluster(uint64_t *keys, const clusters *k, uint32_t c, const
   return n;
 }
 
+/* So many clusters nearly always have `least` items. */
+static size_t enough(const clusters *k, size_t least) {
+  size_t n = 2 * least * k->C / (k->start[k->C] - k->zeros + 1) + 8;
+  return n < k->C ? n : k->C;
+}
+
+/* The keys of the clusters whose centres score best, and a few more, of the GROUP queries of half a
+ * panel at once. */
+static void choose_clusters(clusters *k, size_t half, size_t B, size_t least) {
+  const fopo_kernels *kernels = fopo_kernels_get();
+  const float *f = k->found + half / 2 * k->C * PANEL + half % 2 * GROUP;
+  uint32_t *above = k->above + half * k->C * GROUP;
+  size_t first = half * GROUP, each = k->C + k->looked;
+  float floor[GROUP];
+  kernels->approximate_kth(floor, f, PANEL, k->C, enough(k, least));
+  for (size_t j = 0; j < GROUP; j++) {
+    if (first + j < B) {
+      k->chosen[first + j] = 0;
+    } else {
+      floor[j] = INFINITY;
+    }
+  }
+  size_t n = kernels->select_columns_at_least(above, f, PANEL, k->C, floor);
+  for (size_t i = 0; i < n; i++) {
+    size_t c = above[i] / GROUP, j = above[i] % GROUP, b = first + j;
+    k->keys[b * each + k->chosen[b]++] = fopo_topk_key(f[c * PANEL + j], (uint32_t)c);
+  }
+}
+
 /* of [C] = the keys of clusters, those whose centres score best in front and in order: so many that
- * they have `least` items. */
+ * they have `least` items. The first ones were chosen; are these too few, all are looked at. */
 static void rank_clusters(uint64_t *of, const clusters *k, size_t b, size_t least) {
   const fopo_kernels *kernels = fopo_kernels_get();
   const float *f = k->found + b / PANEL * k->C * PANEL + b % PANEL;
-  size_t best = 2 * least * k->C / k->start[k->C] + 8, items = 0;
-  while (items < least) {
-    if (best > k->C) best = k->C;
+  size_t best = enough(k, least), n = k->chosen[b];
+  for (;;) {
+    size_t items = 0;
+    for (size_t i = 0; i < n; i++) items += size_of(k, fopo_topk_id(of[i]));
+    if (items >= least) break;
+    best = 4 * best < k->C ? 4 * best : k->C;
     for (size_t c = 0; c < k->C; c++) of[c] = fopo_topk_key(f[c * PANEL], (uint32_t)c);
-    kernels->partition_at_least(of, k->C, kernels->kth(of, k->C, best));
-    items = 0;
-    for (size_t i = 0; i < best; i++) items += size_of(k, fopo_topk_id(of[i]));
-    if (items >= least) kernels->sort(of, best);
-    best *= 4;
+    n = kernels->partition_at_least(of, k->C, kernels->kth(of, k->C, best));
   }
+  kernels->sort(of, n);
 }
 
 /* ids [n_answers] = items of the best clusters as they are, ascending. */
@@ -293,7 +354,7 @@ static size_t take_best(uint32_t *ids, float *scores, const clusters *k, fopo_ma
   size_t n = 0;
   rank_clusters(of, k, b, least);
   for (size_t i = 0; n < least; i++) {
-    n += score_cluster(keys + n, k, fopo_topk_id(of[i]), q, items.cols);
+    n += score_cluster(keys + n, k, fopo_topk_id(of[i]), q, items.cols, least - n);
   }
   kernels->partition_at_least(keys, n, kernels->kth(keys, n, n_answers));
   for (size_t i = 0; i < n_answers; i++) {
@@ -321,6 +382,8 @@ static int search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix
       fopo_kernels_get()->scores(k->found + (p * k->C + c) * PANEL, k->centres + c * (L + 1), L + 1,
                                  NULL, count, k->panels + p * L * PANEL, L, PANEL);
     }
+#pragma omp for schedule(static)
+    for (size_t h = 0; h < divided(Q.rows, GROUP); h++) choose_clusters(k, h, Q.rows, least);
 #pragma omp for schedule(static) reduction(+ : scored)
     for (size_t b = 0; b < Q.rows; b++) {
       uint32_t *to = ids + b * n_answers;
@@ -342,7 +405,8 @@ static int search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix
 static void free_impl(fopo_index *ix) {
   clusters *k = ix->impl;
   if (k == NULL) return;
-  void *const blocks[] = {k->centres, k->start, k->order, k->groups, k->panels, k->found, k->keys};
+  void *const blocks[] = {k->centres, k->start, k->order,  k->groups, k->panels,
+                          k->found,   k->above, k->chosen, k->keys};
   for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) fopo_free(blocks[i]);
   fopo_free(k);
 }
@@ -351,8 +415,8 @@ static void about(fopo_index_facts *facts, const fopo_index *ix) {
   const clusters *k = ix->impl;
   size_t P = ix->items.rows, L = ix->items.cols, panels = divided(k->queries, PANEL);
   facts->bytes = sizeof *k + k->C * (L + 1) * sizeof(float) + (k->C + 1 + P) * sizeof(uint32_t) +
-                 panels * (L + k->C) * PANEL * sizeof(float) +
-                 k->queries * (k->C + k->looked) * sizeof(uint64_t) +
+                 panels * (L + 2 * k->C) * PANEL * sizeof(float) +
+                 k->queries * (1 + k->C + k->looked) * sizeof(uint64_t) +
                  divided(P, GROUP) * GROUP * L * sizeof(float);
   facts->reachable = P;
   facts->clusters = k->C;

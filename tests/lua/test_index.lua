@@ -77,6 +77,48 @@ function TestClusters:test_file_and_update()
   os.remove(path)
 end
 
+-- Items without a norm are the last cluster, whatever it was asked for; they take no part in the
+-- others, which are those of the other items alone.
+function TestClusters:test_zeros()
+  local units, path = unit_norm(900, 5), os.tmpname() .. ".npz"
+  local rows, at = {}, {}
+  for i = 1, 900 do
+    at[i] = #rows + 1
+    rows[at[i]] = units:rows_of{i}:totable()[1]
+    for _ = 1, i % 3 do rows[#rows + 1] = array.zeros(1, 48):totable()[1] end
+  end
+  local all, queries = array.from(rows), unit_norm(20, 6)
+  local ix, alone = index.clusters(all), index.clusters(units)
+  lu.assertEquals({ix:about().clusters, alone:about().clusters}, {121, 120})
+  local groups, wanted = ix:groups(), alone:groups()
+  for i = 1, 900 do
+    lu.assertEquals(groups:get(1, at[i]), wanted:get(1, i))
+    for a = at[i] + 1, (at[i + 1] or #rows + 1) - 1 do lu.assertEquals(groups:get(1, a), 121) end
+  end
+  local ids, scores = ix:search(queries, 10)
+  local few, same = alone:search(queries, 10)
+  lu.assertEquals(scores:totable(), same:totable())
+  for b = 1, 20 do lu.assertEquals(ids:get(b, 1), at[few:get(b, 1)]) end
+  for _, k in ipairs{1500, #rows} do -- more than have a norm
+    local found, best = index.exact(all):search(queries, k), ix:search(queries, k)
+    lu.assertEquals(best.cols, found.cols)
+    for b = 1, 20 do
+      local seen = {}
+      for j = 1, k do seen[best:get(b, j)] = true end
+      for j = 1, 300 do lu.assertTrue(seen[found:get(b, j)]) end -- the largest scores
+    end
+  end
+  for _, clusters in ipairs{1, 2, 30} do
+    ix = index.clusters(all, {clusters = clusters})
+    lu.assertEquals(ix:about().clusters, math.max(2, clusters))
+    ix:save(path)
+    lu.assertEquals(index.load(path, all):groups():totable(), ix:groups():totable())
+  end
+  os.remove(path)
+  lu.assertEquals(index.clusters(array.zeros(30, 4)):search(array.randn(2, 4, 1), 5):totable(),
+                  {{1, 2, 3, 4, 5}, {1, 2, 3, 4, 5}})
+end
+
 -- A gradient's candidates are items of the best clusters, unscored: any set is valid, so the
 -- estimate agrees with the exact gradient within its error.
 function TestClusters:test_gradient()
