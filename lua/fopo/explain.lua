@@ -109,11 +109,11 @@ local function head(t)
   local _, size = ends_of(t.history, "head")
   local _, share = ends_of(t.history, "held")
   if not size or not share then return nil end
-  if size.value == t.policy.n_items and not norms.shared(t, size.value) then
+  local way = not norms.shared(t, size.value) and norms.way(t, size.value)
+  if way then
     local _, mass = ends_of(t.history, "head_mass")
-    return mass and ("No number of large norms holds the mass, so candidates are found %s; they "
-                     .. "hold %.3g %% of the policy."):format(norms.way(t, size.value),
-                                                              100 * mass.value)
+    return mass and ("Few large norms do not hold the mass, so candidates are found %s; they hold "
+                     .. "%.3g %% of the policy."):format(way, 100 * mass.value)
   end
   return ("The head chosen by mass has %s items, which hold %.3g %% of the policy."):format(
     text.count(size.value), 100 * share.value)

@@ -39,9 +39,10 @@ candidates each time: refresh serves with resplit = false of fopo.trainer.
 Without index the candidates are the K best of the H items of largest norm. H follows from the mass
 of the policy (sums of exp(f)): it is the smallest of 256, 512, 768, 1024, 1536, 2048, 3072 ...
 whose items hold 0.995 of the mass that each context's own top K holds; all items, if it would be
-more than half of them, and then on a CPU by clusters of the items (fopo.index.clusters) where these
-are more than 8,192. A probe of 16 contexts of the batch at hand measures that, before the first
-step and then so often that probes compute at most 3 % as many scores as the steps do. H grows at
+more than half of them. If H is more than 8,192 and an eighth of the items, a CPU takes items of the
+clusters that fit best instead (fopo.index.clusters). A probe of 16 contexts of the batch at hand
+measures that, before the first step and then so often that probes compute at most 3 % as many
+scores as the steps do. H grows at
 once, and shrinks if three probes in a row want less. It depends on data and seed alone, never on a
 clock. t.history shows H as head, and the share of the whole mass that these items held
 at the last probe as held, which is small where the policy is near uniform. An index of your own

@@ -10,6 +10,10 @@ enum { WINDOW = 4 };
 /* Probes in a row that must want less before H shrinks. */
 enum { AGREE = 3 };
 
+/* Clusters cost all items some hundred times, and save H rows a search: they are worth it where H
+ * is this share of the items, as 1 / of it, or more. */
+enum { MANY = 8 };
+
 /* The share of the steps' rows that probes may take, as 1 / of it. */
 enum { FULL = 100, NEAR = 50 };
 
@@ -85,9 +89,9 @@ size_t fopo_mass_limit(const fopo_mass *m, size_t P, size_t k) {
 
 int fopo_mass_clusters(const fopo_mass *m, const fopo_proposal *q, const fopo_policy *pi,
                        const fopo_device *device) {
-  size_t P = fopo_policy_n_items(pi);
-  return m->head >= P && P > FOPO_MASS_SHARED && q->index == NULL && device->ops->topk == NULL &&
-         pi->shard == NULL && !pi->learns[FOPO_BLOCK_ITEMS];
+  uint64_t many = fopo_policy_n_items(pi) / MANY;
+  return m->head >= many && m->head > FOPO_MASS_SHARED && q->index == NULL &&
+         device->ops->topk == NULL && pi->shard == NULL && !pi->learns[FOPO_BLOCK_ITEMS];
 }
 
 /* Searches without a limit stop where the last full probe did, about. */

@@ -74,7 +74,8 @@ int fopo_mass_serves(const fopo_proposal *q);
  * `tail` draws (0: the estimator cannot share one), with fewer than `tail` items left all of these
  * being the tail; 0: none, because H is too large. How many norms searches of k items look at; 0:
  * as many as the index allows. Whether candidates are searched in clusters (mips/index_clusters.c):
- * where norms cannot tell, as among items of unit norm, and the device does not search by itself.
+ * where norms tell little, as among items of nearly unit norm, and the device does not search by
+ * itself.
  * The rows that a step with candidates computes: `draws` of all its contexts, and `searches`. */
 size_t fopo_mass_shared(const fopo_mass *m, const fopo_proposal *q, size_t P, size_t tail);
 size_t fopo_mass_limit(const fopo_mass *m, size_t P, size_t k);

@@ -181,10 +181,12 @@ function TestRuns:test_log_and_notes()
     return fopo.gradient.head_tail{index = fopo.index.exact(over), head = "auto", k = 40, tail = 40}
   end
   for _, make in ipairs{makers[1], indexed} do
-    says("all items are used, because fewer norms", few, make, 6000.0)
+    says("all items are used, because few norms", few, make, 6000.0)
     says("5,960 are the head of all contexts, the others the tail", few, make, 6000.0)
   end
-  says("cannot share", many, makers[1], 12288.0)
+  says("cannot share", many, makers[1], 10240.0)
+  says("12,288 of the largest norms would be needed", many, makers[1], 12288.0)
+  says("found in clusters of the items", many, makers[1], 12288.0) -- of nearly equal norms
   says("found in clusters of the items", many, makers[1], 90000.0)
   says("candidates are found by the index", many, indexed, 90000.0)
   says("candidates are found among all items", few, makers[2], 6000.0)

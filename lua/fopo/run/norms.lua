@@ -31,19 +31,24 @@ function norms.shared(t, head) return (t.native:uses(head)) end
 local found = {index = "by the index", clusters = "in clusters of the items (fopo.index.clusters)",
                items = "among all items"}
 
-function norms.way(t, head) return found[select(2, t.native:uses(head))] end
+-- Where candidates are not the best of the `head` norms; nil: they are.
+function norms.way(t, head)
+  local _, way = t.native:uses(head)
+  return (head == t.policy.n_items or way == "clusters") and found[way] or nil
+end
 
 -- What is made of `head` norms; nil: there is nothing to add.
 local function use_of(t, head)
   local P, shared = t.policy.n_items, norms.shared(t, head)
-  local why = "because fewer norms do not hold the mass: the items' norms are too equal, or small "
+  local why = "because few norms do not hold the mass: the items' norms are too equal, or small "
               .. "where the policy looks"
   if shared and head < P then return "they are the head of all contexts" end
   if shared then
     return ("all items are used, %s: %s are the head of all contexts, the others the tail"):format(
       why, text.count(shared))
   end
-  if head == P then return ("candidates are found %s, %s"):format(norms.way(t, head), why) end
+  local way = norms.way(t, head)
+  if way then return ("candidates are found %s, %s"):format(way, why) end
   if t.gradient.head ~= "auto" then return nil end
   return "candidates are found among them, because all contexts cannot share so many"
 end
@@ -56,7 +61,8 @@ function norms.sentence(t, first, last)
   if not last then return nil end
   local P, little = t.policy.n_items, norms.hold_little(last)
   local head = math.tointeger(last.head)
-  local usual = head < P or norms.shared(t, head)
+  local shared, way = norms.shared(t, head), norms.way(t, head)
+  local usual = shared or not way
   if first.head == last.head and usual and not little then return nil end
   local what = use_of(t, head)
   local since = first.head ~= last.head
@@ -65,8 +71,9 @@ function norms.sentence(t, first, last)
   local hold = head < P and ("; they hold %.3g of the policy's mass%s"):format(last.held,
     little and ", as little as each context's own best candidates do: it is spread over many items"
     or "") or ""
-  return ("%s of the largest norms are used%s%s%s"):format(text.count(head), since, hold,
-                                                            what and "; " .. what or "")
+  local used = not shared and way == found.clusters and "would be needed" or "are used"
+  return ("%s of the largest norms %s%s%s%s"):format(text.count(head), used, since, hold,
+                                                     what and "; " .. what or "")
 end
 
 -- ---- a softmax that is nearly uniform ----

@@ -172,7 +172,7 @@ const fopo_estimator fopo_estimator_head_tail = {
           "With head = \"auto\", the default without an index, H follows from the mass, as fopo.proposal.mixture\n"
           "describes: up to 8,192 items are shared by all contexts; if H is more, the head is K candidates found\n"
           "among the H largest norms, and if it is more than half of the items, K candidates found by the index, if\n"
-          "one is given, or among all norms. With P - U <= 8,192, a head of that many is the exact gradient.\n"
+          "one is given, or in clusters of the items. With P - U <= 8,192, a head of that many is the exact gradient.\n"
           "One draw in each of U equal strips of the other items (by id; with head = H by norm): all are drawn\n"
           "equally often, and U = M is the exact gradient.\n"
           "Beside a shared head the contexts of a batch share the draws too, on the CPU: 4 U of them (at most M),\n"
