@@ -31,7 +31,7 @@ for _, one in ipairs(native.statistics()) do
 end
 
 local interval = 0.1     -- least seconds between drawings
-local longest = 1        -- most seconds between drawings
+local longest = 2        -- most seconds between drawings
 local slice_seconds = 0.05 -- a key waits that long
 local dearest = 0.008    -- share of the CPU time for the view; above it the view slows down
 
