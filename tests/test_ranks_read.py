@@ -4,6 +4,7 @@ import gzip
 import os
 import random
 import subprocess
+import sys
 
 from checks import check, finish, folder
 from ranks import ALL, ALONE, FOPO, MPIRUN, or_skip, program
@@ -122,6 +123,22 @@ CASES = [
     ("soon", ["whole.csv", "soon.csv"], ""), ("where", ["whole.csv"], 'where = "rating>=1"'),
     ("malformed", ["malformed.csv", "malformed.csv"], "skip_errors = true, max_errors = 6"),
     ("no values", ["text.csv"], 'value = "", time = ""')]
+try: # row groups are what ranks share; some have a few rows, and a rank may have none
+    import pyarrow
+    import pyarrow.parquet
+    import pyarrow.feather
+    ALONE["PYTHON"] = sys.executable
+    for i, each in enumerate((70, 3000)):
+        cells = [[row.split(",")[k] for row in rows(900)] for k in range(4)]
+        form = pyarrow.table({"user": cells[0], "item": [int(x) for x in cells[1]],
+                              "rating": [float(x) for x in cells[2]],
+                              "time": [int(x) for x in cells[3]]})
+        pyarrow.parquet.write_table(form, "groups%d.parquet" % i, row_group_size=each)
+        pyarrow.feather.write_feather(form, "groups%d.arrow" % i)
+    CASES += [("row groups", ["groups0.parquet", "groups1.parquet"], 'where = "rating>=1"'),
+              ("Parquet, Arrow and text", ["groups0.parquet", "text.csv", "groups1.arrow"], "")]
+except ImportError:
+    print("skip: Parquet and Arrow files, which need pyarrow")
 names = [case[0] for case in CASES]
 LUA = "CASES = {%s}\n" % ", ".join('{"%s", {"%s"}, {%s}}' % (name, '", "'.join(files), options)
                                    for name, files, options in CASES)

@@ -1,6 +1,7 @@
 #include "data/source.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +18,22 @@ int fopo_source_is_stream(const char *path) {
          (stat(path, &file) == 0 && S_ISFIFO(file.st_mode));
 }
 
-/* "a.parquet and 3 more files": the paths are the lines from the third on. */
+/* "a.parquet and 3 more files": the paths are the lines from the fifth on. Where the third is not
+ * 0, rows are counted from the first of that row group on. */
 static void name_columnar(char *name, size_t size, const char *path) {
-  const char *first = strchr(strchr(path, '\n') + 1, '\n') + 1;
+  const char *first = path, *from = NULL;
   size_t more = 0;
+  for (int line = 1; line < 5; line++) {
+    first = strchr(first, '\n') + 1;
+    if (line == 2) from = first;
+  }
   for (const char *p = first; (p = strchr(p, '\n')) != NULL; p++) more++;
   int n = snprintf(name, size, "%.*s", (int)strcspn(first, "\n"), first);
   if (more > 0 && n < (int)size) {
     snprintf(name + n, size - (size_t)n, " and %zu more file%s", more, more == 1 ? "" : "s");
+  } else if (strncmp(from, "0\n", 2) != 0 && n < (int)size) {
+    snprintf(name + n, size - (size_t)n, " (row groups from byte %.*s on)",
+             (int)strcspn(from, "\n"), from);
   }
 }
 
@@ -54,10 +63,11 @@ const char *fopo_columnar_kind(const char *path) {
   return NULL;
 }
 
-/* A source is FOPO_SOURCE_COLUMNAR and lines: the kind, the wanted columns, the paths. */
-int fopo_columnar_source(char **source, const char *const *paths, size_t n, const char *wanted) {
+/* A source is FOPO_SOURCE_COLUMNAR and lines: the words of columnar.py. */
+int fopo_columnar_source(char **source, const char *const *paths, size_t n, const char *wanted,
+                         uint64_t from, uint64_t to) {
   const char *kind = fopo_columnar_kind(paths[0]);
-  size_t size = strlen(kind) + strlen(wanted) + 4, at;
+  size_t size = strlen(kind) + strlen(wanted) + 48, at;
   *source = NULL;
   for (size_t i = 0; i < n; i++) {
     if (strchr(paths[i], '\n') != NULL) {
@@ -67,7 +77,8 @@ int fopo_columnar_source(char **source, const char *const *paths, size_t n, cons
   }
   *source = fopo_alloc(size, 1);
   if (*source == NULL) return FOPO_ERR_MEMORY;
-  at = (size_t)snprintf(*source, size, "%c%s\n%s", FOPO_SOURCE_COLUMNAR, kind, wanted);
+  at = (size_t)snprintf(*source, size, "%c%s\n%s\n%" PRIu64 "\n%" PRIu64, FOPO_SOURCE_COLUMNAR,
+                        kind, wanted, from, to);
   for (size_t i = 0; i < n; i++) {
     at += (size_t)snprintf(*source + at, size - at, "\n%s", paths[i]);
   }

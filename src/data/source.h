@@ -36,8 +36,10 @@ const char *fopo_columnar_kind(const char *path);
 
 /* *source: fresh, the path for fopo_source_open of n >= 1 files of one kind, which are one table,
  * to be freed. `wanted`: the names of the columns that matter, without case, blanks, - and _,
- * between commas; "": all. */
-int fopo_columnar_source(char **source, const char *const *paths, size_t n, const char *wanted);
+ * between commas; "": all. Of the bytes of all files, the row groups in from .. to - 1 are read:
+ * 0 and UINT64_MAX, all (columnar.py). */
+int fopo_columnar_source(char **source, const char *const *paths, size_t n, const char *wanted,
+                         uint64_t from, uint64_t to);
 
 /* The name of the source at `path`, for sentences. */
 const char *fopo_source_name(char *name, size_t size, const char *path);

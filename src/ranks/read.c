@@ -63,6 +63,8 @@ static int measure(part *p) {
 static int can_be_cut(int *answer, const part *p, size_t k) {
   const fopo_reader *reader = NULL;
   fopo_text t = {0};
+  *answer = fopo_columnar_kind(p->paths[k]) != NULL;
+  if (*answer) return FOPO_OK;
   int status = fopo_reader_open(&reader, &t, p->paths[k], p->options);
   *answer = status == FOPO_OK && reader->roles != NULL && fopo_text_can_seek(&t);
   fopo_text_close(&t);

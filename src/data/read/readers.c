@@ -109,12 +109,14 @@ static int find_sniffed(const fopo_reader **reader, fopo_text *t, const fopo_rea
 
 /* ---- reading ---- */
 
-/* The source of columnar files, with those columns that may be read. */
+/* The source of columnar files, with those columns that may be read, and of their row groups those
+ * of the stretch. */
 static int columnar_source(char **source, const char *const *paths, size_t n,
                            const fopo_read_options *o) {
   char wanted[FOPO_WANTED];
   fopo_table_wanted(wanted, o);
-  return fopo_columnar_source(source, paths, n, wanted);
+  return fopo_columnar_source(source, paths, n, wanted, o->several ? o->several->from : 0,
+                              o->several ? o->several->to : UINT64_MAX);
 }
 
 static int open_source(fopo_text *t, const char *path, const fopo_read_options *o) {

@@ -119,9 +119,9 @@ typedef struct fopo_several {
 void fopo_several_done(fopo_several *s); /* accepts {0} */
 
 /* Adds the rows of a file that begin in bytes from .. to - 1: 0 and UINT64_MAX, unless it is a
- * table that is not gzipped. A row begins where the reader of the stretch before has ended, or, if
- * that is not known, at the first line that begins at `from` or behind it; s->begin and s->end say
- * where this was. */
+ * table that is not gzipped; of a columnar file its row groups there (columnar.py). A row begins
+ * where the reader of the stretch before has ended, or, if that is not known, at the first line
+ * that begins at `from` or behind it; s->begin and s->end say where this was. */
 int fopo_several_add(fopo_several *s, const char *path, uint64_t from, uint64_t to,
                      const fopo_read_options *options);
 

@@ -213,9 +213,12 @@ static int read_several(fopo_table *r, fopo_several *s) {
   int status =
       fopo_several_expect(s, t->path, r->time != FOPO_NO_COLUMN, r->value != FOPO_NO_COLUMN);
   if (!s->pairs.with_times) r->time = FOPO_NO_COLUMN;
-  if (status == FOPO_OK && s->from > fopo_text_place(t)) status = fopo_text_seek(t, s->from);
+  int is_cut = fopo_text_can_seek(t); /* else the source is the stretch, or all */
+  if (status == FOPO_OK && is_cut && s->from > fopo_text_place(t)) {
+    status = fopo_text_seek(t, s->from);
+  }
   if (status != FOPO_OK) return status;
-  s->begin = fopo_text_place(t);
+  if (is_cut) s->begin = fopo_text_place(t);
   t->limit = s->to;
   r->errors = s->errors;
   exchange(r, s);
@@ -223,7 +226,7 @@ static int read_several(fopo_table *r, fopo_several *s) {
   if (status == FOPO_OK) status = read_rows(r);
   exchange(r, s);
   s->errors = r->errors;
-  s->end = fopo_text_place(t);
+  if (is_cut) s->end = fopo_text_place(t);
   if (!is_unread && *r->d->no_times != '\0') {
     char why[sizeof r->d->no_times + 2];
     snprintf(why, sizeof why, ", %s", r->d->no_times);
