@@ -115,8 +115,9 @@ local rw = fopo.reward.custom(function(ids)
   end
   return values
 end)
-for _, baseline in ipairs{"leave-one-out", "none"} do
-  local g = fopo.gradient.plackett_luce{k = %d, samples = 400, measure = "dcg", baseline = baseline}
+for _, o in ipairs{{"leave-one-out"}, {"none"}, {"leave-one-out", 3}} do
+  local g = fopo.gradient.plackett_luce{k = %d, samples = 400, measure = "dcg", baseline = o[1],
+                                        head = o[2], tail = 4}
   for step = 1, %d do
     local G, stats = g:compute(pi, x, nil, rw, {step = step})
     local line = {stats.reward}
@@ -126,7 +127,7 @@ for _, baseline in ipairs{"leave-one-out", "none"} do
 end
 """ % (PLACES, REPEATS)).strip().split("\n")
 few, Q, x = (np.load(name + ".npy").astype(float) for name in ("few", "q", "x"))
-got = np.array([line.split() for line in lines], float).reshape(2, REPEATS, -1)
+got = np.array([line.split() for line in lines], float).reshape(3, REPEATS, -1)
 earned, V, value = (np.arange(1, 8) ** 2 % 5) / 4, np.zeros((2, 4)), 0
 for n in range(2):
     w = np.exp(few @ Q[n])
@@ -138,7 +139,7 @@ for n in range(2):
         R = (earned[list(slate)] / np.log2(2 + np.arange(PLACES))).sum()
         V[n], value = V[n] + p * R * score, value + p * R / 2
 want = np.concatenate([[value], (x.T @ V / (2 * 0.8)).ravel()])
-for name, rows in zip(("leave-one-out", "none"), got):
+for name, rows in zip(("leave-one-out", "none", "a head and the whole tail"), got):
     z = (rows.mean(0) - want) / (rows.std(0, ddof=1) / REPEATS ** 0.5)
     check("Plackett and Luce, %s: off all slates by 4 standard errors at most" % name,
           np.abs(z).max() < 4, z)
@@ -148,7 +149,7 @@ check("the baseline lowers the variance", spread[0] < 0.8 * spread[1], spread)
 # PL-Rank: the same sum over all slates of hits, masked and not, by every measure that is a sum.
 CASES = [(seen, measure, valued) for seen in ("mask", "keep")
          for measure, valued in (("sum", True), ("dcg", True), ("ndcg", False))]
-KINDS = ("place", "place without baseline", "slate")
+KINDS = ("place", "place without baseline", "place by a head and the whole tail", "slate")
 lines = run("""
 local fopo = require "fopo"
 local s = fopo.data.synthetic{users = 40, items = 9, clusters = 2, mean_items = 5, seed = 3}
@@ -163,9 +164,9 @@ for _, seen in ipairs{"mask", "keep"} do
   local pi = fopo.policy.linear{items = items, seen = seen, temperature = 0.5}
   for _, m in ipairs{{"sum", value}, {"dcg", value}, {"ndcg"}} do
     local rw = fopo.reward.hits(s.train, m[2] and {value = m[2]})
-    for _, o in ipairs{{"place"}, {"place", "none"}, {"slate"}} do
+    for _, o in ipairs{{"place"}, {"place", "none"}, {"place", nil, 4}, {"slate"}} do
       local g = fopo.gradient.plackett_luce{k = 3, samples = 200, measure = m[1], discount = 0.7,
-                                            credit = o[1], baseline = o[2]}
+                                            credit = o[1], baseline = o[2], head = o[3], tail = 5}
       for step = 1, %d do
         local G, stats = g:compute(pi, s.train, rows, rw, {step = step})
         local line = {stats.reward}
@@ -180,7 +181,7 @@ few, value = (np.load(n + ".npy").astype(float) for n in ("few", "value"))
 X, Y = read_lists("few.txt")
 x = np.array([few[X[n]].mean(0) for n in (0, 1, 4, 6)])
 x /= np.linalg.norm(x, axis=1, keepdims=True)
-got = np.array([line.split() for line in lines], float).reshape(len(CASES), 3, REPEATS, -1)
+got = np.array([line.split() for line in lines], float).reshape(len(CASES), 4, REPEATS, -1)
 ratios = []
 for (seen, measure, valued), drawn in zip(CASES, got):
     V, mean, d = np.zeros((4, 3)), 0, np.ones(3) if measure == "sum" else 0.7 ** np.arange(3)
@@ -200,11 +201,11 @@ for (seen, measure, valued), drawn in zip(CASES, got):
             V[i], mean = V[i] + p * R * score, mean + p * R / 4
     want = np.concatenate([[mean], (x.T @ V / (4 * 0.5)).ravel()])
     name = "PL-Rank, %s, %s: " % (seen, measure)
-    for kind, rows in zip(KINDS[:2], drawn):
+    for kind, rows in zip(KINDS[:3], drawn):
         z = (rows.mean(0) - want) / (rows.std(0, ddof=1) / REPEATS ** 0.5)
         check(name + kind + ", off all slates by 4 standard errors at most", np.abs(z).max() < 4, z)
     spread = drawn[:, :, 1:].std(1).mean(1)
     check(name + "the baseline lowers the variance", spread[0] < 0.9 * spread[1], spread)
-    ratios.append(spread[0] / spread[2])
+    ratios.append(spread[0] / spread[3])
 check("by place there is less variance than by slate", np.mean(ratios) < 0.95, ratios)
 finish()

@@ -156,11 +156,15 @@ static inline size_t fopo_part_places(const fopo_part *part, size_t places) {
 
 /* ---- the policy and the rewards ---- */
 
-/* Further results of draw_policy, each if not NULL; and k, if draws are slates of k items. */
+/* Further results of draw_policy, each if not NULL; and k, if draws are slates of k items. With a
+ * head mean and log_z are estimates from the head and `tail` draws of the others, and slates are
+ * drawn of all items nevertheless. */
 typedef struct {
-  float *mean;     /* device [B, L] E_pi beta */
-  float *log_z;    /* device [B] the log of the softmax's denominator */
-  size_t distinct; /* k: the items of a slate differ; 0: draws are independent */
+  float *mean;                  /* device [B, L] E_pi beta */
+  float *log_z;                 /* device [B] the log of the softmax's denominator */
+  size_t distinct;              /* k: the items of a slate differ; 0: draws are independent */
+  const fopo_shared_head *head; /* of slates, on the CPU alone; NULL: all items are read */
+  size_t tail;                  /* 1 .. P - H, which all contexts share */
 } fopo_policy_sums;
 
 /* One way through a network and back. */

@@ -307,7 +307,7 @@ static int add_stats(fopo_batch *b) {
   fopo_device *d = b->data->device;
   fopo_candidate_sets sets = {.k = c->plan->q.k, .counts = c->device.counts};
   fopo_device_batch part = {.B = b->part.n, .with_candidates = fopo_candidates_of(c, &b->part)};
-  if (b->plan->H > 0) { /* which every context has in full */
+  if (b->plan->H > 0 && b->options->estimator->needs & FOPO_SHARES_HEAD) { /* in full */
     sets = (fopo_candidate_sets){.k = b->plan->H};
     part.with_candidates = b->part.n;
   }

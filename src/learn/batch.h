@@ -127,7 +127,8 @@ static inline int fopo_batch_proposes(const fopo_batch *b) {
 
 /* Whether all contexts share a tail, besides a head: its draws are made where they are used. */
 static inline int fopo_batch_shares_tail(const fopo_batch *b) {
-  return b->plan->H > 0 && b->plan->listed == 0 && b->data->device->ops->snis_shared != NULL;
+  return b->plan->H > 0 && b->plan->listed == 0 && b->data->device->ops->snis_shared != NULL &&
+         b->options->estimator->needs & FOPO_SHARES_HEAD;
 }
 
 /* Whether the objective is the ratio of learn/ratio.h. */

@@ -268,7 +268,8 @@ static int gpu_policy(uint32_t *ids, float *mean, float *log_z, const batch *x, 
   fopo_device_batch card = on_gpu(x);
   card.key = key;
   return gpu->ops->draw_policy(gpu, &(fopo_samples){.ids = ids},
-                               &(fopo_policy_sums){mean, log_z, 0}, items_on_gpu(x), &card);
+                               &(fopo_policy_sums){mean, log_z, 0, NULL, 0}, items_on_gpu(x),
+                               &card);
 }
 
 static void batch_free(batch *x) {
@@ -775,8 +776,8 @@ static void check_policy(size_t B, size_t P, size_t L, size_t S, int mean) {
   fopo_device_batch host = on_host(&x);
   host.key = key;
   ok(cpu->ops->draw_policy(cpu, &(fopo_samples){.ids = ids},
-                           &(fopo_policy_sums){mean ? means : NULL, log_z, 0}, items_on_host(&x),
-                           &host));
+                           &(fopo_policy_sums){mean ? means : NULL, log_z, 0, NULL, 0},
+                           items_on_host(&x), &host));
   ok(gpu_policy(ids_, mean ? means_ : NULL, mean ? log_z_ : NULL, &x, key));
   down(got, ids_, B * S * 4);
   size_t other = 0;
@@ -813,7 +814,7 @@ TEST(test_policy_peaked) {
     for (size_t a = 0; a < P; a++) items[a] = a == places[k] ? 1.0f : -1.0f;
     ok(gpu->ops->put(gpu, items_, items, P * 4));
     ok(gpu->ops->draw_policy(
-        gpu, &(fopo_samples){.ids = ids_}, &(fopo_policy_sums){mean_, log_z_, 0},
+        gpu, &(fopo_samples){.ids = ids_}, &(fopo_policy_sums){mean_, log_z_, 0, NULL, 0},
         fopo_matrix_view(items_, P, 1),
         &(fopo_device_batch){.B = 2, .S = S, .P = P, .L = 1, .rows = row_, .Q = q_, .key = key}));
     down(ids, ids_, sizeof ids);

@@ -92,7 +92,7 @@ static int run_reinforce(float *V, float *c, float *stats, const batch *x, const
 
 static int run_policy(const batch *x, float *mean, float *log_z, fopo_draw_key key) {
   fopo_samples samples = {.ids = x->ids};
-  fopo_policy_sums sums = {mean, log_z, 0};
+  fopo_policy_sums sums = {mean, log_z, 0, NULL, 0};
   fopo_device_batch shape = shape_of(x);
   shape.key = key;
   return d->ops->draw_policy(d, &samples, &sums, items_of(x), &shape);
@@ -891,7 +891,7 @@ static void whole_step(step_result *out, const batch *x, const mixture_case *mix
   fopo_samples tail = {out->tail, out->logq_tail, NULL}, policy = {out->policy, NULL, x->r};
   fopo_samples rewarded = {out->mixed, out->logq, x->r};
   fopo_candidate_sets all = {300, out->uniform, out->f, NULL};
-  fopo_policy_sums sums = {out->mean, out->log_z, 0};
+  fopo_policy_sums sums = {out->mean, out->log_z, 0, NULL, 0};
   fopo_estimate e = {.V = out->V, .c = out->c, .stats = out->stats};
   fopo_parameters by_adam = {out->theta, out->m, out->v, NULL, 40000};
   fopo_parameters by_sgd = {out->theta, out->velocity, NULL, NULL, 40000};

@@ -515,7 +515,7 @@ static void policy_here(void) {
     fopo_device_batch batch = batch_of(&w, S, valued);
     fopo_matrix items = fopo_matrix_view(on(w.items, P * L * 4), P, L);
     fopo_samples samples = {.ids = on(NULL, sizeof ids)};
-    fopo_policy_sums sums = {on(NULL, sizeof mean), on(NULL, sizeof log_z), 0};
+    fopo_policy_sums sums = {on(NULL, sizeof mean), on(NULL, sizeof log_z), 0, NULL, 0};
     ok(d->ops->draw_policy(d, &samples, &sums, items, &batch));
     get(ids, samples.ids, sizeof ids), get(mean, sums.mean, sizeof mean);
     get(log_z, sums.log_z, sizeof log_z);

@@ -208,6 +208,51 @@ function TestSlates:test_short_slates()
   lu.assertEquals(G:norm(), 0) -- all slates of a context earn the same
 end
 
+-- Slates over a head and a tail have the law of those over all items: how often each item is at
+-- each place, by chi-square of two samples, with masks; those of all items that are left are whole.
+function TestSlates:test_a_head_and_a_tail_of_plackett_and_luce()
+  local s = fopo.data.synthetic{users = 60, items = 30, clusters = 3, mean_items = 8, seed = 2}
+            :sessions{min_items = 4, seed = 1}
+  local pi = fopo.policy.linear{items = fopo.embed.svd(s.train, {dim = 3}), seen = "mask"}
+  local function counts(o)
+    local list = {}
+    local rw = fopo.reward.custom(function(ids)
+      for j = 1, ids.cols do
+        local key = (j - 1) % o.k * 30 + ids:get(1, j)
+        list[key] = (list[key] or 0) + 1
+      end
+      return fopo.array.zeros(ids.rows, ids.cols)
+    end)
+    for step = 1, 20 do
+      fopo.gradient.plackett_luce(o):compute(pi, s.train, {3}, rw, {step = step})
+    end
+    return list
+  end
+  local over_all = counts{k = 4, samples = 500, measure = "sum"}
+  for _, head in ipairs{2, 10, 25} do
+    local list = counts{k = 4, samples = 500, measure = "sum", head = head, tail = 5}
+    local chi2, freedom = 0, -4
+    for key, n in pairs(over_all) do
+      local m = list[key] or 0
+      chi2, freedom = chi2 + (n - m) ^ 2 / (n + m), freedom + 1
+    end
+    lu.assertTrue(chi2 < freedom + 4 * math.sqrt(2 * freedom), ("%g of %d"):format(chi2, freedom))
+    for _, id in ipairs(s.train:x(3):totable()[1]) do lu.assertNil(list[id]) end
+  end
+  local left = 30 - s.train:x(3).cols
+  local whole = counts{k = left + 2, samples = 4, measure = "sum", head = 10, tail = 20}
+  for id = 1, 30 do
+    local n = 0
+    for j = 0, left - 1 do n = n + (whole[j * 30 + id] or 0) end
+    local seen = false
+    for _, x in ipairs(s.train:x(3):totable()[1]) do seen = seen or x == id end
+    lu.assertEquals(n, seen and 0 or 80)
+  end
+  lu.assertErrorMsgContains("are more than the 30 items", function()
+    counts{k = 4, head = 20, tail = 20}
+  end)
+end
+
 function TestSlates:test_check_of_every_kind_of_policy()
   local s, items = world(6)
   for _, pi in ipairs{fopo.policy.linear{items = items},

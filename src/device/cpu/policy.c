@@ -4,10 +4,17 @@
  * exp(f - shift) relative to the largest score of the chunk so far and, if E_pi beta is wanted,
  * their product with the same tile. A chunk is a fixed run of tiles and the work of one thread.
  * The weights are summed by small groups, whose cumulative sum is short enough to be searched for
- * each sample; a scan then finds the item inside its group. */
+ * each sample; a scan then finds the item inside its group.
+ *
+ * Slates over a head and a tail are drawn of the same law without reading the catalogue, by
+ * rejection (von Neumann 1951): no score of the tail is above |q| times its largest norm, so each
+ * of its M items is given that weight, one of them is drawn uniformly, and is kept with the share
+ * of it that is its own. Only log Z and E_pi beta are estimates: of the head, and of draws of the
+ * tail for M / U items each, which lie behind the head as further rows of the same products. */
 #include <math.h>
 #include <string.h>
 
+#include "core/norm.h"
 #include "core/progress.h"
 #include "core/rng.h"
 #include "core/status.h"
@@ -22,13 +29,27 @@ enum {
   GROUP = 64,  /* items summed together; TILE is a multiple */
   CHUNKS = 64  /* shared by the threads; fixed, so that sums have one order */
 };
+#define ROUNDING     1e-5  /* of the scores that a bound is compared with */
 #define NOTHING      1e-12 /* of the mass: what rounding leaves where no item is left */
 #define WEIGHT_BYTES ((size_t)256 << 20) /* of one block; a single context may take more */
+
+/* What is read in the place of the catalogue. */
+typedef struct {
+  const fopo_shared_head *head;
+  fopo_matrix catalogue; /* [P, L] */
+  size_t pad, U, M;      /* rows of the head, full tiles of them; draws of a tail of M items */
+  const uint32_t *ids;   /* [U] of the draws */
+  double most;           /* the largest norm of the tail */
+} beside;
+
+enum { TRIES = 1000 }; /* proposals for a place before the tail is read after all */
 
 /* One block of contexts. Pointers into the device's shared scratch. */
 typedef struct {
   size_t B, S, P, L;
-  size_t distinct;   /* items of a slate; 0: draws are independent */
+  size_t distinct; /* items of a slate; 0: draws are independent */
+  const beside
+      *own; /* NULL: items are the catalogue; else the head's, up to own->pad, and U more */
   fopo_matrix items; /* [P, L] */
   const fopo_sparse_scores *sparse;
   const uint32_t *rows; /* [B] the contexts' ids */
@@ -85,6 +106,28 @@ static float weigh(float *w, double *sums, float *beta, float shift, size_t n, s
   return shift;
 }
 
+/* Adds s(., x) to the scores w [n] of rows from `first` on, of a head and a tail. Rows of padding
+ * are no items; those of the tail stand for M / U each. */
+static void add_beside(float *w, const beside *x, const fopo_score_row *row, size_t first,
+                       size_t n) {
+  size_t H = x->head->H;
+  float more = -fopo_cpu_tail_density(x->U, x->M);
+  for (size_t i = 0; i < row->n && first < x->pad; i++) {
+    size_t at = x->head->place[row->ids[i]];
+    if (at < H && at >= first && at < first + n) {
+      w[at - first] = fopo_score_sum(w[at - first], fopo_score_entry(row, i));
+    }
+  }
+  for (size_t i = 0; i < n; i++) {
+    size_t at = first + i;
+    if (at >= x->pad) {
+      w[i] = fopo_score_sum(w[i] + more, fopo_score_of(row, x->ids[at - x->pad]));
+    } else if (at >= H) {
+      w[i] = -INFINITY;
+    }
+  }
+}
+
 /* Scores and weighs the tiles of a chunk, in order; 0 if interrupted. */
 static int weigh_chunk(const block *k, size_t chunk, fopo_matrix Q, int want_mean) {
   float *shift = k->chunk_shift + chunk * k->B;
@@ -102,7 +145,11 @@ static int weigh_chunk(const block *k, size_t chunk, fopo_matrix Q, int want_mea
       double *sums = k->cumulative + (b * k->tiles + t) * (TILE / GROUP);
       float *sum_beta = want_mean ? fopo_matrix_row(beta, b) : NULL;
       fopo_score_row sparse = fopo_score_row_of(k->sparse, b);
-      fopo_cpu_sparse_add_run(fopo_matrix_row(W, b), &sparse, t * TILE, n);
+      if (k->own != NULL) {
+        add_beside(fopo_matrix_row(W, b), k->own, &sparse, t * TILE, n);
+      } else {
+        fopo_cpu_sparse_add_run(fopo_matrix_row(W, b), &sparse, t * TILE, n);
+      }
       shift[b] = weigh(fopo_matrix_row(W, b), sums, sum_beta, shift[b], n, k->L);
       k->shift[t * k->B + b] = shift[b];
     }
@@ -237,6 +284,127 @@ static void draw_slates(uint32_t *ids, float *logq, size_t size, void *scratch, 
   }
 }
 
+/* ---- slates over a head and a tail; places are those of the order of norms ---- */
+
+/* A context that draws. Weights are relative to exp(top). */
+typedef struct {
+  const block *k;
+  size_t b;
+  float top;
+  const float *q;
+  fopo_score_row sparse;
+  double head, bound; /* the weight of the head, and of an item of the tail at most */
+  fopo_draw_key key;
+  uint32_t row;
+} drawer;
+
+static double tail_weight(const drawer *x, size_t at) {
+  const beside *own = x->k->own;
+  uint32_t id = own->head->order[at];
+  float f = fopo_kernels_get()->dot(fopo_matrix_row(own->catalogue, id), x->q, x->k->L);
+  float score = fopo_score_sum(f, fopo_score_of(&x->sparse, id));
+  return score > -INFINITY ? exp((double)score - (double)x->top) : 0.0;
+}
+
+/* The weight of the head without the items that are out. */
+static double left_of(const drawer *x, const interval *out, size_t n) {
+  double left = x->head;
+  for (size_t i = 0; i < n; i++) left -= out[i].weight;
+  return left > NOTHING * x->head ? left : 0.0;
+}
+
+/* The place in the head at a target below what is left of it. */
+static int take_head(interval *out, size_t n, const drawer *x, double target) {
+  for (size_t i = 0; i < n && target >= out[i].start; i++) target += out[i].weight;
+  uint32_t at = invert(x->k, x->b, x->top, target);
+  if (at >= x->k->own->head->H) return -1; /* by rounding */
+  return take_out(out, n, interval_of(x->k, x->b, x->top, at)) ? (int)at : -1;
+}
+
+static int is_out(const interval *out, size_t n, size_t at) {
+  for (size_t i = n; i > 0 && out[i - 1].id >= at; i--) {
+    if (out[i - 1].id == at) return 1;
+  }
+  return 0;
+}
+
+/* An item of the tail has no interval: nothing is passed over. */
+static int take_tail(interval *out, size_t n, size_t at) {
+  return take_out(out, n, (interval){INFINITY, 0.0, (uint32_t)at}) ? (int)at : -1;
+}
+
+/* A proposal by three words: its place if it is kept, else -1. */
+static int propose(interval *out, size_t n, const drawer *x, fopo_words w, uint32_t draw) {
+  const beside *own = x->k->own;
+  double left = left_of(x, out, n), tail = (double)own->M * x->bound;
+  double target = fopo_unit(w.v[0]) * (left + tail);
+  if (target < left) return take_head(out, n, x, target);
+  size_t at =
+      own->head->H + fopo_below((uint32_t)own->M, w.v[1], x->key.seed, x->key.step, x->row, draw);
+  if (!(fopo_unit(w.v[2]) * x->bound < tail_weight(x, at))) return -1;
+  return take_tail(out, n, at);
+}
+
+/* The same by all weights of the tail; -1 if nothing is left. */
+static int scan(interval *out, size_t n, const drawer *x, double unit) {
+  const beside *own = x->k->own;
+  size_t H = own->head->H, P = H + own->M, last = 0;
+  double left = left_of(x, out, n), tail = 0.0;
+  for (size_t at = H; at < P; at++) tail += is_out(out, n, at) ? 0.0 : tail_weight(x, at);
+  double target = unit * (left + tail);
+  if (target < left) return take_head(out, n, x, target);
+  target -= left;
+  for (size_t at = H; at < P && target >= 0.0; at++) {
+    double w = is_out(out, n, at) ? 0.0 : tail_weight(x, at);
+    if (w > 0.0) last = at;
+    target -= w;
+  }
+  return last > 0 ? take_tail(out, n, last) : -1;
+}
+
+/* Draw `draw` of a context; 0 if nothing is left. */
+static int draw_beside(uint32_t *id, interval *out, size_t n, const drawer *x, uint32_t draw) {
+  int at = -1;
+  fopo_words w = {{0, 0, 0, 0}};
+  for (uint32_t tries = 0; tries < TRIES && at < 0; tries++) {
+    w = fopo_random(x->key.seed, FOPO_STREAM_POLICY + (tries << 8), x->key.step, x->row, draw);
+    at = propose(out, n, x, w, draw);
+  }
+  if (at < 0) at = scan(out, n, x, fopo_unit(w.v[3]));
+  if (at >= 0) *id = x->k->own->head->order[at];
+  return at >= 0;
+}
+
+static void draw_slates_beside(uint32_t *ids, float *logq, interval *out, const drawer *x) {
+  size_t k = x->k->distinct;
+  for (size_t s = 0; s < x->k->S; s += k) {
+    size_t n = 0;
+    while (n < k && draw_beside(&ids[s + n], out, n, x, (uint32_t)(s + n))) logq[s + n++] = 0.0f;
+    for (size_t j = n; j < k; j++) {
+      ids[s + j] = n > 0 ? ids[s] : 0;
+      logq[s + j] = -INFINITY;
+    }
+  }
+}
+
+/* The rows that are read, and the largest norm of the others. */
+static void pack_beside(beside *x, float *rows, uint32_t *ids, fopo_draw_key key) {
+  const fopo_shared_head *head = x->head;
+  size_t L = x->catalogue.cols, H = head->H;
+  fopo_cpu_draw_ranks(ids, FOPO_ROW_OF_BATCH, key, x->U, x->M);
+  for (size_t i = 0; i < x->U; i++) ids[i] = head->order[H + ids[i]];
+  for (size_t i = 0; i < x->pad + x->U; i++) {
+    uint32_t id = i < x->pad ? head->order[i < H ? i : 0] : ids[i - x->pad];
+    memcpy(rows + i * L, fopo_matrix_row(x->catalogue, id), L * sizeof *rows);
+  }
+  x->ids = ids;
+  x->most = fopo_norm(fopo_matrix_row(x->catalogue, head->order[H]), L);
+}
+
+static size_t beside_bytes(const beside *x, size_t L) {
+  return (x->pad + x->U) * L * sizeof(float) + x->U * sizeof(uint32_t);
+}
+
 static size_t slate_bytes(size_t size) { return size * (sizeof(interval) + sizeof(double)); }
 
 /* ---- a block ---- */
@@ -253,10 +421,19 @@ static void draw_alone(uint32_t *ids, const block *k, size_t b, float top, doubl
 }
 
 static void draw_row(const fopo_device *d, uint32_t *ids, float *logq, float *mean, float *log_z,
-                     const block *k, size_t b, uint32_t row, fopo_draw_key key) {
+                     const block *k, size_t b, const float *q, fopo_draw_key key) {
   float top = top_of(k, b);
   double total = accumulate(k, b, top);
-  if (k->distinct > 0) {
+  uint32_t row = k->rows[b];
+  if (k->own != NULL && total > 0.0) {
+    const double *cumulative = k->cumulative + b * k->tiles * (TILE / GROUP);
+    double most = fopo_norm(q, k->L) * k->own->most * (1.0 + ROUNDING);
+    drawer x = {.k = k, .b = b, .top = top, .q = q, .key = key, .row = row};
+    x.sparse = fopo_score_row_of(k->sparse, b);
+    x.head = cumulative[k->own->pad / GROUP - 1];
+    x.bound = exp(most - (double)top);
+    draw_slates_beside(ids, logq, fopo_cpu_scratch(d), &x);
+  } else if (k->distinct > 0) {
     draw_slates(ids, logq, k->distinct, fopo_cpu_scratch(d), k, b, top, total, row, key);
   } else {
     draw_alone(ids, k, b, top, total, row, key);
@@ -277,21 +454,33 @@ static int draw_block(const fopo_device *d, uint32_t *ids, float *logq, float *m
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t b = 0; b < k->B; b++) {
     draw_row(d, ids + b * k->S, logq + b * k->S, mean == NULL ? NULL : mean + b * k->L,
-             log_z == NULL ? NULL : log_z + b, k, b, k->rows[b], key);
+             log_z == NULL ? NULL : log_z + b, k, b, fopo_matrix_row(Q, b), key);
   }
   return FOPO_OK;
 }
 
 int fopo_cpu_draw_policy(fopo_device *d, const fopo_samples *samples, const fopo_policy_sums *sums,
                          fopo_matrix items, const fopo_device_batch *batch) {
-  size_t B = batch->B, S = batch->S, P = items.rows, L = items.cols;
+  size_t B = batch->B, S = batch->S, P = items.rows, L = items.cols, packed = 0;
+  beside own = {.head = sums->head, .catalogue = items};
+  if (own.head != NULL) {
+    own.pad = ceil_div(own.head->H, TILE) * TILE, own.U = sums->tail, own.M = P - own.head->H;
+    P = own.pad + own.U;
+    packed = beside_bytes(&own, L);
+  }
   size_t most = block_contexts(B, P), tiles = ceil_div(P, TILE);
   block k = {.B = most, .S = S, .P = P, .L = L, .items = items, .tiles = tiles};
   k.per_chunk = ceil_div(tiles, CHUNKS);
   k.distinct = sums->distinct;
   int status = fopo_cpu_reserve(d, slate_bytes(k.distinct));
   if (status != FOPO_OK) return status;
-  status = fopo_cpu_reserve_shared(d, block_bytes(&k), "drawing from the policy");
+  status = fopo_cpu_reserve_shared(d, block_bytes(&k) + packed, "drawing from the policy");
+  if (status == FOPO_OK && own.head != NULL) {
+    char *memory = (char *)((fopo_cpu *)d->state)->shared + block_bytes(&k);
+    k.items = fopo_matrix_view((float *)(void *)memory, P, L);
+    pack_beside(&own, k.items.x, (uint32_t *)(void *)(k.items.x + P * L), batch->key);
+    k.own = &own;
+  }
   for (size_t b = 0; b < B && status == FOPO_OK; b += most) {
     fopo_sparse_scores sparse = fopo_batch_scores(batch);
     sparse.rows += b;

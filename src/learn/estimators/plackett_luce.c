@@ -4,7 +4,8 @@
  *     sum_j d log = sum_j beta_{a_j} (1 + p_j (g_(j+1) + .. + g_k)) - (g_1 + .. + g_k) E_pi beta,
  *
  * and v = sum_s c_s of it, c as estimators/slates.h has it. All scores of a context are needed, for
- * Z and E_pi beta; the draws are exact, by inversion of their running sum.
+ * Z and E_pi beta; the draws are exact, by inversion of their running sum. Over a head and a tail Z
+ * and E_pi beta are estimates, and the draws are exact (draw_policy of device/ops.def).
  *
  * Where R is a sum over places of d_j r(a_j), PL-Rank-2 (Oosterhuis 2021) puts the
  * mean over what stands at place j in the place of what was drawn there, and gives it what is
@@ -22,8 +23,8 @@
 #include "core/threads.h"
 #include "learn/estimators/slates.h"
 
-enum { CREDIT = FOPO_SLATE_OPTIONS }; /* the option */
-enum { OF_SLATE, OF_PLACE };          /* its choices */
+enum { CREDIT = FOPO_SLATE_OPTIONS, TAIL }; /* the options */
+enum { OF_SLATE, OF_PLACE };                /* its choices */
 enum { MOST_PLACES = 1000 };
 
 #define LEAST 1e-7 /* of the mass that is left: what float32 scores tell of it */
@@ -32,10 +33,12 @@ enum { MOST_PLACES = 1000 };
 static int draw(fopo_batch *b) {
   fopo_device *d = b->data->device;
   const fopo_samples *x = &b->draws.samples;
-  fopo_policy_sums sums = {b->draws.mean, b->draws.log_z, b->options->proposal.k};
+  const fopo_gradient_options *o = b->options;
+  fopo_policy_sums sums = {b->draws.mean, b->draws.log_z, o->proposal.k, NULL, o->own[TAIL].count};
   fopo_candidate_sets drawn = {.k = b->S, .ids = x->ids, .scores = x->r};
   fopo_rows items = {b->data->device_items.x, b->data->device_items.ld, FOPO_FLOAT32};
   double start = fopo_clock();
+  if (o->head > 0) sums.head = &b->plan->head;
   int status = d->ops->draw_policy(d, x, &sums, b->data->device_items, &b->piece.device);
   if (status == FOPO_OK) status = d->ops->scores(d, &drawn, &items, &b->piece.device);
   for (size_t i = 0; i < b->piece.n * b->S && status == FOPO_OK; i++) {
@@ -217,6 +220,12 @@ static int check(const fopo_gradient_options *o, const fopo_estimator_use *use) 
                      "credit = \"place\" needs the rewards of all items, which hits tell; use "
                      "fopo.reward.hits, or credit = \"slate\"");
   }
+  if (o->head > 0 && (o->head >= use->P || o->own[TAIL].count > use->P - o->head)) {
+    return fopo_fail(FOPO_ERR_ARGUMENT,
+                     "a head of %zu items and a tail of %zu draws are more than the %zu items; use "
+                     "a smaller head or tail",
+                     o->head, o->own[TAIL].count, use->P);
+  }
   return fopo_slate_check(o, use);
 }
 
@@ -234,6 +243,21 @@ static const fopo_option options[] = {
      .choices = credits,
      .text = "slate: the reward of a slate is all its places'; place: PL-Rank, of sums over places "
              "each place is credited with what is earned from it on"},
+    {.name = "head",
+     .type = FOPO_OPTION_COUNT,
+     .flags = FOPO_OPTION_SETTABLE,
+     .member = offsetof(fopo_gradient_options, head),
+     .symbol = "head",
+     .text =
+         "H, the items of largest norm, which are read for every context, besides a tail; 0: all "
+         "items are"},
+    {.name = "tail",
+     .type = FOPO_OPTION_COUNT,
+     .flags = FOPO_OPTION_SETTABLE,
+     .member = offsetof(fopo_gradient_options, own[TAIL].count),
+     .standard = 1000,
+     .least = 1,
+     .text = "U, draws of the others for log Z and E_pi beta, if there is a head"},
     {0}};
 
 const fopo_estimator fopo_estimator_plackett_luce = {
@@ -255,6 +279,10 @@ const fopo_estimator fopo_estimator_plackett_luce = {
           "credited with what is earned from j on, less its mean over all items that could stand at j.\n"
           "Bias: none. Variance: grows with k, as the terms of k places add up; less by place. Cost: P rows a\n"
           "context, and S k; by place also a row for each item of Y.\n"
+          "With head = H the H items of largest norm and U others, the tail, are read in the place of P. Slates have the\n"
+          "same law: an item of the rest is proposed at the most that its norm allows, and kept with its own share of\n"
+          "that (1,000 times without success read the rest). log Z and E_pi beta are estimates, of which each of the U\n"
+          "stands for (P - H) / U items: a bias of order 1 / U, small where the head holds the mass.\n"
           "Where less than 1e-12 of the mass is left, a slate is short; less than 1e-7 of it counts as 1e-7. On the\n"
           "CPU; items that are learnt, and items that are dealt out to ranks, are refused.",
     .example = "g = fopo.gradient.plackett_luce{k = 5, samples = 40, measure = \"ndcg\", credit = \"place\"}\n"
