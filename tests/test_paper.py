@@ -183,8 +183,9 @@ class Paper(unittest.TestCase):
         self.assertEqual(lines["5 to 30 times faster than REINFORCE"][0], "too few items")
         self.assertIn("RQ2 goes to twitch twin, 0.08 % 18 (29 % of the paper's, L = 8)",
                       page.replace("\n", " "))
-        self.assertIn("verdicts are those of docs/paper", said)
-        self.assertIn("; other ones: 0\n", self.report(f"against={self.out}/to")[2])
+        self.assertIn("verdicts: 0 as in docs/paper, 0 other than there, ", said)
+        self.assertIn(", 0 other than there, 0 that are not there\n",
+                      self.report(f"against={self.out}/to")[2])
 
     def test_fixed_time(self):
         """The time is steps times a step's time in rq1: REINFORCE at the last record before it."""

@@ -8,7 +8,8 @@
 --   worlds=twitch,goodreads    or files of interactions by path; FILE ... adds to them
 --   seeds=1,2,3      of theta, the order of contexts, the draws, and the split of the users
 --   split_seed=0     0: each seed has the split of its own number; else one split for all
---   test=0.1         share of the users; more of a small file, whose test has few sessions
+--   test=0.1         share of the users, for the test and as much for validation; more of a small
+--                    file, whose test has few sessions
 --   lr=0             0: the world's own (twitch and files 1e-4, goodreads 5e-5); at small 2.5e-2,
 --                    with which 20 epochs go as far as the paper's 50: steps x lr, which bounds how
 --                    far Adam moves a parameter, is 62.5 on Twitch (50 epochs of 400,000 contexts,

@@ -352,8 +352,8 @@ local function compare(worlds)
     end
   end
   script.csv(o.to .. "/verdicts.csv", {"world", "claim", "verdict"}, rows)
-  print(("%d of %d verdicts are those of %s; other ones: %d"):format(same, #rows, o.against,
-                                                                    #others))
+  print(("verdicts: %d as in %s, %d other than there, %d that are not there"):format(same,
+    o.against, #others, #rows - same - #others))
   for _, line in ipairs(others) do print("  " .. line) end
 end
 

@@ -19,7 +19,7 @@ local function label(row) return row.samples and ("S %d"):format(row.samples) or
 return paper.experiment{
   name = "rq4", title = "RQ4, S",
   full = {draws = {50, 200, 500, 1000}, dim = 1000, epochs = 50, every = 1, exact = false},
-  small = {dim = 50, epochs = 20, every = 4, exact = true},
+  small = {dim = 50, epochs = 20, every = 4},
   tiny = {draws = {20, 100}, dim = 8, epochs = 2, exact = true},
   whole = true, settings = {"epochs", "every"},
   keys = {paper.tables.key("S", "samples", "%d", "exact")},

@@ -65,7 +65,7 @@ world.__index = world
 -- world:index(kind).
 function worlds.open(found, o, seed)
   local split = found.dataset():sessions{min_items = o.min_items, max_users = found.users,
-                                         valid = 0.1, test = o.test, seed = seed}
+                                         valid = o.test, test = o.test, seed = seed}
   return setmetatable({name = found.name, train = split.train, test = split.test, split = split,
                        seed = seed, o = o, made = {}}, world)
 end
