@@ -117,16 +117,22 @@ sealed.kind(report, {
 
 local function marked(status) return status == "FAILED" and red(status) or status end
 
+local BLANK = (" "):rep(9) -- as wide as "FAILED   "
+
+local function behind(s)
+  return (text.fill(s, term.width() - #BLANK, ""):gsub("\n", "\n" .. BLANK))
+end
+
 -- For a terminal that is too narrow for the table: one line a check, and the figures of those that
 -- failed.
 local function print_lines(r)
   for _, row in ipairs(r.rows) do
     if row.status ~= "skipped" then
-      print(("%s%s  %s"):format(marked(row.status), (" "):rep(7 - #row.status), row.name))
+      print(("%s%s  %s"):format(marked(row.status), (" "):rep(7 - #row.status), behind(row.name)))
     end
     if row.status == "FAILED" then
-      print("         " .. row.measured)
-      if row.bound ~= "" then print("         bound: " .. row.bound) end
+      print(BLANK .. behind(row.measured))
+      if row.bound ~= "" then print(BLANK .. behind("bound: " .. row.bound)) end
     end
   end
 end
@@ -148,7 +154,8 @@ local function print_report(r)
     print((shown:gsub("FAILED", marked)))
   end
   for _, line in ipairs(skipped) do print(line) end
-  print(r.ok and "\nall okay" or "\n" .. red("not okay: ") .. r.first)
+  local first = not r.ok and text.page("not okay: " .. r.first, "  "):gsub("^not okay:", red)
+  print("\n" .. (first or "all okay"))
 end
 
 -- ---- the call

@@ -150,8 +150,8 @@ local function described(e)
     end
   end
   local lines = {
-    ("value of the %s policy from %s events; the logged reward is %.6g in the mean"):format(
-      e.policy, text.count(e.n), e.reward), text.table(rows),
+    text.page(("value of the %s policy from %s events; the logged reward is %.6g in the mean")
+      :format(e.policy, text.count(e.n), e.reward), "  "), text.table(rows),
     ("weights: effective sample size %.4g, largest %.4g, mean %.4g"):format(e.ess, e.max_weight,
       e.mean_weight)}
   if #parameters > 0 then
@@ -162,7 +162,7 @@ local function described(e)
     lines[#lines + 1] = ("normaliser: %s draws, relative standard error %s in the mean, %s at "
       .. "worst"):format(text.count(e.samples), percent(e.z_error), percent(e.z_worst))
   end
-  for _, one in ipairs(e.warnings) do lines[#lines + 1] = "warning: " .. one end
+  for _, one in ipairs(e.warnings) do lines[#lines + 1] = text.page("warning: " .. one, "  ") end
   return table.concat(lines, "\n")
 end
 

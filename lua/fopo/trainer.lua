@@ -350,7 +350,7 @@ the same at the same steps, so the same run comes out to the bit.]],
   call = function(t, o)
     local fault = common(t.gradient, "fault")
     if native.ranks() == 0 and fault then
-      io.stderr:write(("*** the fault %q is planted in the gradient: it is wrong on purpose ***\n")
+      io.stderr:write(("*** wrong on purpose: the fault %q is planted ***\n")
                       :format(fault))
     end
     local r <close> = run.new(t, o, columns)

@@ -175,7 +175,7 @@ weight, and their mean, which should be 1. fopo.ope warns you when they are bad.
       code = [[
 thin = world(0.01, 1)
 told = fopo.ope(pi, thin, {estimators = {"ips"}, bootstrap = 0})
-for _, warning in ipairs(told.warnings) do print("- " .. warning) end]],
+print(told)]],
       ask = {
         question = "At eps = 0.01, how many events are the {%,d|lg.n} of this log worth?",
         answer = "told.ess", factor = 2, format = "%.0f",

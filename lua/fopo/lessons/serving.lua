@@ -146,9 +146,9 @@ Large norms can also help: go through the items by falling norm, and stop when e
 direction could not reach the best score found so far (|q| |beta| bounds every score).]],
       code = [[
 exact = judged(norm)
-print(("norm:   recall %.3f, reward %.3f, %.4f ms a query"):format(
+print(("norm:   recall %.3f, reward %.3f %.4f ms"):format(
   exact.recall, exact.reward_index, exact.ms_per_query))
-print(("better: recall %.3f, reward %.3f, %.4f ms a query"):format(
+print(("better: recall %.3f, reward %.3f %.4f ms"):format(
   by_better.recall[5], by_better.reward[5], by_better.ms[5]))]],
       ask = {
         question = "Which share of the $items items, between 0 and 1, does it score for a query?",

@@ -39,7 +39,36 @@ end
 -- Words of one paragraph in lines of at most `columns` columns.
 local function lines_of(paragraph, columns) return split(text.fill(paragraph, columns, "")) end
 
--- Paragraphs are separated by empty lines; lines that begin with four blanks are not wrapped.
+-- The token that begins at position `at` of the code: its kind and its last position.
+local function token(code, at)
+  for _, pattern in ipairs{{"comment", "^%-%-[^\n]*"}, {"string", '^"[^"\n]*"'},
+                           {"word", "^[%a_][%w_]*"}} do
+    local _, last = code:find(pattern[2], at)
+    if last then return pattern[1], last end
+  end
+  return "other", at
+end
+
+-- A line of code, or of a formula, in lines of at most `columns` columns, which are the same to
+-- Lua: it is broken at blanks, but not inside a string or a comment.
+local function folded(line, columns)
+  local out, indent = {}, line:match("^ *") .. "    "
+  while #line > columns do
+    local at, cut = #line:match("^ *") + 1, nil
+    while at <= columns + 1 do
+      local _, last = token(line, at)
+      if line:sub(at, at) == " " then cut = at end
+      at = last + 1
+    end
+    if not cut then break end
+    out[#out + 1] = line:sub(1, cut):match("^(.-)%s*$")
+    line = indent .. line:sub(cut + 1)
+  end
+  out[#out + 1] = line
+  return out
+end
+
+-- Paragraphs are separated by empty lines; lines that begin with four blanks are not joined.
 local function wrapped(prose, columns)
   local out, open = {}, {}
   local function close()
@@ -51,7 +80,7 @@ local function wrapped(prose, columns)
   for _, line in ipairs(split(prose)) do
     if line:find("^    ") or line == "" then
       close()
-      out[#out + 1] = line
+      for _, part in ipairs(folded(line, columns)) do out[#out + 1] = part end
     else
       open[#open + 1] = line
     end
@@ -125,16 +154,6 @@ end
 local keywords = {}
 for _, word in ipairs(text.keywords) do keywords[word] = true end
 
--- The token that begins at position `at` of the code: its kind and its last position.
-local function token(code, at)
-  for _, pattern in ipairs{{"comment", "^%-%-[^\n]*"}, {"string", '^"[^"\n]*"'},
-                           {"word", "^[%a_][%w_]*"}} do
-    local _, last = code:find(pattern[2], at)
-    if last then return pattern[1], last end
-  end
-  return "other", at
-end
-
 local function highlighted(code)
   local out, at = {}, 1
   while at <= #code do
@@ -145,25 +164,6 @@ local function highlighted(code)
     at = last + 1
   end
   return table.concat(out)
-end
-
--- A line of code in lines of at most `columns` columns, which are the same to Lua: it is broken at
--- blanks, but not inside a string or a comment.
-local function folded(line, columns)
-  local out, indent = {}, line:match("^ *") .. "    "
-  while #line > columns do
-    local at, cut = #line:match("^ *") + 1, nil
-    while at <= columns + 1 do
-      local _, last = token(line, at)
-      if line:sub(at, at) == " " then cut = at end
-      at = last + 1
-    end
-    if not cut then break end
-    out[#out + 1] = line:sub(1, cut):match("^(.-)%s*$")
-    line = indent .. line:sub(cut + 1)
-  end
-  out[#out + 1] = line
-  return out
 end
 
 -- Prints the code and the question on it. Returns "back" or "leave" if that was typed at a stop.
