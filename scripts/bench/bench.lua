@@ -112,6 +112,26 @@ function bench.time(f)
   return fopo.clock() - start, a, b
 end
 
+-- The same by the CPU time of all threads of this process.
+function bench.cpu(f)
+  local start = os.clock()
+  local a, b = f()
+  return os.clock() - start, a, b
+end
+
+-- f() with so many threads of fopo and of the programs beside it, and without waiting for those
+-- that spin.
+function bench.with_threads(n, f)
+  local o = bench.options
+  local threads, settle = o.threads, o.settle
+  o.threads, o.settle = n, 0
+  fopo.threads(n)
+  local ok, why = pcall(f)
+  o.threads, o.settle = threads, settle
+  fopo.threads(threads)
+  if not ok then error(why, 0) end
+end
+
 -- Waits until idle threads of OpenMP and BLAS, which spin for a while after their work, sleep.
 local function settle()
   local start = fopo.clock()

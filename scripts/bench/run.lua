@@ -8,6 +8,10 @@
 --
 -- Sections; all but gpu if none is named:
 --   steps     a step at P = 790,000 against the gather of its rows, two GEMMs, PyTorch with FAISS
+--   rivals    the default's step against the same algorithm by hand in NumPy and torch, by batches
+--             and heads, and REINFORCE against torch without autograd: CPU time of one thread
+--   threads   CPU time of a step by threads, and its wall time beside a competing process
+--   start     the first five steps, and validation by default, against later steps
 --   slates    a step of slates against the default's of single items, and Plackett-Luce
 --   reward    seconds until 95 % of the reward of the paper's mixture, on files and a large world
 --   sweep     a step at P = 10^4 .. 10^7
@@ -17,6 +21,8 @@
 --   graph     searches in a graph of 200,000 x 100 against hnswlib's own search
 --   svd       embeddings against the same algorithm in NumPy and SciPy
 --   read      20 M rows of CSV against pandas, and the cached .npz
+--   peers     ALS, item-kNN, an SVD, lists for all users, evaluating, saving and loading against
+--             implicit, scikit-learn, torch and NumPy: CPU time of one thread, and memory
 --   wide      neighbours of 10^6 and 10^7 items against reading the file
 --   arrays    sums, products and functions of arrays against NumPy, one thread
 --   memory    peak of training at 790,000 x 1,000 and 2.33 M x 100
@@ -55,9 +61,8 @@
 --   sample=0.4        seconds of steps in a measurement
 --   settle=0.05       seconds before a measurement
 -- PYTHON=... names the Python interpreter (default /usr/bin/python3, which has Debian's packages).
--- A comparison whose packages are absent (python3-torch, python3-faiss, python3-pandas,
--- python3-numpy) is skipped
--- by name. The table and a CSV of it are kept in runs/bench/.
+-- A comparison whose packages are absent (torch, faiss, pandas, pyarrow, implicit, scikit-learn,
+-- NumPy, SciPy) is skipped by name. The table and a CSV of it are kept in runs/bench/.
 local fopo = require "fopo"
 local here = arg[0]:match("^(.*/)") or "./"
 package.path = here .. "?.lua;" .. here .. "../studies/?.lua;" .. here .. "../tools/?.lua;"
@@ -78,11 +83,12 @@ local first = 0
 while arg[first - 1] do first = first - 1 end
 bench.fopo = arg[first]
 
-local order = {"steps", "slates", "reward", "sweep", "evaluate", "norm", "hnsw", "graph", "svd",
-               "read", "wide", "arrays", "memory", "view", "ranks", "gpu"}
+local order = {"steps", "rivals", "threads", "start", "slates", "reward", "sweep", "evaluate",
+               "norm", "hnsw", "graph", "svd", "read", "peers", "wide", "arrays", "memory", "view",
+               "ranks", "gpu"}
 local sections = {}
 for _, file in ipairs{"steps", "reward", "search", "files", "memory", "screen", "ranks", "gpu",
-                      "arrays"} do
+                      "arrays", "peers", "rivals"} do
   for name, f in pairs(require(file)) do sections[name] = f end
 end
 

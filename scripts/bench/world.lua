@@ -54,10 +54,11 @@ function world.trainer(sessions, items, gradient, rows, device, batch)
 end
 
 -- A measure for bench.in_turn: seconds a step over about half a second of steps, without what the
--- run of a single step takes, whose record costs as much as a thousand of the fast ones.
-function world.step_of(trainer, most)
+-- run of a single step takes, whose record costs as much as a thousand of the fast ones. time:
+-- bench.time, or bench.cpu.
+function world.step_of(trainer, most, time)
   local function run(n)
-    return (bench.time(function() trainer:run{steps = n, every = n, view = false} end))
+    return ((time or bench.time)(function() trainer:run{steps = n, every = n, view = false} end))
   end
   local n = 32
   return function(warm)
