@@ -131,7 +131,7 @@ by_clang() {
 by_musl() {
   add musl-tools &&
     by_user 'mkdir -p build/musl/include
-      dpkg -L $(sed -n "/^build=/,/^.$/s/^\(lib[^ ]*-dev\) .*/\1/p" scripts/tools/setup.sh |
+      dpkg -L $(sed -n "/^build=/,/^.$/s/^\([a-z0-9.-]*-dev\) .*/\1/p" scripts/tools/setup.sh |
         grep -v ^libc6) liblapack-dev linux-libc-dev | sed -n "s|^/usr/include/||p" |
       while read -r f; do
         to=build/musl/include/${f#*-linux-gnu/}

@@ -118,20 +118,6 @@ int fopo_border_files(const fopo_border_rule *rules, size_t n) {
   return fopo_fail(FOPO_ERR_UNAVAILABLE, "Landlock does not hold the process: %s", strerror(error));
 }
 
-void fopo_border_close(int but) {
-  int most = (int)sysconf(_SC_OPEN_MAX);
-#ifdef SYS_close_range
-  unsigned kept = but > 2 ? (unsigned)but : 2;
-  int closed = (kept == 2 || kept == 3 || syscall(SYS_close_range, 3u, kept - 1, 0u) == 0) &&
-               syscall(SYS_close_range, kept + 1, ~0u, 0u) == 0;
-  if (closed) return;
-#endif
-  if (most < 0 || most > 65536) most = 65536;
-  for (int fd = 3; fd < most; fd++) {
-    if (fd != but) close(fd);
-  }
-}
-
 /* ---- seccomp ---- */
 
 #if defined __x86_64__
@@ -313,7 +299,5 @@ int fopo_border_files(const fopo_border_rule *rules, size_t n) {
 int fopo_border_calls(void) {
   return fopo_fail(FOPO_ERR_UNAVAILABLE, "this system has no seccomp; Linux has it");
 }
-
-void fopo_border_close(int but) { (void)but; }
 
 #endif

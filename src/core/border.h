@@ -33,7 +33,4 @@ int fopo_border_files(const fopo_border_rule *rules, size_t n);
  * or mounts: calls that do not belong to reading, computing, writing and the terminal fail. */
 int fopo_border_calls(void);
 
-/* Closes the descriptors above 2, but for one (-1: none). */
-void fopo_border_close(int but);
-
 #endif

@@ -38,6 +38,20 @@ int fopo_platform_object(char *path, size_t size, const char *name) {
   return 0;
 }
 
+void fopo_platform_close(int but) {
+  int most = (int)sysconf(_SC_OPEN_MAX);
+#ifdef SYS_close_range
+  unsigned kept = but > 2 ? (unsigned)but : 2;
+  int closed = (kept == 2 || kept == 3 || syscall(SYS_close_range, 3u, kept - 1, 0u) == 0) &&
+               syscall(SYS_close_range, kept + 1, ~0u, 0u) == 0;
+  if (closed) return;
+#endif
+  if (most < 0 || most > 65536) most = 65536;
+  for (int fd = 3; fd < most; fd++) {
+    if (fd != but) close(fd);
+  }
+}
+
 #if defined(__linux__)
 
 void fopo_platform_follow(pid_t parent) {

@@ -18,6 +18,9 @@ int fopo_platform_object(char *path, size_t size, const char *name);
  * ends by what it is told. */
 void fopo_platform_follow(pid_t parent);
 
+/* Closes the descriptors above 2, but for one (-1: none). */
+void fopo_platform_close(int but);
+
 /* A file in memory, without a name, for reading and writing; -1 and errno. Elsewhere it lies in
  * /tmp. */
 int fopo_platform_file(void);

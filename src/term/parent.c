@@ -164,7 +164,7 @@ static _Noreturn void watch(int end, pid_t group) {
   sigprocmask(SIG_BLOCK, &all, NULL);
   setpgid(0, 0);
   dup2(end, STDERR_FILENO);
-  close_range(STDERR_FILENO + 1, ~0U, 0);
+  fopo_platform_close(-1);
   while ((n = read(STDERR_FILENO, &byte, 1)) < 0 && errno == EINTR) continue;
   pid_t owner = tcgetpgrp(STDIN_FILENO); /* -1: a leader of a session has died with it */
   if (n == 0) restore(owner == group || owner < 0);

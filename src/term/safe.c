@@ -11,6 +11,7 @@
 #include "core/border.h"
 #include "core/memory.h"
 #include "core/notice.h"
+#include "core/platform.h"
 #include "core/replace.h"
 #include "core/status.h"
 #include "term/drawer.h"
@@ -125,7 +126,7 @@ int fopo_safe_enter(const fopo_safe *s, int *status) {
   if (check_folder() != FOPO_OK || check_reads(s) != FOPO_OK || check_kernel(s) != FOPO_OK) {
     return say(status);
   }
-  fopo_border_close(script_descriptor(s));
+  fopo_platform_close(script_descriptor(s));
   if (fopo_drawer_fork(&is_drawer) != FOPO_OK) return say(status);
   if (is_drawer) {
     fopo_drawer_serve();

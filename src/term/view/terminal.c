@@ -5,6 +5,7 @@
  * drawing, so many resizes in a row cost nothing and no handler calls ncurses. */
 #include "term/view/terminal.h"
 
+#define NCURSES_WIDECHAR 1 /* asked for by _GNU_SOURCE with glibc alone */
 #include <curses.h>
 #include <errno.h>
 #include <fcntl.h>
