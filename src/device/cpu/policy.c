@@ -42,7 +42,9 @@ typedef struct {
   double most;           /* the largest norm of the tail */
 } beside;
 
-enum { TRIES = 1000 }; /* proposals for a place before the tail is read after all */
+/* Proposals that a context may reject before it reads the catalogue after all: fewer by far than
+ * that costs. The item that is kept does not depend on how many were rejected before it. */
+static size_t most_rejected(size_t P) { return 1000 + P / 32; }
 
 /* One block of contexts. Pointers into the device's shared scratch. */
 typedef struct {
@@ -259,9 +261,13 @@ static int draw_next(uint32_t *id, interval *out, size_t n, const block *k, size
   return take_out(out, n, interval_of(k, b, top, *id));
 }
 
+/* Those of its places whose logq is not NaN are drawn already. */
 static void draw_slate(uint32_t *ids, float *logq, size_t size, interval *out, const block *k,
                        size_t b, float top, double total, const double *unit) {
   size_t n = 0;
+  for (; n < size && !isnan(logq[n]); n++) {
+    take_out(out, n, interval_of(k, b, top, ids[n]));
+  }
   while (n < size && draw_next(&ids[n], out, n, k, b, top, total, unit[n])) logq[n++] = 0.0f;
   for (size_t j = n; j < size; j++) {
     ids[j] = n > 0 ? ids[0] : 0;
@@ -275,6 +281,7 @@ static void draw_slates(uint32_t *ids, float *logq, size_t size, void *scratch, 
   interval *out = scratch;
   double *unit = (double *)(void *)(out + size);
   for (size_t s = 0; s < k->S; s += size) {
+    if (!isnan(logq[s + size - 1])) continue;
     for (size_t j = 0; j < size; j++) {
       uint32_t at = (uint32_t)(s + j);
       fopo_words words = fopo_random(key.seed, FOPO_STREAM_POLICY, key.step, row, at >> 2);
@@ -321,13 +328,6 @@ static int take_head(interval *out, size_t n, const drawer *x, double target) {
   return take_out(out, n, interval_of(x->k, x->b, x->top, at)) ? (int)at : -1;
 }
 
-static int is_out(const interval *out, size_t n, size_t at) {
-  for (size_t i = n; i > 0 && out[i - 1].id >= at; i--) {
-    if (out[i - 1].id == at) return 1;
-  }
-  return 0;
-}
-
 /* An item of the tail has no interval: nothing is passed over. */
 static int take_tail(interval *out, size_t n, size_t at) {
   return take_out(out, n, (interval){INFINITY, 0.0, (uint32_t)at}) ? (int)at : -1;
@@ -345,44 +345,21 @@ static int propose(interval *out, size_t n, const drawer *x, fopo_words w, uint3
   return take_tail(out, n, at);
 }
 
-/* The same by all weights of the tail; -1 if nothing is left. */
-static int scan(interval *out, size_t n, const drawer *x, double unit) {
-  const beside *own = x->k->own;
-  size_t H = own->head->H, P = H + own->M, last = 0;
-  double left = left_of(x, out, n), tail = 0.0;
-  for (size_t at = H; at < P; at++) tail += is_out(out, n, at) ? 0.0 : tail_weight(x, at);
-  double target = unit * (left + tail);
-  if (target < left) return take_head(out, n, x, target);
-  target -= left;
-  for (size_t at = H; at < P && target >= 0.0; at++) {
-    double w = is_out(out, n, at) ? 0.0 : tail_weight(x, at);
-    if (w > 0.0) last = at;
-    target -= w;
-  }
-  return last > 0 ? take_tail(out, n, last) : -1;
-}
-
-/* Draw `draw` of a context; 0 if nothing is left. */
-static int draw_beside(uint32_t *id, interval *out, size_t n, const drawer *x, uint32_t draw) {
-  int at = -1;
-  fopo_words w = {{0, 0, 0, 0}};
-  for (uint32_t tries = 0; tries < TRIES && at < 0; tries++) {
-    w = fopo_random(x->key.seed, FOPO_STREAM_POLICY + (tries << 8), x->key.step, x->row, draw);
-    at = propose(out, n, x, w, draw);
-  }
-  if (at < 0) at = scan(out, n, x, fopo_unit(w.v[3]));
-  if (at >= 0) *id = x->k->own->head->order[at];
-  return at >= 0;
-}
-
+/* logq [S] of what is not drawn stays NaN. */
 static void draw_slates_beside(uint32_t *ids, float *logq, interval *out, const drawer *x) {
-  size_t k = x->k->distinct;
+  size_t k = x->k->distinct, rejected = 0, most = most_rejected(x->k->own->catalogue.rows);
   for (size_t s = 0; s < x->k->S; s += k) {
-    size_t n = 0;
-    while (n < k && draw_beside(&ids[s + n], out, n, x, (uint32_t)(s + n))) logq[s + n++] = 0.0f;
-    for (size_t j = n; j < k; j++) {
-      ids[s + j] = n > 0 ? ids[s] : 0;
-      logq[s + j] = -INFINITY;
+    for (size_t n = 0; n < k; n++) {
+      uint32_t draw = (uint32_t)(s + n);
+      int at = -1;
+      for (uint32_t tries = 0; at < 0; tries++) {
+        uint32_t stream = FOPO_STREAM_POLICY + (tries << 8);
+        fopo_words w = fopo_random(x->key.seed, stream, x->key.step, x->row, draw);
+        at = propose(out, n, x, w, draw);
+        if (at < 0 && ++rejected > most) return;
+      }
+      ids[draw] = x->k->own->head->order[at];
+      logq[draw] = 0.0f;
     }
   }
 }
@@ -425,14 +402,14 @@ static void draw_row(const fopo_device *d, uint32_t *ids, float *logq, float *me
   float top = top_of(k, b);
   double total = accumulate(k, b, top);
   uint32_t row = k->rows[b];
-  if (k->own != NULL && total > 0.0) {
+  if (k->own != NULL) {
     const double *cumulative = k->cumulative + b * k->tiles * (TILE / GROUP);
     double most = fopo_norm(q, k->L) * k->own->most * (1.0 + ROUNDING);
     drawer x = {.k = k, .b = b, .top = top, .q = q, .key = key, .row = row};
     x.sparse = fopo_score_row_of(k->sparse, b);
     x.head = cumulative[k->own->pad / GROUP - 1];
     x.bound = exp(most - (double)top);
-    draw_slates_beside(ids, logq, fopo_cpu_scratch(d), &x);
+    if (total > 0.0) draw_slates_beside(ids, logq, fopo_cpu_scratch(d), &x);
   } else if (k->distinct > 0) {
     draw_slates(ids, logq, k->distinct, fopo_cpu_scratch(d), k, b, top, total, row, key);
   } else {
@@ -459,8 +436,8 @@ static int draw_block(const fopo_device *d, uint32_t *ids, float *logq, float *m
   return FOPO_OK;
 }
 
-int fopo_cpu_draw_policy(fopo_device *d, const fopo_samples *samples, const fopo_policy_sums *sums,
-                         fopo_matrix items, const fopo_device_batch *batch) {
+static int draw_all(fopo_device *d, const fopo_samples *samples, const fopo_policy_sums *sums,
+                    fopo_matrix items, const fopo_device_batch *batch) {
   size_t B = batch->B, S = batch->S, P = items.rows, L = items.cols, packed = 0;
   beside own = {.head = sums->head, .catalogue = items};
   if (own.head != NULL) {
@@ -492,6 +469,32 @@ int fopo_cpu_draw_policy(fopo_device *d, const fopo_samples *samples, const fopo
                         sums->mean == NULL ? NULL : sums->mean + b * L,
                         sums->log_z == NULL ? NULL : sums->log_z + b, &k,
                         fopo_matrix_const_view(batch->Q + b * L, k.B, L), batch->key);
+  }
+  return status;
+}
+
+/* Contexts b .. end of what draw_all is given, over the whole catalogue. */
+static int draw_rest(fopo_device *d, const fopo_samples *samples, const fopo_policy_sums *sums,
+                     fopo_matrix items, const fopo_device_batch *batch, size_t b, size_t end) {
+  size_t S = batch->S, L = items.cols;
+  fopo_samples draws = {.ids = samples->ids + b * S, .logq = samples->logq + b * S};
+  fopo_policy_sums all = {.mean = sums->mean == NULL ? NULL : sums->mean + b * L,
+                          .log_z = sums->log_z == NULL ? NULL : sums->log_z + b,
+                          .distinct = sums->distinct};
+  fopo_device_batch some = *batch;
+  some.B = end - b, some.rows += b, some.Q += b * L;
+  if (some.sparse.rows != NULL) some.sparse.rows += b;
+  return draw_all(d, &draws, &all, items, &some);
+}
+
+int fopo_cpu_draw_policy(fopo_device *d, const fopo_samples *samples, const fopo_policy_sums *sums,
+                         fopo_matrix items, const fopo_device_batch *batch) {
+  size_t B = batch->B, S = batch->S;
+  for (size_t i = 0; sums->distinct > 0 && i < B * S; i++) samples->logq[i] = NAN;
+  int status = draw_all(d, samples, sums, items, batch);
+  for (size_t b = 0, end; sums->head != NULL && b < B && status == FOPO_OK; b = end + 1) {
+    for (end = b; end < B && isnan(samples->logq[end * S + S - 1]);) end++;
+    if (end > b) status = draw_rest(d, samples, sums, items, batch, b, end);
   }
   return status;
 }

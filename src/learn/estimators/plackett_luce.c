@@ -281,8 +281,9 @@ const fopo_estimator fopo_estimator_plackett_luce = {
           "context, and S k; by place also a row for each item of Y.\n"
           "With head = H the H items of largest norm and U others, the tail, are read in the place of P. Slates have the\n"
           "same law: an item of the rest is proposed at the most that its norm allows, and kept with its own share of\n"
-          "that (1,000 times without success read the rest). log Z and E_pi beta are estimates, of which each of the U\n"
-          "stands for (P - H) / U items: a bias of order 1 / U, small where the head holds the mass.\n"
+          "that; a context that rejects more than 1,000 + P / 32 reads all items. log Z and E_pi beta are estimates, of\n"
+          "which each of the U stands for (P - H) / U items: a bias of order 1 / U, small where the head holds the mass.\n"
+          "It is faster where norms fall fast, as the bound is then tight, and slower where they do not.\n"
           "Where less than 1e-12 of the mass is left, a slate is short; less than 1e-7 of it counts as 1e-7. On the\n"
           "CPU; items that are learnt, and items that are dealt out to ranks, are refused.",
     .example = "g = fopo.gradient.plackett_luce{k = 5, samples = 40, measure = \"ndcg\", credit = \"place\"}\n"
