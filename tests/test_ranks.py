@@ -238,6 +238,7 @@ print("A", auto.temperature)
 local found, singular = embed.svd(s.train, {dim = 8, shard = not ALL})
 print("S", singular[1], singular[8], s.train:contexts(found):norm())
 if ALL then whole:save("whole.npy") else items:save("beta.parts") end
+if not ALL then best:save("policy.npz", {items = "one.npy"}) end
 local again = fopo.shard(ALL and "whole.npy" or "beta.parts")
 print("A", s.valid:contexts(again):norm())
 local lg = fopo.data.synthetic_logs{n = 200, actions = 60, dim = 4, seed = 2}
@@ -349,6 +350,10 @@ for n in (1, 2, 3, 4) if ALL else (1, 2, 4):
                            "print((a == np.load('whole.npy')).all())", *names],
                           capture_output=True, text=True)
     check("NumPy joins the files", len(names) == n and read.stdout == "True\n", names, read)
+    with open("one.npy", "rb") as one, open("whole.npy", "rb") as whole:
+        check("ranks write the file of one process", one.read() == whole.read())
+    alone = run(1, "-e", 'print(fopo.policy.load("policy.npz"):theta():norm())')
+    check("one process loads what ranks saved", alone[1].startswith("2.828427124"), alone)
     kept = sorted(f for f in os.listdir(".") if f.startswith("beta.") and f.endswith(".npy"))
     check("no older files", kept == sorted(names), kept, names)
 check("a checkpoint of two resumed by four", near(dealt[4][-1], dealt[2][-1]), dealt)

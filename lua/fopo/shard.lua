@@ -1,6 +1,7 @@
 -- fopo.shard: items dealt out to the ranks, and the files that hold them.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
+local first = require "fopo.base.first"
 local origin = require "fopo.base.origin"
 local methods = native.types.array
 
@@ -30,27 +31,24 @@ end
 local function save(items, path)
   local stem = last_of(path)
   if not stem then
-    define.fail("array:save: items that are dealt out are files with an index, whose name ends in "
-                .. ".parts (%s.parts)", path:gsub("%.%w+$", ""))
+    if path:find("%.npy$") then return native.shard_save_whole(items, path) end
+    define.fail("array:save: items that are dealt out are one .npy, or files with an index, whose "
+                .. "name ends in .parts (%s.parts)", path:gsub("%.%w+$", ""))
   end
   local rank, ranks = native.ranks()
   local generation = rank == 0 and select(2, last_of(path)) + 1 or 0
   generation = math.tointeger(tonumber(native.share(tostring(generation))))
   local function name(r) return ("%s.%d.%d.npy"):format(stem, generation, r) end
   native.shard_save(items, name(rank))
-  local failed = ""
-  if rank == 0 then
+  first(function()
     local f = io.open(path)
     local old = f and listed(path) or {}
     if f then f:close() end
     local lines = {}
     for r = 0, ranks - 1 do lines[#lines + 1] = name(r):match("[^/]*$") .. "\n" end
-    local ok, why = pcall(native.replace_text, path, table.concat(lines))
-    failed = ok and "" or tostring(why)
-    if ok then for _, file in ipairs(old) do os.remove(file) end end
-  end
-  failed = native.share(failed)
-  if failed ~= "" then error(failed, 0) end
+    native.replace_text(path, table.concat(lines))
+    for _, file in ipairs(old) do os.remove(file) end
+  end)
 end
 
 local save_whole = methods.save
@@ -87,9 +85,11 @@ numbers to the rank that joins its sums, and L + 5 back to all; never rows of it
 d:share() shares out the data, and s.train:share(pi) the contexts, too.
 items:save("beta.parts") writes a range of the rows from each rank, beta.1.0.npy, beta.1.1.npy ...,
 and the index beta.parts, which lists them: NumPy joins them by concatenate, and any number of ranks
-reads them, fopo.shard("beta.parts"), when all hosts see the same files.
+reads them, fopo.shard("beta.parts"), when all hosts see the same files. items:save("beta.npy")
+writes one file in the order of the ids, and pi:save("policy.npz", {items = "beta.npy"}) that and a
+policy which one process loads.
 What needs all items in one place (reinforce, training on rewards by a model or a function, items
-that are learnt, fopo.check, files of policies) says so.]],
+that are learnt, fopo.check) says so.]],
   example = [[items = fopo.shard(fopo.array.randn(100, 4, 1))
 assert(items.rows == 100 and items.part.size == fopo.ranks().size)
 pi = fopo.policy.linear{items = items}

@@ -583,6 +583,17 @@ static int shard_save(lua_State *L) {
   return 0;
 }
 
+/* native.shard_save_whole(items, path): all items as one .npy; returns the CRC-32 of its numbers.
+ */
+static int shard_save_whole(lua_State *L) {
+  fopo_shard *s = bind_array_items(L, 1, "items")->shard;
+  const char *path = bind_path(L, 2);
+  uint32_t crc;
+  if (s == NULL) return bind_refuse(L, "this array is whole; a:save(path) writes it");
+  bind_check(L, fopo_shard_save(&crc, s, path));
+  return bind_return_count(L, crc);
+}
+
 /* ---- the type ---- */
 
 static int field_rows(lua_State *L, bind_object *o) {
@@ -606,12 +617,17 @@ BIND_FIELD(field_cols, count, ((bind_array *)o)->cols)
 BIND_FIELD(field_kind, string, ((bind_array *)o)->ids ? "ids" : "float")
 BIND_FIELD(field_bytes, count, bind_array_bytes((bind_array *)o))
 
-const luaL_Reg bind_array_functions[] = {
-    {"array_zeros", array_zeros}, {"array_uniform", array_uniform},
-    {"array_randn", array_randn}, {"array_from", array_from},
-    {"array_ids", array_ids},     {"array_load", array_load},
-    {"shard_array", shard_array}, {"shard_files", shard_files},
-    {"shard_save", shard_save},   {NULL, NULL}};
+const luaL_Reg bind_array_functions[] = {{"array_zeros", array_zeros},
+                                         {"array_uniform", array_uniform},
+                                         {"array_randn", array_randn},
+                                         {"array_from", array_from},
+                                         {"array_ids", array_ids},
+                                         {"array_load", array_load},
+                                         {"shard_array", shard_array},
+                                         {"shard_files", shard_files},
+                                         {"shard_save", shard_save},
+                                         {"shard_save_whole", shard_save_whole},
+                                         {NULL, NULL}};
 
 static const luaL_Reg methods[] = {{"get", get},          {"set", set},
                                    {"save", save},        {"rows_of", rows_of},

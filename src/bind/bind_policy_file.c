@@ -6,6 +6,7 @@
 #include "core/memory.h"
 #include "data/embed.h"
 #include "policy/policy_file.h"
+#include "ranks/shard.h"
 
 /* A policy on its way from a file to Lua. */
 typedef struct {
@@ -23,15 +24,18 @@ static void done(bind_object *o) {
 const bind_type bind_policy_file_type = {
     .name = "fopo.policy_file", .size = sizeof(bind_policy_file), .done = done};
 
-/* native.policy_save(pi, path, initial[, names[, items_file[, provenance]]]): initial is
- * pi:initial_items(), and the names are those of the items of the dataset `names`. */
+/* native.policy_save(pi, path, initial[, names[, items_file[, provenance[, items_crc]]]]): initial
+ * is pi:initial_items(), and the names are those of the items of the dataset `names`. Of items that
+ * are dealt out items_file holds all, with that CRC. */
 static int policy_save(lua_State *L) {
-  lua_settop(L, 6);
+  lua_settop(L, 7);
   const char *path = bind_path(L, 2);
-  bind_policy *pi = bind_policy_whole(L, 1, "the file of a policy");
-  bind_array *initial = bind_array_numbers(L, 3, "initial");
+  bind_policy *pi = bind_get(L, 1, &bind_policy_type);
+  bind_array *initial = bind_array_items(L, 3, "initial");
+  size_t P = initial->shard != NULL ? initial->shard->part.P : initial->rows;
   fopo_policy_saving s = {.policy = &pi->policy,
-                          .initial = bind_matrix(initial),
+                          .initial = fopo_matrix_view(initial->data, P, initial->cols),
+                          .items_crc = (uint32_t)lua_tointeger(L, 7),
                           .encoding = pi->encoding,
                           .items_file = lua_isnil(L, 5) ? NULL : bind_string(L, 5, "items"),
                           .provenance = lua_isnil(L, 6) ? NULL : bind_string(L, 6, "provenance")};
@@ -40,9 +44,8 @@ static int policy_save(lua_State *L) {
   }
   fopo_matrix items = pi->policy.items;
   if (initial->rows != items.rows || initial->cols + pi->policy.kind->more_columns != items.cols ||
-      (s.names != NULL && s.names->n != items.rows)) {
-    return bind_refuse(L, "the items or the names are not those of this policy's %zu items",
-                       items.rows);
+      (s.names != NULL && s.names->n != P)) {
+    return bind_refuse(L, "the items or the names are not those of this policy's %zu items", P);
   }
   bind_check(L, fopo_policy_save(&s, path));
   return 0;

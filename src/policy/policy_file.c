@@ -131,8 +131,8 @@ int fopo_policy_save(const fopo_policy_saving *s, const char *path) {
   if (s->items_file == NULL) {
     a[n++] = fopo_array_of("items", FOPO_F32, items.x, 2, items.rows, items.cols);
   } else {
-    crc = fopo_items_crc(items);
-    if (status == FOPO_OK) status = check_items_file(s, crc);
+    crc = pi->shard != NULL ? s->items_crc : fopo_items_crc(items);
+    if (status == FOPO_OK && pi->shard == NULL) status = check_items_file(s, crc);
     a[n++] = fopo_array_text("items_file", s->items_file);
     a[n++] = fopo_array_of("items_shape", FOPO_U64, shape, 1, 2, 1);
     a[n++] = fopo_array_of("items_crc", FOPO_U32, &crc, 0, 1, 1);

@@ -35,6 +35,7 @@ typedef struct {
   const fopo_names *names; /* of the P items; NULL: not known */
   const char *items_file;  /* NULL: the items are saved in the policy's file. Else a .npy that must
                             * hold them */
+  uint32_t items_crc;      /* of the items in that file, where they are dealt out */
   const char *provenance;  /* NULL: none */
 } fopo_policy_saving;
 

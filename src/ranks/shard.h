@@ -54,6 +54,10 @@ void fopo_shard_svd_slab(size_t multiply_adds);
  * as can be. */
 int fopo_shard_range(fopo_matrix *range, const fopo_shard *s);
 
+/* Writes all items as one .npy, in the order of their ids; *crc is that of its numbers. All ranks
+ * write into it, and hold their ranges while they do. */
+int fopo_shard_save(uint32_t *crc, const fopo_shard *s, const char *path);
+
 /* rows: those of the items ids [n] that this part holds, ascending; returns how many. Not
  * collective. */
 size_t fopo_shard_ids(uint32_t *rows, const fopo_shard *s, const uint32_t *ids, size_t n);

@@ -121,9 +121,9 @@ end
 
 local function of_data(d)
   local files = type(d.files) == "table" and #d.files > 0 and d.files or {d.format}
-  return ("data: %s%s, %s users, %s items, %s interactions, crc32 %s"):format(tostring(files[1]),
+  return ("data: %s%s, %s users, %s items, %s interactions%s"):format(tostring(files[1]),
     #files > 1 and (" and %d more"):format(#files - 1) or "", count(d.users), count(d.items),
-    count(d.interactions), tostring(d.crc32))
+    count(d.interactions), d.crc32 and ", crc32 " .. tostring(d.crc32) or "")
 end
 
 local function of_training(t)
@@ -161,7 +161,9 @@ function provenance.lines(pi)
   end
   say(function() return ("saved %s by fopo %s"):format(tostring(f.saved), tostring(f.fopo)) end, f)
   say(of_data, f.data)
-  say(function(d) return tostring(d.split) end, f.data)
+  if type(f.data) == "table" and f.data.split then
+    say(function(d) return tostring(d.split) end, f.data)
+  end
   say(of_training, f.training)
   say(of_auto, f.auto)
   for _, m in ipairs(type(f.metrics) == "table" and f.metrics or {}) do say(of_metrics, m) end

@@ -2,6 +2,7 @@
 local native = require "fopo.native"
 local array = require "fopo.array"
 local define = require "fopo.base.define"
+local first = require "fopo.base.first"
 local saves = require "fopo.base.saves"
 local origin = require "fopo.base.origin"
 local own = require "fopo.serve.own"
@@ -114,7 +115,8 @@ file.save = define.fn{
   args = {{"pi", "policy", nil, "the policy"}, {"path", "string", nil, "of the .npz"}},
   options = {
     {"items", "string", nil, "the path of a .npy that holds pi:initial_items(): only the path, the "
-     .. "shape and a CRC are saved; if left out, the items themselves"},
+     .. "shape and a CRC are saved; if left out, the items themselves. Items that are dealt out to "
+     .. "ranks (fopo.shard) are written there, and must be"},
     {"data", "dataset", nil, "whose item names are saved; if left out, those of the data that the "
      .. "items were made from"},
   },
@@ -129,11 +131,20 @@ pi:save(path)
 assert(fopo.policy.load(path):theta():get(2, 3) == pi:theta():get(2, 3))
 os.remove(path)]],
   call = saves("policy", function(pi, path, o)
-    local names = names_for(pi, o.data)
+    local names, items = names_for(pi, o.data), pi:initial_items()
+    if items.part then
+      if not o.items then
+        define.fail("policy:save: the items are dealt out to the ranks; items = \"beta.npy\" says "
+                    .. "where they write them, one file in the order of the ids")
+      end
+      local crc, about = native.shard_save_whole(items, o.items), provenance.text(pi, names)
+      return first(native.policy_save, pi, path, items, names, o.items, about, crc)
+    end
     native.policy_save(pi, path, pi:initial_items(), names, o.items, provenance.text(pi, names))
   end, function(pi, path)
     local any = pi.kind == "custom" and function() end or nil
-    read(path, pi:initial_items(), {queries = any, backward = any})
+    local items = pi:initial_items()
+    read(path, not items.part and items or nil, {queries = any, backward = any})
   end),
 }
 
