@@ -255,9 +255,10 @@ for _, s in ipairs(r) do print(s.name, s.best, s.low, s.high, s.contexts) end
 print(select(2, pcall(compare, {"nowhere"})))
 """)
 lines = out.splitlines()
-check("a table", lines[0].startswith("run") and lines[2].startswith("one") and
-      lines[5].startswith("mine"), out, err)
-name, p, low, high, n = lines[6].split("\t")
+check("a table within 80 columns", lines[0].startswith("run") and max(map(len, lines[:6])) <= 80
+      and lines[6] == "1: one" and any(line.startswith("4: mine; against 1: ") for line in lines),
+      out, err)
+name, p, low, high, n = next(line for line in lines if line.startswith("one\t")).split("\t")
 p, low, high, n, z = float(p), float(low), float(high), int(n), 1.959963984540054
 for end in (low, high):  # Wilson's ends are where |p - q| = z sqrt(q (1 - q) / n)
     check("Wilson", math.isclose(abs(p - end), z * math.sqrt(end * (1 - end) / n), abs_tol=1e-9),

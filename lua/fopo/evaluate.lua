@@ -74,8 +74,9 @@ end
 local function describe(e)
   local name = e.exclude == "none" and not e.valued and "R_test, reward" or title(e)
   local lines = {head_line(e), measure_table(e),
-    ("%s %s: %s, the items taken next"):format(name, interval(e.reward, e.low, e.high),
-      e.valued and "what the best item is worth where it is in Y" or "the best item is in Y")}
+    text.page(("%s %s: %s, the items taken next"):format(name, interval(e.reward, e.low, e.high),
+      e.valued and "what the best item is worth where it is in Y" or "the best item is in Y"),
+      "  ")}
   if e.expected then lines[#lines + 1] = text.page(expected_line(e), "  ") end
   if e.slate then
     lines[#lines + 1] = ("slates of %d by %s: %.4f, as drawn %.4f"):format(e.slate.k,

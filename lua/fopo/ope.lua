@@ -6,6 +6,7 @@ local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
 local reward = require "fopo.reward"
 local sealed = require "fopo.base.sealed"
+local term = require "fopo.term"
 local text = require "fopo.base.text"
 
 local name = "fopo.ope"
@@ -132,30 +133,35 @@ local function warnings(e, o)
 end
 
 local function interval(i)
-  return i and ("%.4g .. %.4g"):format(i.low, i.high) or "-"
+  return i and ("%.3g..%.3g"):format(i.low, i.high) or "-"
 end
 
 local function described(e)
   local parameters = {}
   local rows = {{"estimator", "value", "se", percent(e.level) .. " normal", "bootstrap",
-                 "bernstein", "lower bound"}}
+                 "bernstein", "bound"}}
   for _, one in ipairs(e.estimators) do
     local v = e[one]
-    rows[#rows + 1] = {one, ("%.6g"):format(v.value), ("%.3g"):format(v.se), interval(v.normal),
+    rows[#rows + 1] = {one, ("%.4g"):format(v.value), ("%.2g"):format(v.se), interval(v.normal),
                        interval(v.bootstrap), interval(v.bernstein),
-                       v.bound and ("%.4g"):format(v.bound) or "-"}
+                       v.bound and ("%.3g"):format(v.bound) or "-"}
     if v.parameter then
       local option = parameter_of[one]
       parameters[#parameters + 1] = ("%s of %s = %.4g"):format(option, one, v.parameter)
     end
   end
+  local shown = text.table(rows)
+  if text.width(shown:match("^[^\n]*")) > term.width() then -- without se: the intervals say it
+    for _, row in ipairs(rows) do table.remove(row, 3) end
+    shown = text.table(rows)
+  end
   local lines = {
     text.page(("value of the %s policy from %s events; the logged reward is %.6g in the mean")
-      :format(e.policy, text.count(e.n), e.reward), "  "), text.table(rows),
+      :format(e.policy, text.count(e.n), e.reward), "  "), shown,
     ("weights: effective sample size %.4g, largest %.4g, mean %.4g"):format(e.ess, e.max_weight,
       e.mean_weight)}
   if #parameters > 0 then
-    lines[#lines + 1] = "parameters: " .. table.concat(parameters, ", ")
+    lines[#lines + 1] = text.page("parameters: " .. table.concat(parameters, ", "), "  ")
   end
   if e.chosen and #e.estimators > 1 then lines[#lines + 1] = "SLOPE takes " .. e.chosen end
   if e.samples then

@@ -4,6 +4,7 @@ local csv = require "fopo.base.csv"
 local define = require "fopo.base.define"
 local means = require "fopo.base.means"
 local plan = require "fopo.sweep.plan"
+local term = require "fopo.term"
 local text = require "fopo.base.text"
 
 local result = {}
@@ -196,15 +197,15 @@ local styles = {
   latex = {pm = " \\pm ", strong = "\\mathbf{%s}", number = "$%s$"},
 }
 
--- The table as lists of strings; the first is the head.
-local function rows_of(r, style)
+-- The table as lists of strings; the first is the head. most: as many measures; nil: all.
+local function rows_of(r, style, most)
   local head, columns = {}, {}
   local function column(title, cell) head[#head + 1], columns[#columns + 1] = title, cell end
   local function number(s) return s ~= "" and style.number and style.number:format(s) or s end
   for _, name in ipairs(r.names) do
     column(name, function(g) return csv.field(g.row[name]) end)
   end
-  for i, name in ipairs(r.measures) do
+  for i, name in ipairs(table.move(r.measures, 1, most or #r.measures, 1, {})) do
     local cells, against = {}, {}
     for _, g in ipairs(r.groups) do
       cells[#cells + 1] = g.cells[name]
@@ -237,7 +238,18 @@ local function rows_of(r, style)
   return list
 end
 
-function result.text(r) return text.table(rows_of(r, styles.text)) end
+-- With as many measures as the terminal has room for.
+function result.text(r)
+  local n = #r.measures
+  local made = text.table(rows_of(r, styles.text))
+  while n > 1 and text.width(made:match("^[^\n]*")) > term.width() do
+    n = n - 1
+    made = text.table(rows_of(r, styles.text, n))
+  end
+  if n >= #r.measures then return made end
+  return made .. "\n" .. text.page(("too wide here, in results.csv: %s"):format(
+    table.concat(r.measures, ", ", n + 1)), "  ")
+end
 
 function result.markdown(r) return text.markdown(rows_of(r, styles.markdown)) end
 
