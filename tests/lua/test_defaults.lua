@@ -179,4 +179,41 @@ function TestDefaults:test_contexts_of_unit_length()
   end
 end
 
+-- ------------------------------------------------------------------------------------------------
+TestLost = {}
+
+-- A policy that is sure of items that nobody takes, or of any, earns no more than items drawn at
+-- random, and a run that ends so says it; a uniform one is said to be uniform.
+function TestLost:test_note()
+  local split = fopo.data.synthetic{users = 600, items = 400, clusters = 8, seed = 3}:sessions{
+    min_items = 10, valid = 0.3}
+  local beta, chance, n = fopo.embed.svd(split.train, {dim = 8}), 0, split.valid.n
+  for i = 1, n do chance = chance + #split.valid:y(i):totable()[1] / n / 400 end
+  local function ends(options)
+    options.items, options.data = beta, split.train
+    local t = fopo.trainer{policy = fopo.policy.linear(options), data = split.train,
+                           valid = split.valid, optim = fopo.optim.sgd{lr = 1e-12}}
+    t:run{steps = 1, view = false}
+    return t.history.valid_expected[1] / chance, table.concat(t.notes, "\n")
+  end
+  local away, seen = -1 * fopo.array.eye(8), {}
+  for T = 1, 12 do
+    local share, said = ends{theta = away, temperature = 0.02 * 1.6 ^ T}
+    if share > 0.25 and share < 0.65 then
+      seen.below = true
+      lu.assertStrContains(said, "is below the")
+    end
+    if share > 0.95 then lu.assertNotStrContains(said, "drawn at random") end
+  end
+  for seed = 1, 30 do
+    local share, said = ends{theta = fopo.array.randn(8, 8, seed), temperature = 0.1}
+    if share > 0.75 and share < 1.15 then
+      seen.chance = true
+      lu.assertStrContains(said, "is no more than the")
+    end
+    if share > 1.25 then lu.assertNotStrContains(said, "drawn at random") end
+  end
+  lu.assertEquals(seen, {below = true, chance = true})
+end
+
 os.exit(lu.LuaUnit.run())

@@ -150,21 +150,25 @@ local function chance_of(t)
   local v = t.valid
   if define.kind(v) ~= "sessions" or t.reward.kind ~= "hits" or t.reward.valued then return nil end
   local n, sum = math.min(v.n, 100), 0
-  for i = 1, n do sum = sum + v:y((i - 1) * v.n // n + 1).rows end
+  for i = 1, n do sum = sum + v:y((i - 1) * v.n // n + 1).cols end
   return sum / n / t.policy.n_items
 end
 
--- A policy that is sure of items that nobody takes learns next to nothing from draws.
+-- A policy that is sure of items that nobody takes learns next to nothing from draws. One that is
+-- uniform is at chance, too, which norms.uniform says.
 local function lost(self)
   local last, chance = self.last, chance_of(self.t)
   if not chance or not last or not text.finite(last.expected) then return nil end
   if native.gradient_common(self.t.gradient, "objective") ~= "reward" then return nil end
-  if last.expected >= 0.7 * chance then return nil end
-  return ("the expected reward on validation, %.2g, is below the %.2g of items drawn at random: "
+  local below = last.expected < 0.7 * chance
+  if not below and (last.expected >= 1.2 * chance or norms.uniform(self.t)) then return nil end
+  return ("the expected reward on validation, %.2g, is %s the %.2g of items drawn at random: "
           .. "the policy looks where nobody takes anything, and draws from there teach it nothing; "
           .. "try a higher temperature, embeddings whose large norms are items that users take "
           .. "(fopo.embed.svd), or a proposal with more uniform draws "
-          .. "(fopo.proposal.mixture, epsilon = 0.8)"):format(last.expected, chance)
+          .. "(fopo.proposal.mixture, epsilon = 0.8)"):format(last.expected,
+                                                           below and "below" or "no more than",
+                                                           chance)
 end
 
 local function apart(self)
