@@ -74,7 +74,8 @@ epsilon is 1, and every 500 steps on the whole batch otherwise; m <- s m + (1 - 
 is the smoothing and m_now the head_mass of the step. There is no value between the two, because a
 mixture pays for both its candidates and its uniform draws. A policy that earns less than items
 drawn at random, by hits worth 1 each, looks at the wrong ones: a probe that finds it so makes
-epsilon 1, until another one sees more. This is not the best rule for all data:
+epsilon 1 for 500 steps, the next one that does for 1,000, then for 2,000 and so on, and then until
+one sees more. This is not the best rule for all data:
 if much of the policy stays outside the candidates, a fixed epsilon in between can learn more.
 scripts/studies/adaptive.lua compares them, on your file too.
 At the default floor and 1000 samples one context in ten has a uniform draw. The estimate is then

@@ -151,7 +151,7 @@ double fopo_candidate_cache_epsilon(const fopo_candidate_cache *cache, const fop
 /* True if the next batch is a probe. */
 static int is_probe(const fopo_candidate_cache *cache, const fopo_proposal *q) {
   uint64_t every = fopo_candidate_cache_epsilon(cache, q) < 1.0 ? PROBE_SELDOM : PROBE_EVERY;
-  return cache->batches % every == 0;
+  return cache->batches % every == 0 && cache->batches >= cache->lost[1];
 }
 
 double fopo_candidate_cache_draw_epsilon(const fopo_candidate_cache *cache,
@@ -174,6 +174,10 @@ static void commit_mass(fopo_candidate_cache *cache, const fopo_proposal *q, dou
                         size_t n_with_candidates) {
   if (n_with_candidates > 0 && is_probe(cache, q)) {
     double s = cache->batches == 0 || !(mass > 0.0) ? 0.0 : q->smoothing;
+    if (!(mass > 0.0) && fopo_candidate_cache_epsilon(cache, q) < 1.0) {
+      cache->lost[0] = cache->lost[0] > 0 ? 2 * cache->lost[0] : PROBE_SELDOM;
+      cache->lost[1] = cache->batches + cache->lost[0];
+    }
     cache->mass = s * cache->mass + (1.0 - s) * mass;
   }
   cache->batches++;

@@ -25,7 +25,9 @@ typedef struct {
   uint32_t *set_counts; /* device [N]: what steps use; on the CPU these are ids and counts */
   uint64_t batches;     /* committed with an adaptive epsilon */
   double mass;          /* smoothed share of pi inside the candidates; meaningless at 0 batches */
-  fopo_mass norms;      /* how many of the largest norms are searched, if that follows from mass */
+  uint64_t lost[2]; /* the batches of which the policy, found lost among its candidates, explores:
+                     * how many, and which is the first after them; 0: it never was */
+  fopo_mass norms;  /* how many of the largest norms are searched, if that follows from mass */
 } fopo_candidate_cache;
 
 void fopo_candidate_cache_done(fopo_candidate_cache *cache); /* accepts {0}, and leaves it */
@@ -76,7 +78,8 @@ double fopo_candidate_cache_epsilon(const fopo_candidate_cache *cache, const fop
 
 /* How many contexts of the next batch of B get candidates: all, none, or, in every so many batches
  * while epsilon is 1, a few. That is a probe, which measures the mass; its candidates are searched
- * anew, and it counts as no visit. */
+ * anew, and it counts as no visit. A policy that is lost is not probed while it explores: what the
+ * batches after it find is noise beside what has to be learnt first. */
 size_t fopo_candidate_cache_n_with_candidates(const fopo_candidate_cache *cache,
                                               const fopo_proposal *q, size_t B);
 
@@ -89,7 +92,9 @@ double fopo_candidate_cache_draw_epsilon(const fopo_candidate_cache *cache, cons
 /* The batch rows [B] counts: candidates grow older by a visit. q has the epsilon of the batch; mass
  * is the mean over its n_with_candidates contexts with candidates. If the epsilon is adaptive and
  * the batch was a probe, mass <- s mass + (1 - s) the batch's, s the smoothing; 0, which says that
- * the candidates earn nothing, is taken at once. */
+ * the candidates earn nothing, is taken at once. If that is said of batches that draw among the
+ * candidates, those that follow explore by uniform draws: as many as there are between two such
+ * probes, and each time it is said again twice as many. */
 void fopo_candidate_cache_commit(fopo_candidate_cache *cache, const fopo_proposal *q,
                                  const uint32_t *rows, size_t B, double mass,
                                  size_t n_with_candidates);
@@ -104,7 +109,7 @@ void fopo_candidate_cache_rollback(fopo_candidate_cache *cache, const fopo_propo
 
 /* ---- files: candidate_cache_file.c ---- */
 
-enum { FOPO_CANDIDATE_CACHE_ARRAYS = 7 }; /* the most that describe gives */
+enum { FOPO_CANDIDATE_CACHE_ARRAYS = 8 }; /* the most that describe gives */
 
 /* Borrowed descriptions of the state, as of the last fetch, for a checkpoint; returns how many. */
 size_t fopo_candidate_cache_describe(fopo_array *a, const fopo_candidate_cache *cache);

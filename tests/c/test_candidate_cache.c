@@ -117,8 +117,23 @@ TEST_WITH(test_epsilon, no_leak) {
   assert_int_equal(fopo_candidate_cache_n_with_candidates(&v, &q, 32), 8);
   q.floor = 0.1;
   fopo_candidate_cache other = v;
-  fopo_candidate_cache_commit(&other, &q, rows, BATCH, 0.0, 32);
-  assert_true(other.mass == 0.0); /* at once */
+  for (int spell = 500, at = 500; spell <= 2000;
+       spell *= 2) { /* lost: it explores longer each time */
+    fopo_candidate_cache_commit(&other, &q, rows, BATCH, 0.0, 32);
+    assert_true(other.mass == 0.0); /* at once */
+    for (int i = 1; i < spell; i++) {
+      assert_int_equal(fopo_candidate_cache_n_with_candidates(&other, &q, 32), 0);
+      fopo_candidate_cache_commit(&other, &q, rows, BATCH, 0.0, 0);
+    }
+    assert_int_equal(other.batches, at += spell);
+    assert_int_equal(fopo_candidate_cache_n_with_candidates(&other, &q, 32), 8);
+    fopo_candidate_cache_commit(&other, &q, rows, BATCH, 0.9, 8); /* sure again */
+    while (other.batches % 500 != 0) {
+      assert_int_equal(fopo_candidate_cache_n_with_candidates(&other, &q, 32), 32);
+      fopo_candidate_cache_commit(&other, &q, rows, BATCH, 0.9, 32);
+    }
+    at += 500;
+  }
   fopo_candidate_cache_commit(&v, &q, rows, BATCH, 0.02, 32);
   assert_true(fopo_candidate_cache_epsilon(&v, &q) >= 1.0); /* the mass has left the candidates */
   assert_int_equal(fopo_candidate_cache_n_with_candidates(&v, &q, 32), 0);
@@ -313,6 +328,23 @@ TEST_WITH(test_resume, no_leak) {
     }
     unlink(path);
   }
+}
+
+/* How long a lost policy explores is kept, and so is that no other one does. */
+TEST_WITH(test_exploring_is_kept, no_leak) {
+  DONE(tear_down) setting a, b;
+  uint64_t spell[2] = {1000, 2500};
+  set_up(&a, adaptive(0.05, 0.9), 0.2, 0.02, 0);
+  set_up(&b, adaptive(0.05, 0.9), 0.2, 0.02, 0);
+  for (int i = 0; i < 2; i++) {
+    run(&a, 3);
+    memcpy(a.t->cache.lost, spell, sizeof spell);
+    ok(fopo_trainer_save(a.t, path, NULL, 0));
+    ok(fopo_trainer_resume(b.t, path, NULL));
+    assert_memory_equal(b.t->cache.lost, spell, sizeof spell);
+    memset(spell, 0, sizeof spell);
+  }
+  unlink(path);
 }
 
 /* A step that was given up, and one that was interrupted, leave no trace. */
