@@ -479,7 +479,7 @@ install: all
 	$(Q)$(INSTALL) -m 644 $(OUT)/doc/fopo.1 $(DESTDIR)$(mandir)/man1/fopo.1
 	$(Q)$(INSTALL) -m 644 $(wildcard docs/*.md docs/*.svg) $(OUT)/doc/manual.html README.md \
 	  CHANGELOG.md SECURITY.md LICENSE $(DESTDIR)$(docdir)
-	$(Q)$(INSTALL) -m 644 $(wildcard scripts/examples/*.lua scripts/examples/*.slurm) \
+	$(Q)$(INSTALL) -m 644 $(wildcard scripts/examples/*.*) \
 	  scripts/recommend.lua \
 	  $(DESTDIR)$(datadir)/fopo/examples
 	$(Q)$(INSTALL) -m 644 $(wildcard scripts/examples/serving/*.*) \

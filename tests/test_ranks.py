@@ -796,8 +796,34 @@ process = job(done_steps + 20)
 out, err = process.communicate(timeout=120)
 check("started again it goes on", process.returncode == 0 and out.startswith("2 ranks by ") and
       f"resumed at step {done_steps}\n" in out and
-      sorted(os.listdir("job/results")) == ["checkpoint.npz", "items.1.0.npy", "items.1.1.npy",
-                                            "items.parts"], out, err)
+      sorted(os.listdir("job/results")) == ["checkpoint.npz", "items.npy", "policy.npz"], out, err)
+
+# ---- a list of machines: scripts/examples/ranks.sh, where a process is killed ----
+
+with open("job/hosts", "w") as f:
+    f.write("localhost slots=2\n")
+
+
+def children(pid):
+    return subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split()
+
+
+process = subprocess.Popen(["sh", os.path.join(here, "scripts/examples/ranks.sh"), "hosts",
+                            os.path.join(here, "datasets/sample.csv")], cwd="job", text=True,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                           stdin=subprocess.DEVNULL,
+                           env={**ALONE, "FOPO_THREADS": "1", "PAUSE": "0", "DIM": "8",
+                                "STEPS": str(done_steps + 40),
+                                "MPIRUN_OPTIONS": " ".join(MPIRUN[1:])})
+started, said = [], ""
+for line in process.stdout:
+    said += line
+    if line.startswith("resumed ") and not started:
+        started = children(children(process.pid)[0])
+        os.kill(int(started[-1]), signal.SIGKILL)
+check("a list of machines: tried again after a kill", process.wait(60) == 0 and
+      len(started) == 2 and said.count("\nresumed ") == 2 and "ranks.sh: try 2 of 10\n" in said,
+      started, said)
 done = subprocess.run([FOPO, "-e", "print(1)"], capture_output=True, text=True, timeout=60,
                       env={**ALONE, "SLURM_STEP_NUM_TASKS": "2"}, stdin=subprocess.DEVNULL)
 check("srun without PMIx", done.returncode != 0 and done.stdout == "" and

@@ -7,7 +7,8 @@
 -- Cost: some seconds for datasets/sample.csv. Quick: datasets/sample.csv 8 50
 -- Options (defaults): dim (64) of the embeddings, steps (2000), folder of the results (none).
 -- Every process runs the whole script and makes the same calls; what is printed, the first prints.
--- scripts/examples/ranks.slurm starts it as a job of Slurm.
+-- ranks.slurm, ranks.sh and ranks.mpijob.yaml beside it start it as a job of Slurm, on a list of
+-- machines, and on Kubernetes. One process loads the policy that they leave: fopo.policy.load.
 local fopo = require "fopo"
 local path = arg[1]
 if not path then
@@ -39,7 +40,7 @@ if f then
   print("resumed at step " .. t.step)
 end
 if t.step < steps then t:run{steps = steps - t.step, checkpoint = checkpoint} end
-if folder then items:save(folder .. "/items.parts") end
+if folder then pi:save(folder .. "/policy.npz", {items = folder .. "/items.npy"}) end
 print(fopo.evaluate(pi, s.test:gather(1000)):describe())
 
 local after = fopo.ranks()
