@@ -7,7 +7,8 @@
 #   ops        every operation and whole trainings against the CPU's (tests/c/test_cuda*.c)
 #   steps      seconds a step at eight shapes beside what the model says with those constants
 #   curves     rewards of nine trainings beside the same trainings on the CPU
-#   sweep      the same step with each switch: graphs or none, how many blocks share a context
+#   sweep      the same step with each switch: graphs or none, kernels launched early, how many
+#              blocks share a context
 #   profile    where the time of a step goes, by name; with ncu, three kernels' counters
 #   sanitizer  compute-sanitizer's memcheck, racecheck, synccheck and initcheck on a few tests
 #   torch      a step beside PyTorch's on the same card
@@ -51,7 +52,7 @@ box() {
     steps) echo 120 60 ;;
     curves) echo 100 50 ;;
     sweep) echo 60 30 ;;
-    profile) echo 60 30 ;;
+    profile) echo 90 30 ;;
     sanitizer) echo 150 30 ;;
     torch) echo 90 50 ;;
     reward) echo 120 60 ;;
@@ -138,7 +139,7 @@ bench() {
   local constants=
   [[ ! -e $out/constants.lua ]] || constants=constants=$out/constants.lua
   fopo scripts/bench/run.lua gpu dims=100 enough="$1" threads="$(nproc)" rounds=5 $constants \
-    "${@:2}" ${emulated:+scale=0.003 dims=10 samples=100 rounds=1 sample=0.01 settle=0 limit=1 \
+    "${@:2}" ${emulated:+scale=0.003 dims=10 samples=20 rounds=1 sample=0.01 settle=0 limit=1 \
     batches=32 cases=uniform} >"$out/bench.tmp"
   local status=$?
   cat "$out/bench.tmp"
@@ -159,8 +160,8 @@ do_curves() {
 
 do_sweep() {
   local set talk
-  for set in "" FOPO_RECORD=0 FOPO_GPU_SPLITS={2,4,8,16,32}; do
-    [[ -z $emulated || $set != *[2468] ]] || break
+  for set in "" FOPO_RECORD=0 FOPO_GPU_EARLY=1 FOPO_GPU_SPLITS={2,4,8,16,32}; do
+    [[ -z $emulated || $set != *EARLY* ]] || break
     talk=$(
       [[ -z $set ]] || export "${set?}"
       bench 10 torch=no scale=0.3 batches=32 rounds=3 cases=uniform 2>&1
@@ -168,20 +169,23 @@ do_sweep() {
     grep '^gpu: skipped' <<<"$talk" && return 77
     printf '%-20s %s\n' "${set:-as it is}" "$(grep -oE 'uniform [0-9.]+ us' <<<"$talk")"
   done
+  [[ -z $emulated ]] || return 0
+  FOPO_GPU_EARLY=1 test_program test_cuda_runs "test_re*" # recorded steps, against the CPU's
 }
 
 do_profile() {
   local ncu kernel
-  FOPO_GPU_PROFILE=$out/profile.txt fopo scripts/bench/gpu_profile.lua methods=1,3,5,2 \
+  FOPO_GPU_PROFILE=$out/profile.txt fopo scripts/bench/gpu_profile.lua methods=1,3,5 \
     ${emulated:+scale=0.003 dims=10 batches=8 steps=2 methods=1} || return
   tail -n 80 "$out/profile.txt"
   ncu=$(command -v ncu) && [[ -z $emulated ]] || { echo "ncu is absent"; return 0; }
   for kernel in snis_kernel outer_kernel adam_kernel; do
     FOPO_RECORD=0 timeout 30 "$ncu" --clock-control none --kernel-name "regex:$kernel" \
       --launch-skip 5 --launch-count 2 "$bin/fopo" scripts/bench/run.lua gpu torch=no dims=100 \
-      batches=32 cases=uniform rounds=1 sample=0.001 2>&1 |
+      scale=0.3 batches=32 cases=uniform rounds=1 sample=0.001 2>&1 |
       grep -E 'rror|_kernel|Duration|Throughput|Registers Per|Occupancy|No kernels'
   done
+  return 0
 }
 
 # A few tests that between them launch every kernel, and finish under a sanitizer. What is clean is
@@ -231,7 +235,7 @@ do_reward() {
 # RESULTS.md of all that was done so far, in this call or an earlier one.
 report() {
   {
-    printf '# fopo on a GPU\n\n%s, %s, fopo %s\n\n' "$(date -u '+%Y-%m-%d %H:%M UTC')" "$(card)" \
+    printf '# fopo on a GPU\n\n%s, %s, fopo %s\n\n' "$(date -u '+%Y-%m-%d %H:%M UTC')" "$about" \
       "$(cat carried/version 2>/dev/null || git describe --always --dirty 2>/dev/null)"
     printf '| step | result | seconds |\n| --- | --- | ---: |\n'
     for s in $all; do
@@ -273,6 +277,7 @@ run_step() {
 export -f card cublas test_program fopo bench
 for name in $all; do export -f "do_$name"; done
 export bin part emulated out
+about=$(card)
 for name in ${*:-$all}; do
   case " $all " in *" $name "*) ;; *) echo "there is no step $name but $all" >&2; exit 2 ;; esac
   if (($# == 0)) && [[ $name != open ]] && grep -q "^| $name | ok" "$out/state.txt"; then

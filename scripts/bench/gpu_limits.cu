@@ -90,17 +90,17 @@ static double halves(cublasHandle_t blas, int B, int P, int L) {
   int m = 2 * B, ld = (L + 7) / 8 * 8, stride = (P + 7) / 8 * 8; /* 16 bytes from row to row */
   size_t wide = (size_t)m * stride;
   float *Q = array((size_t)m * ld), *items = array((size_t)P * ld / 2), *F = array(wide);
-  float *half = array(wide / 2), *W = array((size_t)m * ld); /* Q in bfloat16 fills half of it */
+  float *narrow = array(wide / 2), *W = array((size_t)m * ld); /* Q in bfloat16 fills half of it */
   float one = 1, none = 0;
   double s = seconds([=] {
     cublasGemmEx(blas, CUBLAS_OP_T, CUBLAS_OP_N, P, m, ld, &one, items, CUDA_R_16BF, ld, Q,
                  CUDA_R_16BF, ld, &none, F, CUDA_R_32F, stride, CUBLAS_COMPUTE_32F,
                  CUBLAS_GEMM_DEFAULT);
-    cublasGemmEx(blas, CUBLAS_OP_N, CUBLAS_OP_N, L, m, P, &one, items, CUDA_R_16BF, ld, half,
+    cublasGemmEx(blas, CUBLAS_OP_N, CUBLAS_OP_N, L, m, P, &one, items, CUDA_R_16BF, ld, narrow,
                  CUDA_R_16BF, stride, &none, W, CUDA_R_32F, ld, CUBLAS_COMPUTE_32F,
                  CUBLAS_GEMM_DEFAULT);
   });
-  float *const all[] = {Q, items, F, half, W};
+  float *const all[] = {Q, items, F, narrow, W};
   for (float *x : all) cudaFree(x);
   return s;
 }

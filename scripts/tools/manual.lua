@@ -47,6 +47,9 @@ local environment = {
   {"CUDA_VISIBLE_DEVICES", "which GPUs the driver shows; fopo takes the first"},
   {"FOPO_RECORD",
    "0: the operations of a step are launched one by one, not replayed as a CUDA graph"},
+  {"FOPO_GPU_EARLY",
+   "1: on a GPU of compute 9.0 and later the kernels of a small batch are launched before the one "
+   .. "in front has ended, and wait for it; no card has tried it yet"},
   {"FOPO_GPU_SPLITS", "how many blocks of a GPU share the samples of a context, for measurements; "
    .. "without it what a rule takes for the best"},
   {"FOPO_GPU_PROFILE",

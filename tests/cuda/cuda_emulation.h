@@ -92,6 +92,14 @@ void start(void (*kernel)(P...), size_t blocks, unsigned threads, size_t shared,
                     std::make_unique<emulation::call_of<P...>>(kernel, arguments...));
 }
 
+/* Work in a stream is in order here. */
+template <class... P>
+void start_early(void (*kernel)(P...), size_t blocks, unsigned threads, size_t shared,
+                 cudaStream_t stream, std::type_identity_t<P>... arguments) {
+  start(kernel, blocks, threads, shared, stream, arguments...);
+}
+inline void await_inputs() {}
+
 template <class T> T *dynamic_shared() { return (T *)emulation::shared_memory(); }
 
 constexpr size_t GAP = 256; /* bytes behind an array in scratch that nobody may touch */

@@ -82,6 +82,7 @@ __global__ void queries_kernel(float *Q, float *X, const float *contexts, size_t
                                size_t L, unsigned across) {
   __shared__ float part[DEEP][WIDE], x[TALL][DEEP];
   __shared__ uint32_t rows[TALL];
+  await_inputs();
   size_t b = blockIdx.x / across * TALL, column = blockIdx.x % across * WIDE;
   unsigned r = threadIdx.x / WIDE, c = threadIdx.x % WIDE;
   if (threadIdx.x < TALL && b + threadIdx.x < B) {
@@ -111,9 +112,9 @@ int start_batch(fopo_device *d, const fopo_batch_start *s) {
   bool wanted = s->Q.x != nullptr;
   if (wanted && B <= SMALL_BATCH) {
     size_t across = ceil_div(L, WIDE);
-    return launch(d, "contexts and queries", ceil_div(B, TALL) * across, THREADS, 0, queries_kernel,
-                  s->Q.x, s->X.x, (const float *)s->contexts.x, s->contexts.ld, from, s->theta,
-                  s->scale, B, D, L, (unsigned)across);
+    return launch_early(d, "contexts and queries", ceil_div(B, TALL) * across, THREADS, 0,
+                        queries_kernel, s->Q.x, s->X.x, (const float *)s->contexts.x,
+                        s->contexts.ld, from, s->theta, s->scale, B, D, L, (unsigned)across);
   }
   int status = gather(d, s->X.x, s->contexts.x, s->contexts.ld, from, B, D);
   return status == FOPO_OK && wanted ? queries(d, s->Q, s->X, s->theta, s->scale) : status;

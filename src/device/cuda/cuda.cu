@@ -1,6 +1,7 @@
 /* The CUDA device: opening and closing, memory, and the table of operations. One card, the current
  * one (CUDA_VISIBLE_DEVICES chooses), and one stream. */
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "device/cuda/cuda.cuh"
@@ -291,6 +292,8 @@ static int begin(fopo_device *d) {
   s->processors = (size_t)about.multiProcessorCount;
   s->cache = (size_t)about.l2CacheSize;
   s->has_bf16 = about.major >= 8;
+  const char *early = getenv("FOPO_GPU_EARLY");
+  s->early = about.major >= 9 && early != nullptr && strcmp(early, "1") == 0;
   snprintf(d->name, sizeof d->name, "%.80s, %.0f GB", about.name,
            (double)about.totalGlobalMem / 1e9);
   status = start_profile(d);

@@ -77,6 +77,7 @@ struct state {
   size_t processors;        /* streaming multiprocessors */
   size_t cache;             /* bytes of the L2 cache */
   bool has_bf16;            /* it multiplies bfloat16 (compute 8.0 and later) */
+  bool early;               /* kernels that await_inputs are launched before they are there */
   struct profile *timed;    /* owned; NULL: no profile is wanted (profile.cu) */
 };
 
@@ -174,6 +175,31 @@ void start(void (*kernel)(P...), size_t blocks, unsigned threads, size_t shared,
   kernel<<<static_cast<unsigned>(blocks), threads, shared, stream>>>(arguments...);
 }
 
+/* The kernel may begin before the one in front of it has ended: its first call is await_inputs. */
+template <class... P>
+void start_early(void (*kernel)(P...), size_t blocks, unsigned threads, size_t shared,
+                 cudaStream_t stream, std::type_identity_t<P>... arguments) {
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = shared;
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
+/* Lets the next kernel begin, and waits until the one before has ended, whose writes are there
+ * then. */
+__device__ inline void await_inputs() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 /* The shared memory whose size is an argument of the launch. */
 template <class T> __device__ T *dynamic_shared() {
   extern __shared__ __align__(16) unsigned char fopo_dynamic_shared[];
@@ -193,8 +219,8 @@ size_t blocks_held(fopo_device *d, void (*kernel)(P...), unsigned threads, size_
 
 /* Launches `blocks` blocks of `threads` threads; 0 blocks launch nothing. */
 template <class... P>
-int launch(fopo_device *d, const char *what, size_t blocks, unsigned threads, size_t shared,
-           void (*kernel)(P...), std::type_identity_t<P>... arguments) {
+int launch_as(bool early, fopo_device *d, const char *what, size_t blocks, unsigned threads,
+              size_t shared, void (*kernel)(P...), std::type_identity_t<P>... arguments) {
   int status = alive();
   if (status != FOPO_OK || blocks == 0) return status;
   if (blocks > 0x7fffffff) {
@@ -203,8 +229,20 @@ int launch(fopo_device *d, const char *what, size_t blocks, unsigned threads, si
                      what, blocks, 0x7fffffffu);
   }
   timed_work timed(d, what);
-  start(kernel, blocks, threads, shared, of(d)->stream, arguments...);
+  auto how = early ? start_early<P...> : start<P...>;
+  how(kernel, blocks, threads, shared, of(d)->stream, arguments...);
   return check(cudaGetLastError(), what);
+}
+template <class... P>
+int launch(fopo_device *d, const char *what, size_t blocks, unsigned threads, size_t shared,
+           void (*kernel)(P...), std::type_identity_t<P>... arguments) {
+  return launch_as(false, d, what, blocks, threads, shared, kernel, arguments...);
+}
+/* Of a kernel whose first call is await_inputs. */
+template <class... P>
+int launch_early(fopo_device *d, const char *what, size_t blocks, unsigned threads, size_t shared,
+                 void (*kernel)(P...), std::type_identity_t<P>... arguments) {
+  return launch_as(of(d)->early, d, what, blocks, threads, shared, kernel, arguments...);
 }
 
 /* C [m, n] = alpha op(A) op(B) + beta C, row-major, op(A) [m, k]. */

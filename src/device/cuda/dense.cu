@@ -221,6 +221,7 @@ struct adam_arguments {
 };
 
 __global__ void adam_kernel(const __grid_constant__ adam_arguments a) {
+  await_inputs();
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
   update o = a.o;
   float unbias = a.unbias;
@@ -254,7 +255,7 @@ int adam(fopo_device *d, const fopo_parameters *x, const float *G, const fopo_ad
                       (float)o->eps,
                       steps_on_device(d),
                       x->n};
-  return launch(d, "adam", ceil_div(x->n, THREADS), THREADS, 0, adam_kernel, a);
+  return launch_early(d, "adam", ceil_div(x->n, THREADS), THREADS, 0, adam_kernel, a);
 }
 
 __global__ void sgd_kernel(float *theta, float *velocity, const float *G, update o, float momentum,

@@ -71,6 +71,7 @@ struct outer_arguments {
  * last block adds the squares of all. */
 __global__ void outer_kernel(const __grid_constant__ outer_arguments a) {
   __shared__ float x[DEEP][SIDE], v[DEEP][SIDE];
+  await_inputs();
   size_t row = blockIdx.x / a.across * SIDE, column = blockIdx.x % a.across * SIDE;
   size_t B = a.X.rows, D = a.X.cols, L = a.V.cols;
   unsigned r = threadIdx.x / SIDE, c = threadIdx.x % SIDE;
@@ -119,7 +120,7 @@ int outer_totals(fopo_device *d, fopo_totals *t, const fopo_statistics *sums, fl
   double *pieces = reinterpret_cast<double *>(of(d)->scratch);
   outer_arguments a = {
       G, X, V, scale, (unsigned)across, pieces, of(d)->arrivals, t, sums, steps_on_device(d)};
-  return launch(d, "the gradient and its norm", blocks, THREADS, 0, outer_kernel, a);
+  return launch_early(d, "the gradient and its norm", blocks, THREADS, 0, outer_kernel, a);
 }
 
 } // namespace gpu

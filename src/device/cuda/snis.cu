@@ -155,6 +155,7 @@ template <class T, int BYTES, int LANES, int PER>
 __global__ void __launch_bounds__(THREADS, LANES *PER <= 512 ? 2 : 1)
     snis_kernel(const __grid_constant__ snis_arguments a) {
   constexpr int TEAMS = THREADS / LANES;
+  await_inputs();
   char *memory = dynamic_shared<char>();
   size_t b = blockIdx.x / a.splits, S = a.S, L = a.L;
   size_t begin = blockIdx.x % a.splits * a.chunk, n = least(a.chunk, S - begin);
@@ -310,8 +311,8 @@ static int add_once(fopo_device *d, const sample_sums &x, const fopo_estimate *e
   a.Q = batch->Q, a.items = items->x, a.ld = items->ld, a.floor = floor;
   a.S = batch->S, a.L = batch->L, a.chunk = chunk, a.splits = (unsigned)x.splits;
   a.from = from, a.batch = about;
-  return launch(d, "the weights of the samples", batch->B * x.splits, THREADS, shared, plan.kernel,
-                a);
+  return launch_early(d, "the weights of the samples", batch->B * x.splits, THREADS, shared,
+                      plan.kernel, a);
 }
 
 int add_samples(fopo_device *d, const sample_sums &x, const drawing &from, const fopo_rows *items,
