@@ -64,9 +64,11 @@ struct fopo_mass_probe {
   float *panel;      /* [L, CONTEXTS] the queries, transposed */
   float *scores;     /* [CONTEXTS, BLOCK] of the block */
   float *scratch;    /* [CONTEXTS, k] */
-  uint32_t *place;   /* [most_items] of each item, in the norm order */
+  uint64_t *wanted;  /* [most_words] bits: 1 for an item that has an entry */
+  uint64_t *places;  /* [n_places] of these items: the item, then its place in the norm order;
+                      * descending */
   uint64_t *entries; /* [most_entries] those of all contexts */
-  size_t most_items, most_entries;
+  size_t most_words, most_entries, n_places;
   context of[CONTEXTS];
   uint64_t ends[STEPS]; /* the steps of the ladder */
   size_t steps;         /* how many of them were begun */
@@ -89,30 +91,68 @@ static float entry_score(uint64_t entry) {
   return s;
 }
 
-static int reserve_entries(probe *p, size_t items, size_t entries) {
-  if (items > p->most_items) {
-    fopo_free(p->place);
-    p->place = fopo_alloc(items, sizeof *p->place);
-    p->most_items = p->place != NULL ? items : 0;
+static int reserve_entries(probe *p, size_t words, size_t entries) {
+  if (words > p->most_words) {
+    fopo_free(p->wanted);
+    p->wanted = fopo_alloc(words, sizeof *p->wanted);
+    p->most_words = p->wanted != NULL ? words : 0;
   }
   if (entries > p->most_entries) {
+    fopo_free(p->places);
     fopo_free(p->entries);
+    p->places = fopo_alloc(entries, sizeof *p->places);
     p->entries = fopo_alloc(entries, sizeof *p->entries);
-    p->most_entries = p->entries != NULL ? entries : 0;
+    p->most_entries = p->places != NULL && p->entries != NULL ? entries : 0;
   }
-  return p->most_items >= items && p->most_entries >= entries ? FOPO_OK : FOPO_ERR_MEMORY;
+  return p->most_words >= words && p->most_entries >= entries ? FOPO_OK : FOPO_ERR_MEMORY;
+}
+
+/* The row of an item here; UINT32_MAX: another part has it. */
+static uint32_t row_here(const probe *p, uint32_t item) {
+  const fopo_shard *shard = p->order->shard;
+  return shard != NULL ? fopo_part_row(&shard->part, item) : item;
+}
+
+/* Lists the places of all items that have an entry: a pass over the order and few bits, where the
+ * places of all items would be as many writes anywhere in memory. */
+static void list_places(probe *p) {
+  const fopo_mass_order *o = p->order;
+  for (size_t b = 0; b < p->n; b++) {
+    fopo_score_row row = fopo_score_row_of(o->sparse, b);
+    for (size_t i = 0; i < row.n; i++) {
+      uint32_t here = row_here(p, row.ids[i]);
+      if (here != UINT32_MAX) p->wanted[here / 64] |= (uint64_t)1 << here % 64;
+    }
+  }
+  p->n_places = 0;
+  for (size_t i = 0; i < o->items.rows; i++) {
+    uint32_t a = o->order[i];
+    if (p->wanted[a / 64] >> a % 64 & 1) p->places[p->n_places++] = (uint64_t)a << 32 | i;
+  }
+  fopo_sort_keys(p->places, p->n_places);
+}
+
+/* Of an item that is listed. */
+static uint32_t place_in_order(const probe *p, uint32_t here) {
+  size_t low = 0, high = p->n_places - 1;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (p->places[middle] >> 32 > here)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return (uint32_t)p->places[low];
 }
 
 /* The entries of a context whose items are here, at `to`. */
 static void find_entries(context *c, const probe *p, uint64_t *to, const fopo_score_row *row) {
-  const fopo_shard *shard = p->order->shard;
   c->entries = to;
   for (size_t i = 0; i < row->n; i++) {
-    uint32_t item = row->ids[i];
+    uint32_t here = row_here(p, row->ids[i]);
     float s = fopo_score_entry(row, i);
     c->most = fmaxf(c->most, s);
-    uint32_t here = shard != NULL ? fopo_part_row(&shard->part, item) : item;
-    if (here != UINT32_MAX) to[c->n_entries++] = entry_of(p->place[here], s);
+    if (here != UINT32_MAX) to[c->n_entries++] = entry_of(place_in_order(p, here), s);
   }
   fopo_sort_keys(to, c->n_entries);
 }
@@ -120,12 +160,13 @@ static void find_entries(context *c, const probe *p, uint64_t *to, const fopo_sc
 /* Sorts the sparse scores of all contexts into the norm order. */
 static int begin_sparse(probe *p) {
   const fopo_mass_order *o = p->order;
-  size_t total = 0, first = 0;
+  size_t total = 0, first = 0, words = o->items.rows / 64 + 1;
   for (size_t b = 0; b < p->n; b++) total += fopo_score_row_of(o->sparse, b).n;
   if (total == 0) return FOPO_OK;
-  int status = reserve_entries(p, o->items.rows, total);
+  int status = reserve_entries(p, words, total);
   if (status != FOPO_OK) return status;
-  for (size_t i = 0; i < o->items.rows; i++) p->place[o->order[i]] = (uint32_t)i;
+  memset(p->wanted, 0, words * sizeof *p->wanted);
+  list_places(p);
   for (size_t b = 0; b < p->n; b++) {
     fopo_score_row row = fopo_score_row_of(o->sparse, b);
     find_entries(&p->of[b], p, p->entries + first, &row);
@@ -483,7 +524,8 @@ void fopo_mass_probe_free(fopo_mass_probe *p) {
   fopo_free(p->panel);
   fopo_free(p->scores);
   fopo_free(p->scratch);
-  fopo_free(p->place);
+  fopo_free(p->wanted);
+  fopo_free(p->places);
   fopo_free(p->entries);
   for (size_t b = 0; b < CONTEXTS; b++) fopo_free(p->of[b].keys);
   fopo_free(p);
