@@ -161,6 +161,17 @@ def page_is_well_formed(text):
     check("a fault is seen", Page("<p><b>x</p>").faults)
 
 
+def version_is_one():
+    """What names the version of fopo names that of src/bind/bind.h, the newest of the changelog."""
+    version = re.search(r'FOPO_VERSION "([\d.]+)"', read("src/bind/bind.h")).group(1)
+    for path, pattern in (("README.md", r"(?m)^fopo ([\d.]+), "),
+                          ("CHANGELOG.md", r"\n## \[(\d[\d.]*)\]"),
+                          ("docs/systems.md", r"fopo-([\d.]+)\.tar"),
+                          ("scripts/packaging/conda/recipe.yaml", r'version: "([\d.]+)"')):
+        found = re.search(pattern, read(path)).group(1)
+        check("%s has version %s, not %s" % (path, version, found), found == version)
+
+
 def python_is_chosen():
     """Whatever calls Python calls the one that $PYTHON names."""
     for path in ["Makefile"] + sum((glob.glob(folder + "/**/*.*", recursive=True) for folder in
@@ -237,5 +248,6 @@ pictures_are_up_to_date()
 names_are_in_the_source()
 paths_lead_somewhere()
 readme_leads_everywhere()
+version_is_one()
 python_is_chosen()
 finish()

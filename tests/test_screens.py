@@ -70,7 +70,7 @@ def paste(p, text):
 
 
 p = start(rows=60)
-paste(p, "$ ./fopo\nfopo 0.1.0, avx2, 2 threads.\n> a = {3,\n>> 4}\n> a\n{3, 4}\n> #a * 10\n20")
+paste(p, "$ ./fopo\nfopo 0.2.0, avx2, 2 threads.\n> a = {3,\n>> 4}\n> a\n{3, 4}\n> #a * 10\n20")
 check("a session of Lua's own marks", p.wait("\n20\n"), p.screen.text())
 check("what is left out is said", p.wait("(3 lines without a prompt left out, as output)"),
       p.screen.text())

@@ -11,7 +11,6 @@
 -- of the file `notes` ends the page. `served` is the table of scripts/served.lua, of several sets.
 -- What an experiment of a world measured is judged by the rules of claims.lua, and only what it
 -- measured is said. At the end the verdicts are compared with those of `against`.
-local fopo = require "fopo"
 local here = arg[0]:match("^(.*/)") or "./"
 package.path = here .. "?.lua;" .. here .. "../tools/?.lua;" .. package.path
 local claims = require "claims"
@@ -357,6 +356,17 @@ local function compare(worlds)
   for _, line in ipairs(others) do print("  " .. line) end
 end
 
+-- "fopo 0.1.0", of the programs that made the runs.
+local function programs(all)
+  local list, known = {}, {}
+  for _, e in ipairs(all) do
+    local one = e.machine:match("^[^,]+")
+    if not known[one] then known[one], list[#list + 1] = true, one end
+  end
+  table.sort(list)
+  return table.concat(list, " and ")
+end
+
 local function write()
   local worlds, all = collect(), {}
   if #worlds == 0 then
@@ -370,10 +380,10 @@ local function write()
   compare(worlds)
   say "# The paper's experiments\n"
   say("%s\n", filled(([[Sakhi, Rohde and Gilotte, "Fast Offline Policy Optimization for Large Scale
-Recommendation", AAAI 2023, measured again with fopo %s. %s
+Recommendation", AAAI 2023, measured again with %s. %s
 
 `scripts/paper/` has the experiments, and `scripts/paper/report.lua` wrote this page from
-[results.csv](results.csv), which has a line for each run.]]):format(fopo.version,
+[results.csv](results.csv), which has a line for each run.]]):format(programs(all),
     trained(worlds))))
   put_claims(worlds)
   put_reasons(worlds)

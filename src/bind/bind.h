@@ -31,7 +31,7 @@
 
 #include "core/status.h"
 
-#define FOPO_VERSION "0.1.0"
+#define FOPO_VERSION "0.2.0"
 
 /* The modules "fopo.native" and "fopo.term". */
 int luaopen_fopo_native(lua_State *L);
