@@ -180,9 +180,10 @@ def large_problem(r, name, users, l2):
             "methods": methods}
 
 
-def log_problem(r, name, real=None):
-    """Drawn events, or those of a published log: ([(x, action, reward, propensity)], P)."""
-    n, P, D, L = r.randrange(2, 150), r.randrange(2, 25), r.randrange(1, 5), r.randrange(1, 5)
+def log_problem(r, name, real=None, most=150):
+    """Fewer than `most` drawn events, or those of a published log: ([(x, action, reward,
+    propensity)], P)."""
+    n, P, D, L = r.randrange(2, most), r.randrange(2, 25), r.randrange(1, 5), r.randrange(1, 5)
     binary = r.random() < 0.6
     if real:
         n, P, D, binary = len(real[0]), real[1], len(real[0][0][0]), True
@@ -1138,10 +1139,12 @@ def solved(problems):
 
 
 def solve(seed, count):
-    """Draws problems and has them solved, and two larger ones; how many of them were judged and not
-    refused."""
+    """Draws problems and has them solved, and, with many, two larger ones; how many of them were
+    judged and not refused."""
     r = random.Random(seed)
     problems = [(log_problem if r.random() < 0.3 else session_problem)(r, "%d-%d" % (seed, i))
                 for i in range(count)]
-    return solved(problems + [large_problem(r, "%d-wide" % seed, 800, 20),
-                              large_problem(r, "%d-tall" % seed, 2400, "auto")])
+    if count >= 50:
+        problems += [large_problem(r, "%d-wide" % seed, 800, 20),
+                     large_problem(r, "%d-tall" % seed, 2400, "auto")]
+    return solved(problems)

@@ -61,6 +61,9 @@ for timed, kinds in (
                          "rows": rows, "methods": []})
 check("splits", solved(problems) == len(problems))
 check("most splits can be made", solve(1, 64) > 55)
+# of few events a spread is seldom that of one more, or one less
+problems = [log_problem(random.Random(k), "few-%d" % k, most=9) for k in range(40)]
+check("few events", solved(problems) == len(problems))
 
 # what would not fit is refused before it is allocated: n^2 floats of the smaller side, 150 MB
 LARGE = """
