@@ -10,11 +10,15 @@ from checks import check, finish, folder, FOPO
 STUDY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../scripts/studies/ope.lua")
 
 
-def table(*options):
+def run(*options):
     done = subprocess.run([FOPO, STUDY, "quick", *options], cwd=folder, capture_output=True,
                           text=True, stdin=subprocess.DEVNULL)
     check("the study ends", done.returncode == 0, done.stdout, done.stderr)
-    rows = [re.split(r"\s{2,}", line.strip()) for line in done.stdout.splitlines()]
+    return done.stdout
+
+
+def table(*options):
+    rows = [re.split(r"\s{2,}", line.strip()) for line in run(*options).splitlines()]
     return {cells[0]: cells[1:] for cells in rows if len(cells) > 1}
 
 
@@ -27,4 +31,10 @@ for name in ("ix bound", "ls bound"):
 rows = table("parts=learn", "seeds=3", "events=2000", "epochs=60")
 check("smoothing gains", rows["smoothing"][2] == "3 of 3", rows)
 check("ips loses", rows["ips"][2] == "0 of 3" and float(rows["ips"][0]) < -0.1, rows)
+shown = run("parts=obp")
+if shown.startswith("skip: "):
+    print(shown.strip())
+else:
+    off = [float(row.split()[-1]) for row in re.findall("(?:ips|dm|dr|dros) .*", shown)]
+    check("the values of obp", len(off) == 5 and max(off) < 1e-6, shown)
 finish()

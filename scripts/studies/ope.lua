@@ -19,16 +19,22 @@
 -- more than the logging policy is the truth, on new contexts, in the mean over `seeds` worlds, with
 -- 95 % intervals.
 --
+-- obp: the estimators that the Open Bandit Pipeline has too, of the same logs, probabilities and
+-- model (what each action earned in the log, shrunk to the mean), in one run: a cell is the error
+-- and bias by obp and by fopo, and the largest difference of two values. PYTHON= names an
+-- interpreter with obp; without it the part is skipped.
+--
 -- Options (defaults):
---   parts=judge,learn threads=2
+--   parts=judge,learn,obp threads=2
 --   logs=50 actions=500 groups=20 sizes=1000,10000 shares=1,0.1,0.01 clip=0.005
 --   seeds=20 events=2000 epochs=60 lambdas=0.03,0.1,0.3,1,3 small=50 (actions of learn)
 local fopo = require "fopo"
+local native = require "fopo.native"
 package.path = (arg[0]:match("^(.*/)") or "./") .. "?.lua;" .. package.path
 local study = require "common"
 
 local o = study.options(
-  {parts = {"judge", "learn"}, threads = 2, logs = 50, actions = 500, groups = 20,
+  {parts = {"judge", "learn", "obp"}, threads = 2, logs = 50, actions = 500, groups = 20,
    sizes = {1000, 10000}, shares = {1, 0.1, 0.01}, clip = 0.005, seeds = 20, events = 2000,
    epochs = 60, lambdas = {0.03, 0.1, 0.3, 1, 3}, small = 50},
   {logs = 4, actions = 60, sizes = {300}, shares = {0.1}, seeds = 4, events = 600, epochs = 20})
@@ -163,6 +169,96 @@ local function learn()
     .. "%d"):format(holds, o.seeds))
 end
 
-for _, part in ipairs(o.parts) do
-  if part == "judge" then judge() elseif part == "learn" then learn() end
+-- ---- beside obp
+
+local shared = {"ips", "snips", "dm", "dr", "dros"}
+local SHRINKAGE = 30 -- lambda of dros
+
+-- The value of what each action is, as an array [1, actions].
+local function means_of(lg)
+  local actions, rewards, sum, count = lg:actions(), lg:rewards(), {}, {}
+  for i = 1, lg.n do
+    local a = actions:get(1, i)
+    sum[a], count[a] = (sum[a] or 0) + rewards:get(1, i), (count[a] or 0) + 1
+  end
+  local row = {}
+  for a = 1, o.actions do row[a] = ((sum[a] or 0) + lg.mean_reward) / ((count[a] or 0) + 1) end
+  return row
 end
+
+-- The values by fopo of one log, whose arrays are left in the folder for obp, less the truth.
+local function leave_log(folder, n, share, seed)
+  local lg, world = fopo.data.synthetic_logs{n = n, actions = o.actions, dim = 8, k = 20,
+                                             epsilon = share, seed = seed}
+  local pi = fopo.policy.linear{items = lg:items(), theta = "identity", temperature = 0.5}
+  local given = pi:queries(lg:contexts()):matmul(pi:items(), false, true):softmax("rows")
+  local row = means_of(lg)
+  local function model(ids)
+    local values = fopo.array.zeros(ids.rows, ids.cols)
+    for i = 1, ids.rows do
+      for j = 1, ids.cols do values:set(i, j, row[ids:get(i, j)]) end
+    end
+    return values
+  end
+  assert(native.make_folder(folder))
+  for name, array in pairs{pi = given, action = lg:actions(), reward = lg:rewards(),
+                           pscore = lg:propensities(), more = fopo.array.from{{SHRINKAGE}},
+                           model = fopo.array.zeros(n, o.actions) + fopo.array.from{row}} do
+    array:save(folder .. "/" .. name .. ".npy")
+  end
+  local e = fopo.ope(given, lg, {estimators = shared, model = model, shrinkage = SHRINKAGE,
+                                 bootstrap = 0})
+  local values = {}
+  for i, name in ipairs(shared) do values[i] = e[name].value end
+  return values, world:value(pi)
+end
+
+local function beside_obp()
+  local root, n = os.tmpname(), o.sizes[1]
+  os.remove(root)
+  local folders, logs = {}, {}
+  for _, share in ipairs(o.shares) do
+    for seed = 1, o.logs do
+      local folder = ("%s/%d"):format(root, #folders + 1)
+      local values, truth = leave_log(folder, n, share, seed)
+      folders[#folders + 1] = folder
+      logs[#logs + 1] = {ours = values, truth = truth, share = share}
+    end
+  end
+  local pipe = io.popen(("%s %sope_obp.py %s"):format(study.python,
+    arg[0]:match("^(.*/)") or "./", table.concat(folders, " ")))
+  local version = pipe:read("l")
+  for _, log in ipairs(logs) do
+    local line = pipe:read("l")
+    log.theirs = {}
+    for value in (line or ""):gmatch("%S+") do table.insert(log.theirs, tonumber(value)) end
+  end
+  local done, _, code = pipe:close()
+  os.execute("rm -r " .. root)
+  if not done then
+    assert(code == 77, version)
+    return print("skip: " .. version)
+  end
+  local shown = {{"estimator"}}
+  for i, name in ipairs(shared) do shown[i + 1] = {name} end
+  for _, share in ipairs(o.shares) do
+    table.insert(shown[1], ("eps=%g: obp; fopo; differ by"):format(share))
+    for i in ipairs(shared) do
+      local theirs, ours, most = {}, {}, 0
+      for _, log in ipairs(study.where(logs, {share = share})) do
+        table.insert(theirs, log.theirs[i] - log.truth)
+        table.insert(ours, log.ours[i] - log.truth)
+        most = math.max(most, math.abs(log.theirs[i] - log.ours[i]))
+      end
+      local bias, rmse = mean_and_rmse(theirs)
+      local own_bias, own_rmse = mean_and_rmse(ours)
+      table.insert(shown[i + 1], ("%.4f (%+.4f); %.4f (%+.4f); %.1g"):format(rmse, bias, own_rmse,
+                                                                             own_bias, most))
+    end
+  end
+  study.print(("%s beside fopo: error and (bias), %d logs of %d events, %d actions"):format(
+    version, o.logs, n, o.actions), shown)
+end
+
+local parts = {judge = judge, learn = learn, obp = beside_obp}
+for _, part in ipairs(o.parts) do parts[part]() end
