@@ -1023,4 +1023,38 @@ function TestTune:test_interrupted()
   end
 end
 
+-- ------------------------------------------------------------------------------------------------
+TestRest = {}
+
+-- t:run{} makes the rest of a run with the options that it had, here and from a checkpoint: it ends
+-- with the bits, the records and the notes of the run that was not given up.
+function TestRest:test_options()
+  local split = fopo.data.synthetic{users = 400, items = 300, clusters = 8, seed = 5}:sessions{
+    min_items = 6, test = 0.1, seed = 2}
+  local beta, path = fopo.embed.svd(split.train, {dim = 12}), os.tmpname() .. ".npz"
+  local function fresh()
+    return fopo.trainer{policy = fopo.policy.linear{items = beta, data = split.train},
+                        data = split.train, optim = fopo.optim.adam{lr = 0.02}}
+  end
+  for _, o in ipairs{{best_by = "ndcg@10", patience = 2}, {best_by = "expected", patience = 1},
+                     {keep_best = false}} do
+    local function with(on_record)
+      local all = {steps = 400, every = 25, view = false, on_record = on_record}
+      for name, value in pairs(o) do all[name] = value end
+      return all
+    end
+    local whole, here, later = fresh():run(with()), fresh(), fresh()
+    lu.assertFalse(pcall(here.run, here, with(function(_, n) assert(n < 2) end)))
+    here:save(path)
+    later:resume(path)
+    for _, t in ipairs{here, later} do
+      t:run{view = false}
+      lu.assertEquals((t.policy:theta() - whole.policy:theta()):norm(), 0.0)
+      lu.assertEquals({t.best_step, t.history.step, t.notes},
+                      {whole.best_step, whole.history.step, whole.notes})
+    end
+  end
+  os.remove(path)
+end
+
 os.exit(lu.LuaUnit.run())

@@ -27,13 +27,14 @@ function notes.new(t, o, before)
                             title = title, reward = measure, by = o.best_by,
                             keep_best = o.keep_best, sure = t.policy.scores_lists, ess = 0,
                             records = 0}, notes)
+  new.options = {best_by = o.best_by, patience = o.patience, keep_best = o.keep_best}
   for _, name in ipairs(before and kept or {}) do new[name] = before[name] end
   return new
 end
 
--- What a later run needs to go on with these notes: tables of numbers.
+-- What a later run needs to go on with these notes, and with the options of this run.
 function notes:state()
-  local state = {}
+  local state = {options = self.options}
   for _, name in ipairs(kept) do state[name] = self[name] end
   return state
 end

@@ -165,10 +165,14 @@ end
 -- t: the trainer; o: the checked options of t:run; columns: those of t.history. Who closes it opens
 -- it.
 function run.new(t, o, columns)
-  local left = t.native.unfinished
+  local left, mine = t.native.unfinished, sealed.behind(t)
+  local had = left and mine.seen and mine.seen.options
+  if had and not (o.epochs or o.steps or o.seconds) then -- the rest of a run
+    o.best_by, o.patience = o.best_by or had.best_by, o.patience or math.tointeger(had.patience)
+    o.keep_best = o.keep_best and had.keep_best
+  end
   local steps, every = extent(t, o, left)
   o.best_by = o.best_by or validation.standard(t)
-  local mine = sealed.behind(t)
   local r = setmetatable({t = t, o = o, columns = columns, every = every, first = t.step,
                           begun = t.seconds, steps = steps,
                           replay = o.replay and planned(t, o.replay) or {},
