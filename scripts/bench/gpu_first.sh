@@ -161,7 +161,7 @@ do_curves() {
 do_sweep() {
   local set talk
   for set in "" FOPO_RECORD=0 FOPO_GPU_EARLY=1 FOPO_GPU_SPLITS={2,4,8,16,32}; do
-    [[ -z $emulated || $set != *EARLY* ]] || break
+    [[ -z $emulated || $set == FOPO_RECORD=0 ]] || continue
     talk=$(
       [[ -z $set ]] || export "${set?}"
       bench 10 torch=no scale=0.3 batches=32 rounds=3 cases=uniform 2>&1
