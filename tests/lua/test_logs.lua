@@ -287,6 +287,11 @@ function TestTraining:test_pessimistic_gradients()
     lu.assertAlmostEquals(slope, wanted, 2e-3 * math.abs(wanted))
     lu.assertAlmostEquals(stats.reward, e.snips.value, 1e-5 * stats.reward)
   end
+  local moving = fopo.policy.linear{items = log:items(), train_items = true, context_dim = 6}
+  lu.assertErrorMsgContains("is a ratio over the batch, in one process", function()
+    fopo.gradient.exact{objective = "snips"}:compute(moving, log:contexts(), rows,
+                                                     fopo.reward.ips{logs = log})
+  end)
   local r = fopo.check{policy = pi, data = log, reward = smoothed, print = false, repetitions = 60,
                        gradient = {fopo.gradient.head_tail{head = 50, tail = 30,
                                                            objective = "smoothed"},
