@@ -110,7 +110,7 @@ end
 -- It reads what the trainers of these sessions draw in their first steps.
 local function roofline(P, L, sessions)
   local draws = "-lopenblas -lm"
-  for _, name in ipairs{"rng", "threads", "status", "memory", "notice", "plain"} do
+  for _, name in ipairs{"rng", "threads", "status", "memory", "notice", "plain", "platform"} do
     draws = ("src/core/%s.c %s"):format(name, draws)
   end
   return assert(bench.worker(("%s %d %d %d %d %d %d %d"):format(
