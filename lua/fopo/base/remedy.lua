@@ -39,7 +39,7 @@ local instead = {
     index = "an index goes inside: fopo.gradient.head_tail{index = ix}",
     optim = "give it as the option optim",
     trainer = "t.gradient is its estimator",
-    integer = "a number of samples goes inside: fopo.gradient.snis{samples = 1000}",
+    integer = "numbers go inside: fopo.gradient.snis{samples = 1000}, fopo.gradient.slate{k = 5}",
     array = "fopo.gradient.snis{...} makes an estimator; its gradients are g:compute's",
   },
   proposal = {
