@@ -3,8 +3,8 @@
 # in the build folder, tests/lua/test_*.lua with the built fopo, and tests/test_*.py. One line each;
 # the output is shown if it failed. A program that leaves with status 77, or prints lines beginning
 # with "skip", is skipped by name; lines "absent: NAME", of published data, are counted. Three run
-# at a time (TESTS_AT_ONCE=n: n), so that two cores are busy while a test waits for a terminal, in
-# their order and shown in it; those named in `alone` then run one by one.
+# at a time (TESTS_AT_ONCE=n: n), so that two cores are busy while a test waits for a terminal, those
+# first that wait longest, each shown when it ends; those named in `alone` then run one by one.
 # usage: run.sh BUILD_FOLDER [name ...]
 set -u
 cd "$(dirname "$0")/.."
@@ -25,7 +25,7 @@ alone='test_read' # it asserts a ratio of times
 at_once=${TESTS_AT_ONCE:-3}
 talks=$(mktemp -d)
 names=()
-shown=0 passed=0 failed=0 skipped=0 absent=0
+passed=0 failed=0 skipped=0 absent=0
 set -m # what runs in the background does not ignore SIGINT
 
 # `timeout` ends what the test has started. No test is left behind by Ctrl-C.
@@ -72,11 +72,13 @@ show() {
   grep -aiE '^ *skip|SKIPPED *\] +[a-z]' "$talk" | sort -u | sed 's/^/        /'
 }
 
-# Shows what has ended, as far as all before it has.
+# Shows what has ended.
 show_ended() {
-  while [[ -e $talks/$shown.status ]]; do
-    show "$shown"
-    shown=$((shown + 1))
+  local file
+  for file in "$talks"/*.status; do
+    [[ -e $file ]] || continue
+    show "$(basename "$file" .status)"
+    rm "$file"
   done
 }
 
@@ -106,12 +108,13 @@ wanted() {
 
 # all_tests FILTER NAMES...: runs the wanted ones whose name FILTER accepts.
 all_tests() {
-  local filter=$1 file name
+  local filter=$1 file name begun=' '
   shift
-  for file in check_layers check_style tests/test_*.sh "$out"/test_* tests/lua/test_*.lua \
-              tests/test_*.py; do
+  for file in tests/test_ranks.py tests/test_kills.py check_layers check_style tests/test_*.sh \
+              "$out"/test_* tests/lua/test_*.lua tests/test_*.py; do
     name=$(basename "$file")
-    [[ $file == "$out"/* && $name == *.* ]] && continue
+    [[ $file == "$out"/* && $name == *.* || $begun == *" $name "* ]] && continue
+    begun+="$name "
     "$filter" "$name" && wanted "$name" "$@" || continue
     case $file in
       check_*) run "$name" bash "tests/$name.sh" ;;

@@ -200,7 +200,9 @@ for way in ("runs", "was stopped"):
     check("the watcher ends", soon(lambda: gone(watcher)))
     if way == "was stopped":
         p.send("jobs\r")
-    check("the shell says so", p.wait(lambda _: b"Killed" in p.raw[before:], 20), p.screen.text())
+    # only its prompt says that the shell reads keys by itself, without the terminal's echo
+    check("the shell says so", p.wait(lambda _: b"shell$" in p.raw[before:].partition(b"Killed")[2],
+                                      20), p.screen.text())
     p.settle(0.2)
     check("the screen is the shell's", not p.screen.alternate and p.screen.cursor_shown, way)
     if way == "was stopped":

@@ -74,7 +74,7 @@ uninstall_and_check prefix=/usr
 # The same commit gives the same bytes, with every tracked file.
 if git rev-parse -q --verify HEAD >/dev/null 2>&1; then
   make_here dist || fail 'make dist failed' "$(cat "$top/talk")"
-  archive=$(ls build/fopo-*.tar.gz)
+  archive=$(ls -t build/fopo-*.tar.gz | head -n 1) # an older version's may lie beside it
   cp "$archive" "$top/first.tar.gz"
   make_here dist
   cmp "$archive" "$top/first.tar.gz" || fail 'two runs of make dist differ'
