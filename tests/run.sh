@@ -3,8 +3,8 @@
 # in the build folder, tests/lua/test_*.lua with the built fopo, and tests/test_*.py. One line each;
 # the output is shown if it failed. A program that leaves with status 77, or prints lines beginning
 # with "skip", is skipped by name; lines "absent: NAME", of published data, are counted. Three run
-# at a time (TESTS_AT_ONCE=n: n), so that two cores are busy while a test waits for a terminal, those
-# first that wait longest, each shown when it ends; those named in `alone` then run one by one.
+# at a time (TESTS_AT_ONCE=n: n), so that two cores are busy while a test waits for a terminal, the
+# first those that wait longest, each shown when it ends; those in `alone` then run one by one.
 # usage: run.sh BUILD_FOLDER [name ...]
 set -u
 cd "$(dirname "$0")/.."

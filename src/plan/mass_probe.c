@@ -137,10 +137,11 @@ static uint32_t place_in_order(const probe *p, uint32_t here) {
   size_t low = 0, high = p->n_places - 1;
   while (low < high) {
     size_t middle = (low + high) / 2;
-    if (p->places[middle] >> 32 > here)
+    if (p->places[middle] >> 32 > here) {
       low = middle + 1;
-    else
+    } else {
       high = middle;
+    }
   }
   return (uint32_t)p->places[low];
 }

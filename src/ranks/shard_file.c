@@ -74,9 +74,10 @@ static int save_range(uint32_t *crc, fopo_matrix range, size_t P, const char *pa
   int error = status == FOPO_OK && is_first ? write_rows(r.fd, range, at) : 0;
   if (status == FOPO_OK && !is_first) status = write_beside(&b, range, at, path);
   status = fopo_comm_agree(error == 0 ? status : FOPO_ERR_FILE);
-  if (is_first)
+  if (is_first) {
     status =
         fopo_replace_end(&r, error == 0 ? status : FOPO_OK, error, b.head + fopo_npy_bytes(&whole));
+  }
   status = fopo_comm_agree(status);
   return status == FOPO_OK ? join_crc(crc, range) : status;
 }

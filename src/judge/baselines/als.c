@@ -209,10 +209,11 @@ static int solve_side(float *out, work *w, const fopo_csr *M, const float *F, co
       row_system s = system_of(M, r, F, d, w->o);
       float *x = out + r * s.dim;
       if (fopo_interrupted()) continue;
-      if (s.n == 0)
+      if (s.n == 0) {
         memset(x, 0, s.dim * sizeof *x);
-      else
+      } else {
         solve(x, &s, STEPS, 0.0f, (float *)(void *)scratch_of(w));
+      }
       good = good && isfinite(s.k->dot(x, x, s.dim));
     }
     if (!good) {
