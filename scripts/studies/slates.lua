@@ -6,7 +6,7 @@
 --   ./fopo scripts/studies/slates.lua [FILE ...] [quick] [name=value ...]
 --
 -- Cost: `seconds` of CPU time of one thread for each run, and some of that for judging it. The
--- worlds of 1 % take six minutes, those of full size ten, and 8 GiB.
+-- worlds of 1 % take six minutes, those of full size eight each, and 8 GiB.
 --
 -- Worlds: twitch, goodreads, movielens: twins of the paper's sets, of which each `fraction` is
 -- made; sample, README's datasets/sample.csv; those of scripts/studies/common.lua; files that
@@ -31,7 +31,7 @@
 --
 -- The claims are judged as those of the report of scripts/paper are (claims.lua).
 --
--- Options (defaults): worlds=twitch,goodreads,movielens fraction=0.01,1 seconds=0.4,1 (of CPU time,
+-- Options (defaults): worlds=twitch,goodreads,movielens fraction=0.01,1 seconds=0.4,5 (of CPU time,
 --   for each fraction) k=2,5,10 samples=20,100 (the last one alone at full size) measure=ndcg
 --   seeds=1,2,3 sigma=1 sigma_lr=0.05 lr=0.003,0.01 (the last one alone at full size) dim=64
 --   head=1024 test=0.1 valid=0.1 (1,000 and 500 users at most) scale=0.15
@@ -47,7 +47,7 @@ local claims = require "claims"
 
 local POINTS = 8
 local o = study.options(
-  {worlds = {"twitch", "goodreads", "movielens"}, fraction = {0.01, 1}, seconds = {0.4, 1},
+  {worlds = {"twitch", "goodreads", "movielens"}, fraction = {0.01, 1}, seconds = {0.4, 5},
    k = {2, 5, 10}, samples = {20, 100}, measure = "ndcg", seeds = {1, 2, 3}, sigma = 1,
    sigma_lr = 0.05, lr = {0.003, 0.01}, dim = 64, head = 1024, test = 0.1, valid = 0.1,
    scale = 0.15, out = "runs/slates",
