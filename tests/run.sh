@@ -3,8 +3,8 @@
 # in the build folder, tests/lua/test_*.lua with the built fopo, and tests/test_*.py. One line each;
 # the output is shown if it failed. A program that leaves with status 77, or prints lines beginning
 # with "skip", is skipped by name; lines "absent: NAME", of published data, are counted. Three run
-# at a time (TESTS_AT_ONCE=n: n), so that two cores are busy while a test waits for a terminal, the
-# first those that wait longest, each shown when it ends; those in `alone` then run one by one.
+# at a time (TESTS_AT_ONCE=n: n), so that two cores are busy while a test waits for a terminal, each
+# shown when it ends; those named in `alone` then run one by one.
 # usage: run.sh BUILD_FOLDER [name ...]
 set -u
 cd "$(dirname "$0")/.."
@@ -108,13 +108,12 @@ wanted() {
 
 # all_tests FILTER NAMES...: runs the wanted ones whose name FILTER accepts.
 all_tests() {
-  local filter=$1 file name begun=' '
+  local filter=$1 file name
   shift
-  for file in tests/test_ranks.py tests/test_kills.py check_layers check_style tests/test_*.sh \
-              "$out"/test_* tests/lua/test_*.lua tests/test_*.py; do
+  for file in check_layers check_style tests/test_*.sh "$out"/test_* tests/lua/test_*.lua \
+              tests/test_*.py; do
     name=$(basename "$file")
-    [[ $file == "$out"/* && $name == *.* || $begun == *" $name "* ]] && continue
-    begun+="$name "
+    [[ $file == "$out"/* && $name == *.* ]] && continue
     "$filter" "$name" && wanted "$name" "$@" || continue
     case $file in
       check_*) run "$name" bash "tests/$name.sh" ;;
