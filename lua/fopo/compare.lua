@@ -2,7 +2,6 @@
 local define = require "fopo.base.define"
 local log = require "fopo.run.log"
 local proportion = require "fopo.base.proportion"
-local term = require "fopo.term"
 local text = require "fopo.base.text"
 local validation = require "fopo.run.validation"
 
@@ -86,7 +85,7 @@ end
 -- names and the differences, the last column.
 local function as_text(rows)
   local whole = text.table(without_empty(rows))
-  if text.width(whole:match("^[^\n]*")) <= term.width() then return whole end
+  if text.fits(whole) then return whole end
   local below = {}
   for i, row in ipairs(rows) do
     local against = table.remove(row)

@@ -6,7 +6,6 @@ local define = require "fopo.base.define"
 local cache = require "fopo.base.cache"
 local reward = require "fopo.reward"
 local sealed = require "fopo.base.sealed"
-local term = require "fopo.term"
 local text = require "fopo.base.text"
 
 local name = "fopo.ope"
@@ -151,7 +150,7 @@ local function described(e)
     end
   end
   local shown = text.table(rows)
-  if text.width(shown:match("^[^\n]*")) > term.width() then -- without se: the intervals say it
+  if not text.fits(shown) then -- without se: the intervals say it
     for _, row in ipairs(rows) do table.remove(row, 3) end
     shown = text.table(rows)
   end

@@ -55,6 +55,9 @@ end
 -- The same in the columns of the terminal, at most 100.
 function text.page(s, indent) return text.fill(s, math.min(100, term.width()), indent) end
 
+-- Whether the terminal is as wide as a table, whose lines are all as wide as its first.
+function text.fits(rows) return text.width(rows:match("^[^\n]*")) <= term.width() end
+
 local FAR = 8 -- blanks of a line that can go on with the one above
 
 -- "  name   " of "  name   text", or the blanks at the beginning.

@@ -4,7 +4,6 @@ local csv = require "fopo.base.csv"
 local define = require "fopo.base.define"
 local means = require "fopo.base.means"
 local plan = require "fopo.sweep.plan"
-local term = require "fopo.term"
 local text = require "fopo.base.text"
 
 local result = {}
@@ -242,7 +241,7 @@ end
 function result.text(r)
   local n = #r.measures
   local made = text.table(rows_of(r, styles.text))
-  while n > 1 and text.width(made:match("^[^\n]*")) > term.width() do
+  while n > 1 and not text.fits(made) do
     n = n - 1
     made = text.table(rows_of(r, styles.text, n))
   end
