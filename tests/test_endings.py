@@ -1,6 +1,7 @@
 """Endings by a signal: a run that keeps a checkpoint writes it first, and the terminal is as it
 was. Output that nobody reads ends no training."""
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -179,9 +180,24 @@ for view in (False, True):
     check("and marks no pastes", p.raw.rfind(b"\x1b[?2004l") > p.raw.rfind(b"\x1b[?2004h"), view)
     p.close()
 
-# A shell has its own modes, before the watcher or after it.
+# A shell has its own modes, before the watcher or after it, or between the watcher's question whose
+# terminal it is and its answer, which takes long here.
+slow, compiler = os.path.join(folder, "slow.so"), shutil.which("cc") or shutil.which("gcc")
+if compiler is None or "build/release/" not in os.path.realpath(FOPO):
+    print("skip: a shell that comes between (needs the release, a compiler)")
+else:
+    subprocess.run([compiler, "-shared", "-fPIC", "-xc", "-", "-o", slow, "-ldl"], check=True,
+                   text=True, input="""#define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <unistd.h>
+        pid_t tcgetpgrp(int fd) {
+          pid_t owner = ((pid_t (*)(int))dlsym(RTLD_NEXT, "tcgetpgrp"))(fd);
+          if (!isatty(2)) usleep(300000);
+          return owner;
+        }""")
 p = Program(["bash", "--norc", "-i"], 50, 150, HOME=folder, PS1="shell$ ", FOPO_HISTORY="/dev/null")
-p.send("%s --no-init -i -e \"$WORLD\"\r" % FOPO)
+slow = slow if os.path.exists(slow) else ""
+p.send("LD_PRELOAD=%s %s --no-init -i -e \"$WORLD\"\r" % (slow, FOPO))
 check("a prompt", p.wait("fopo>", 60), p.screen.text())
 for way in ("runs", "was stopped"):
     viewed(p)

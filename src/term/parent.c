@@ -94,19 +94,27 @@ static int next_signal(siginfo_t *info, double end) {
   }
 }
 
-/* Only after an end by a signal: else the terminal has been given back. modes: 1: its modes too. */
-static void restore(int modes) {
+static void refused(int number) { (void)number; }
+
+/* Only after an end by a signal: else the terminal has been given back. Its modes only while it is
+ * this group's: a shell that has taken it has set its own. The kernel asks that once more when they
+ * are set, if SIGTTOU can come, since the shell may take it in between. */
+static void restore(void) {
   static const char paste_off[] = "\033[?2004l"; /* no marks around pastes, as readline asks for */
+  struct sigaction none = {.sa_handler = refused}; /* not SA_RESTART: it would ask for ever */
   sigset_t out;
   sigemptyset(&out);
-  sigaddset(&out, SIGTTOU); /* the terminal may be another job's by now */
+  sigaddset(&out, SIGTTOU);
   sigprocmask(SIG_BLOCK, &out, NULL);
   size_t n = shared != NULL && shared->n <= sizeof shared->bytes ? shared->n : 0;
   if (n > 0 && write(STDOUT_FILENO, shared->bytes, n) < 0) n = 0;
-  if (!modes) return;
+  pid_t owner = tcgetpgrp(STDIN_FILENO); /* -1: a leader of a session has died with it */
   struct termios now;
+  if (!has_terminal || (owner >= 0 && owner != getpgrp())) return;
   int changed = tcgetattr(STDIN_FILENO, &now) == 0 && now.c_lflag != before.c_lflag;
   if (changed && write(STDIN_FILENO, paste_off, sizeof paste_off - 1) < 0) n = 0;
+  sigaction(SIGTTOU, &none, NULL);
+  sigprocmask(SIG_UNBLOCK, &out, NULL);
   tcsetattr(STDIN_FILENO, TCSANOW, &before);
 }
 
@@ -130,7 +138,7 @@ int fopo_parent_wait(pid_t child, double seconds) {
       break;
     }
   }
-  if (WIFSIGNALED(status)) restore(has_terminal);
+  if (WIFSIGNALED(status)) restore();
   return status;
 }
 
@@ -154,8 +162,8 @@ static pid_t watcher_id;
 static int takers; /* that have the terminal */
 
 /* The process that waits for the pipe's end. A byte says that the program ends by itself. It has a
- * group of its own, which no key reaches. A shell that has taken the terminal back from the dead
- * group has set its modes as well. */
+ * group of its own, which no key and no kill of a job reaches, until the end: then it joins the
+ * dead group, which exists until the shell has seen that it is dead. */
 static _Noreturn void watch(int end, pid_t group) {
   sigset_t all;
   char byte;
@@ -166,8 +174,10 @@ static _Noreturn void watch(int end, pid_t group) {
   dup2(end, STDERR_FILENO);
   fopo_platform_close(-1);
   while ((n = read(STDERR_FILENO, &byte, 1)) < 0 && errno == EINTR) continue;
-  pid_t owner = tcgetpgrp(STDIN_FILENO); /* -1: a leader of a session has died with it */
-  if (n == 0) restore(owner == group || owner < 0);
+  if (n == 0) {
+    setpgid(0, group);
+    restore();
+  }
   _exit(0);
 }
 
