@@ -359,7 +359,8 @@ NOT_RUN = {
     "docs/defaults.md": "minutes, on files of others; test_served.py runs the script",
     "docs/speed.md": "minutes on a quiet machine, with PyTorch, FAISS and data sets of others",
     ("docs/slates.md", "What they earn over time", 0): "minutes: a study",
-    ("docs/slates.md", "GoodReads at 1 %, and Twitch and MovieLens at full size", 0): "minutes: a study",
+    ("docs/slates.md", "GoodReads at 1 %, and Twitch and MovieLens at full size", 0):
+        "minutes: a study",
     ("docs/ranks.md", "How it ends", 0): "tests/ranks_hosts.py gives mpirun the same",
     ("docs/gpu.md", "Trying it on a machine", 0): "a machine with a card; nightly/bare",
     ("docs/gpu.md", "The first minutes", 0): "a machine with a card; nightly/lease rehearses it",
