@@ -41,21 +41,12 @@ local function operands(m, n)
 end
 
 local function seconds_of(f, x, repeats)
-  local start = os.clock()
-  for _ = 1, repeats do f(x) end
-  return (os.clock() - start) / repeats
+  return bench.cpu(function() for _ = 1, repeats do f(x) end end) / repeats
 end
 
-function arrays.arrays()
-  local threads, settle = bench.options.threads, bench.options.settle
-  bench.options.threads, bench.options.settle = 1, 0 -- nothing is left that spins
-  local numpy <const>, why = bench.worker(bench.script("arrays_baseline.py"))
-  if not numpy then
-    bench.options.threads, bench.options.settle = threads, settle
-    return bench.note("NumPy: skipped, %s", why)
-  end
-  bench.note("NumPy %s; one thread, seconds of the CPU", numpy.about)
-  fopo.threads(1)
+local function all()
+  local numpy <const> = bench.python("NumPy", "arrays_baseline.py", "")
+  if not numpy then return end
   for _, shape in ipairs(shapes) do
     local m, n = math.max(1, math.floor(shape[1] * bench.options.scale)), shape[2]
     local x = operands(m, n)
@@ -77,8 +68,8 @@ function arrays.arrays()
     end
   end
   numpy:stop()
-  fopo.threads(threads)
-  bench.options.threads, bench.options.settle = threads, settle
 end
+
+function arrays.arrays() bench.with_threads(1, all) end
 
 return arrays

@@ -24,9 +24,10 @@ local function split(line)
   return list
 end
 
+-- Its values; it must have some.
 function bench.values_of(command)
   local line, why = bench.line_of(command)
-  return line and split(line), why
+  return split(line or error(why, 0))
 end
 
 function bench.run(command)
@@ -58,6 +59,8 @@ end
 function bench.path(file) return here .. file end
 bench.forget = os.remove
 
+function bench.scaled(n) return math.max(2000, math.floor(n * bench.options.scale)) end
+
 -- Writes items [P, L] with heavy-tailed norms; the path of the .npy, which bench.forget removes.
 function bench.items_file(P, L)
   local path = ("%s/items-%d-%d.npy"):format(bench.folder, P, L)
@@ -85,6 +88,18 @@ function bench.worker(command)
     return nil, first[1] == "absent" and first[2] or command .. ": " .. first[1]
   end
   w.about = table.concat(first, ", ", 2)
+  return w
+end
+
+-- Notes that a program is not compared with.
+function bench.absent(what, package)
+  bench.note("%s skipped: %s is absent; PYTHON= may name an interpreter that has it", what, package)
+end
+
+-- The worker of a Python file of this folder, or nil and a note.
+function bench.python(what, file, words)
+  local w, why = bench.worker(bench.script(file) .. " " .. words)
+  if w then bench.note("%s: %s", what, w.about) else bench.absent(what, why) end
   return w
 end
 

@@ -28,10 +28,8 @@ function files.svd()
   end
   local function peer(warm)
     if warm then return 0 end
-    local values, why = bench.values_of(("%s %s 100 2 2 %s"):format(
-      bench.script("svd_baseline.py"), path, out))
-    about = values
-    return values and values[1] or error(why, 0)
+    about = bench.values_of(("%s %s 100 2 2 %s"):format(bench.script("svd_baseline.py"), path, out))
+    return about[1]
   end
   local s = bench.in_turn({{"mine", mine}, {"peer", peer}}, bench.options.limit)
   local what = ("embed.svd of %d x %d, %d entries, L = 100"):format(about[2], about[3], about[4])
@@ -59,11 +57,9 @@ function files.read()
     return (bench.time(function() d = fopo.data.read(path) end))
   end
   local function peer(warm)
-    local values, why = bench.values_of(bench.script("read_baseline.py") .. " " .. csv)
-    if not values then error(why, 0) end
-    if not warm then dense[#dense + 1] = values[2] end
-    about = values
-    return values[1]
+    about = bench.values_of(bench.script("read_baseline.py") .. " " .. csv)
+    if not warm then dense[#dense + 1] = about[2] end
+    return about[1]
   end
   local pandas = bench.line_of(
     script.python .. " -c 'import pandas; print(pandas.__version__)' 2>/dev/null")
@@ -85,8 +81,7 @@ function files.read()
   if bench.line_of(("%s %s %s 2>/dev/null"):format(bench.script("read_baseline.py"), csv, parquet))
      == "written" then
     local function columnar()
-      local values, why = bench.values_of(bench.script("read_baseline.py") .. " " .. parquet)
-      return values and values[1] or error(why, 0)
+      return bench.values_of(bench.script("read_baseline.py") .. " " .. parquet)[1]
     end
     local p = bench.in_turn({{"mine", function() return read(parquet) end},
                              {"peer", columnar}}, bench.options.limit)

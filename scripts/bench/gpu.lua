@@ -9,22 +9,12 @@
 -- the bytes earn is in gpu_curves.lua.
 local fopo = require "fopo"
 local bench = require "bench"
-local script = require "script"
+local methods = require "gpu_methods"
 local work = require "gpu_work"
 local world = require "world"
 local gpu = {}
-local K = 256
-local BUDGET = 8192 -- items of the largest norms that an approximate search scores
+local K, TAIL, SHARED = methods.K, methods.TAIL, methods.SHARED
 local FLOOR = 15e-6 -- seconds that the launches of a step may take
-
--- Heads that all contexts share, with draws of the other items.
-local TAIL, SHARED = 64, {}
-for _, products in ipairs{"float32", "bfloat16"} do
-  for _, H in ipairs{512, 2048, 8192} do
-    SHARED[#SHARED + 1] = {("shared head %d + %d, %s"):format(H, TAIL, products), H = H,
-                           products = products}
-  end
-end
 
 -- The worker of the limits, a program beside the CUDA part; or nil and why.
 local function limits()
@@ -33,32 +23,6 @@ local function limits()
   local f <close> = io.open(program)
   if not f then return nil, program .. " is absent; make bench-gpu builds it" end
   return bench.worker(program)
-end
-
-local function methods(items)
-  local exact = fopo.index.norm(items)
-  local function mixture(index, refresh)
-    return script.mixture(index, {samples = bench.options.samples, refresh = refresh})
-  end
-  local uniform = fopo.gradient.snis{samples = bench.options.samples}
-  local list = { -- REINFORCE first: others are compared with it
-    {"REINFORCE", fopo.gradient.reinforce{samples = bench.options.samples,
-                                          baseline = "mean"}},
-    {"uniform", uniform},
-    {"uniform, float16", uniform, rows = "float16"},
-    {"uniform, bfloat16", uniform, rows = "bfloat16"},
-    {"mixture", mixture(exact)},
-    {"mixture, bfloat16", mixture(exact), rows = "bfloat16"}, -- which the search uses, too
-    {"mixture, norms", mixture(fopo.index.norm(items, {budget = BUDGET}))},
-    {"mixture, kept", mixture(exact, 1000000), kept = true},
-    {"head and tail, kept", fopo.gradient.head_tail{
-      index = exact, k = K, tail = K, refresh = 1000000}, kept = true},
-  }
-  for _, shared in ipairs(SHARED) do
-    list[#list + 1] = {shared[1], fopo.gradient.head_tail{head = shared.H, tail = TAIL,
-                                                          products = shared.products}}
-  end
-  return list
 end
 
 -- Seconds that a step with a shared head needs at least: to read its rows once, or to multiply
@@ -149,7 +113,7 @@ end
 
 local function one(P, L, B, sessions, items, rate, card, python, constants)
   local s = limits_of(L, B, P, rate, card)
-  for _, method in ipairs(methods(items)) do
+  for _, method in ipairs(methods.of(items, bench.options.samples)) do
     local name = method[1]
     if wanted(name) then
       measure(s, L, B, name, function() return warm_step(sessions, items, method, B) end)
@@ -187,15 +151,7 @@ function gpu.gpu()
   local sessions = world.sessions(P)
   for _, L in ipairs(bench.options.dims) do
     local items = world.items(P, L)
-    local folder = bench.folder .. "/torch"
-    local python, absent
-    if bench.options.torch then
-      world.export(folder, items, sessions, 10000)
-      python, absent = bench.worker(("%s %s %s cuda %d"):format(
-        script.python, bench.path("torch_baseline.py"), folder, bench.options.samples))
-      bench.forget(folder .. "/items.npy")
-      bench.note("L = %d: PyTorch %s", L, python and python.about or "skipped: " .. absent)
-    end
+    local python = world.torch(("L = %d: "):format(L), items, sessions, 10000)
     for _, B in ipairs(bench.options.batches) do
       if fopo.clock() - start < enough then
         one(P, L, B, sessions, items, rate, card, python, constants)

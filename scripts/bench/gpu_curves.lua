@@ -39,16 +39,13 @@ local METHODS = {
 
 -- The rewards after 1/8, 1/4, 1/2 and all of the steps, and the seconds of training.
 local function curve(method, device)
-  local pi = fopo.policy.linear{items = world.items, preset = "paper", seed = 1, rows = method[3]}
-  local t = fopo.trainer{policy = pi, data = world.split.train, preset = "paper", valid = false,
-                         gradient = method[2],
-                         batch = o.batch, optim = fopo.optim.adam{lr = 0.01}, seed = 1,
-                         device = device}
+  local t = study.trainer(world, method[2], {lr = 0.01, seed = 1, rows = method[3],
+                                             batch = o.batch, device = device})
   local rewards = {}
   for _, share in ipairs{8, 4, 2, 1} do
     local upto = o.steps // share
     t:run{steps = upto - t.step, every = upto, view = false}
-    rewards[#rewards + 1] = fopo.evaluate(pi, world.split.test, {exclude = "none"}).reward
+    rewards[#rewards + 1] = fopo.evaluate(t.policy, world.split.test, {exclude = "none"}).reward
   end
   return rewards, t.seconds
 end

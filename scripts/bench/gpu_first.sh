@@ -175,8 +175,8 @@ do_sweep() {
 
 do_profile() {
   local ncu kernel
-  FOPO_GPU_PROFILE=$out/profile.txt fopo scripts/bench/gpu_profile.lua methods=1,3,5 \
-    ${emulated:+scale=0.003 dims=10 batches=8 steps=2 methods=1} || return
+  FOPO_GPU_PROFILE=$out/profile.txt fopo scripts/bench/gpu_profile.lua methods=2,8,14 \
+    ${emulated:+scale=0.003 dims=10 batches=8 steps=2 methods=2} || return
   tail -n 80 "$out/profile.txt"
   ncu=$(command -v ncu) && [[ -z $emulated ]] || { echo "ncu is absent"; return 0; }
   for kernel in snis_kernel outer_kernel adam_kernel; do

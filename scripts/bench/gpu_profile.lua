@@ -8,7 +8,7 @@
 --   dims=100         L
 --   batches=32,1024
 --   steps=200        of each profile
---   methods=         the numbers of some, in this order, as 3,1; else all
+--   methods=         the numbers of some in gpu_methods.lua, in this order, as 3,1; else all
 --   only=0           the number of one method, by which the script calls itself: a device leaves
 --                    its table when its process ends
 -- Cost: about two minutes. Quick: scale=0.01 steps=10
@@ -17,13 +17,13 @@ local here = arg[0]:match("^(.*/)") or "./"
 package.path = here .. "?.lua;" .. here .. "../studies/?.lua;" .. here .. "../tools/?.lua;"
                .. package.path
 local bench = require "bench"
+local methods = require "gpu_methods"
 local script = require "script"
 local world = require "world"
 
 bench.options = script.options({scale = 1, dims = {100}, batches = {32, 1024}, steps = 200,
                                 methods = {}, only = 0, data = "made"}, {scale = 0.01, steps = 10})
 bench.fopo = arg[-1]
-function bench.scaled(n) return math.max(2000, math.floor(n * bench.options.scale)) end
 local o, file = bench.options, os.getenv("FOPO_GPU_PROFILE")
 if not file then script.misuse("FOPO_GPU_PROFILE names no file") end
 local card = script.card()
@@ -33,32 +33,15 @@ local function say(...)
   f:write(string.format(...), "\n")
 end
 
-local S, K = 1000, 256
-local function methods(items)
-  local exact = fopo.index.norm(items)
-  return {
-    {"uniform", fopo.gradient.snis{samples = S}},
-    {"mixture", script.mixture(exact)},
-    {"mixture, kept", script.mixture(exact, {refresh = 1000000}), kept = true},
-    {"head and tail, kept", fopo.gradient.head_tail{index = exact, k = K, tail = K,
-                                                    refresh = 1000000}, kept = true},
-    {"shared head 2048 + 64", fopo.gradient.head_tail{head = 2048, tail = 64}},
-    {"shared head 2048 + 64, float32", fopo.gradient.head_tail{head = 2048, tail = 64,
-                                                               products = "float32"}},
-    {"REINFORCE", fopo.gradient.reinforce{samples = S, baseline = "mean"}},
-    {"REINFORCE, no baseline", fopo.gradient.reinforce{samples = S, baseline = "none"}},
-  }
-end
-
 local P = bench.scaled(790000)
 local path = bench.folder .. "/items-profile-%d.npy"
 
 -- The steps of one method, in a process of its own.
 local function child(L, B)
-  local method = methods(fopo.array.load(path:format(L)))[o.only]
+  local items = fopo.array.load(path:format(L))
+  local method = methods.of(items, 1000)[o.only]
   say("\n## %s, L = %d, batch %d", method[1], L, B)
-  local trainer = world.trainer(world.sessions(P), fopo.array.load(path:format(L)), method[2],
-                                method.rows, "cuda", B)
+  local trainer = world.trainer(world.sessions(P), items, method[2], method.rows, "cuda", B)
   local steps = method.kept and 2 * trainer.steps_per_epoch or o.steps -- half of them search
   local seconds = bench.time(function()
     trainer:run{steps = steps, every = steps, view = false}
@@ -75,7 +58,7 @@ bench.run("mkdir -p " .. bench.folder)
 for _, L in ipairs(o.dims) do
   world.items(P, L):save(path:format(L))
   local all = {}
-  for i = 1, #methods(fopo.array.load(path:format(L))) do all[i] = i end
+  for i = 1, #methods.of(fopo.array.load(path:format(L)), 1000) do all[i] = i end
   for _, only in ipairs(o.methods[1] and o.methods or all) do
     for _, B in ipairs(o.batches) do
       bench.run(("%s %s only=%d scale=%g dims=%d batches=%d steps=%d"):format(bench.fopo, arg[0],

@@ -2,7 +2,10 @@
 --
 --   ./fopo scripts/bench/memory_child.lua items.npy uniform|mixture|reinforce P  (by memory.lua)
 local fopo = require "fopo"
-package.path = arg[0]:match("^(.*/)") .. "../tools/?.lua;" .. package.path
+local here = arg[0]:match("^(.*/)")
+package.path = here .. "?.lua;" .. here .. "../tools/?.lua;" .. package.path
+local script = require "script"
+local world = require "world"
 local path, method, P = arg[1], arg[2], math.tointeger(tonumber(arg[3]))
 
 local items = fopo.array.load(path)
@@ -12,14 +15,11 @@ local gradient
 if method == "reinforce" then
   gradient = fopo.gradient.reinforce{samples = 1000, baseline = "mean"}
 elseif method == "mixture" then
-  gradient = require("script").mixture(fopo.index.norm(items))
+  gradient = script.mixture(fopo.index.norm(items))
 else
   gradient = fopo.gradient.snis{samples = 1000}
 end
-local policy = fopo.policy.linear{items = items, preset = "paper"}
-local trainer = fopo.trainer{policy = policy, data = sessions, preset = "paper",
-                             gradient = gradient, optim = fopo.optim.adam{lr = 1e-4},
-                             valid = false}
+local trainer = world.trainer(sessions, items, gradient)
 trainer:run{steps = 3, view = false}
 
 local f <close> = assert(io.open("/proc/self/status"))

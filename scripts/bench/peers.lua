@@ -5,26 +5,13 @@
 local fopo = require "fopo"
 local bench = require "bench"
 local native = require "fopo.native"
+local world = require "world"
 local peers = {}
 local ALS = {{dim = 64, target = 1.5}, {dim = 256, target = 1.5}}
 local TEN, L2, ALPHA, K = 10, 10, 10, 20
 
--- The items of X or Y of the sessions, for Python.
-local function export(folder, name, sessions)
-  for _, which in ipairs{"x", "y"} do
-    local ids, counts = {}, {}
-    for i = 1, sessions.n do
-      local row = sessions[which](sessions, i)
-      counts[i] = row.cols
-      for j = 1, row.cols do ids[#ids + 1] = row:get(1, j) end
-    end
-    fopo.array.ids(ids):save(("%s/%s_%s_ids.npy"):format(folder, name, which))
-    fopo.array.from(counts):save(("%s/%s_%s_counts.npy"):format(folder, name, which))
-  end
-end
-
 -- A world in `folder`: its sessions, items and a policy.
-local function world(folder, users, items)
+local function world_of(folder, users, items)
   local d = fopo.data.synthetic{users = bench.scaled(users), items = bench.scaled(items),
                                 clusters = 100, mean_items = 60, seed = 1}
   local s = d:sessions{min_items = 10, valid = 0, test = 0.1, seed = 1}
@@ -32,8 +19,11 @@ local function world(folder, users, items)
   w.policy = fopo.policy.linear{items = w.items, data = s.train, temperature = 1,
                                 contexts = "mean"}
   bench.run("mkdir -p " .. folder)
-  export(folder, "train", s.train)
-  export(folder, "test", s.test)
+  for name, part in pairs{train = s.train, test = s.test} do
+    for _, which in ipairs{"x", "y"} do
+      world.export_lists(("%s/%s_%s"):format(folder, name, which), part, which, part.n)
+    end
+  end
   w.items:save(folder .. "/items.npy")
   w.policy:theta():save(folder .. "/theta.npy")
   bench.note("%d training users, %d items, %d interactions", s.train.n, w.items.rows, d.nnz)
@@ -59,17 +49,13 @@ local function row(w, what, against, words, f, target)
     return seconds
   end}, {"peer", function(warm)
     if absent then return 0 end
-    local values, why = bench.values_of(command)
-    if not values then error(why, 0) end
+    local values = bench.values_of(command)
     if values[1] == "absent" then absent = values[2] return 0 end
     numbers = values
     if not warm then theirs[#theirs + 1] = values[2] end
     return values[1]
   end}}, bench.options.limit / 2)
-  if absent then
-    return bench.note("%s skipped: %s is absent; PYTHON= may name an interpreter that has it",
-                      against, absent)
-  end
+  if absent then return bench.absent(against, absent) end
   bench.row{what = what, unit = "s", mine = s.mine, against = against, other = s.peer,
             faster = true, target = target}
   bench.row{what = what .. ": memory", unit = "GB", mine = mine, against = against,
@@ -96,7 +82,7 @@ local function als(w)
 end
 
 local function all()
-  local w = world(bench.folder .. "/peers", 18000, 10000)
+  local w = world_of(bench.folder .. "/peers", 18000, 10000)
   als(w)
   row(w, "item_knn, 200 neighbours", "implicit", "item_knn 200", function()
     return fopo.baseline.item_knn{data = w.s.train, neighbours = 200}
@@ -104,7 +90,7 @@ local function all()
   row(w, "embed.svd, 64 dimensions", "scikit-learn", "svd 64", function()
     return fopo.embed.svd(w.s.train, {dim = 64, power_iterations = 2})
   end, 1)
-  w = world(bench.folder .. "/peers", 18000, 100000)
+  w = world_of(bench.folder .. "/peers", 18000, 100000)
   local csv, lists = w.folder .. "/users.csv", w.folder .. "/mine.csv"
   local kept = w.folder .. "/mine.npz"
   do

@@ -136,7 +136,7 @@ end
 -- PyTorch's mixture: it reads theta and the contexts of each step from files, and writes theta.
 local function theirs(w, worker, seed)
   local policy, steps = policy_of(w, seed), w.steps
-  local theta, order = w.folder .. "/theta.npy", w.folder .. "/order.npy"
+  local theta, order = bench.folder .. "/torch/theta.npy", bench.folder .. "/torch/order.npy"
   policy:theta():save(theta)
   local rows = {}
   for step = 0, steps - 1 do
@@ -163,23 +163,12 @@ end
 
 -- The worker of PyTorch with the world's data, or nil.
 local function torch(w)
-  if not bench.options.torch then return nil end
-  w.folder = bench.folder .. "/torch"
-  world.export(w.folder, w.items, w.split.train, w.split.train.n)
-  local graph = ("%s/graph-%s-%d-%d-%d.faiss"):format(bench.folder, w.name:gsub("[^%w]", "_"),
-                                                     w.items.rows, DIM, w.split.train.n)
-  local where = ("%d %s %g"):format(bench.options.threads, graph, bench.options.graph_limit)
-  if bench.options.device == "cuda" then where = "cuda " .. S end
-  local worker, why = bench.worker(("%s %s %s"):format(bench.script("torch_baseline.py"), w.folder,
-                                                       where))
-  if not worker then
-    bench.note("%s: PyTorch skipped: %s is absent; PYTHON= may name an interpreter that has it",
-               w.name, why)
-    return nil
-  end
-  local seconds, answer = bench.time(function() return worker:ask("mixture 1") end)
-  bench.note("%s: %s; ready, with its graph, in %.0f s", w.name, worker.about, seconds)
-  if answer[2] ~= "absent" then return worker end
+  local graph = ("%s-%d-%d-%d"):format(w.name:gsub("[^%w]", "_"), w.items.rows, DIM,
+                                       w.split.train.n)
+  if bench.options.device == "cuda" then graph = nil end
+  local worker = world.torch(w.name .. ": ", w.items, w.split.train, w.split.train.n, graph)
+  local answer = worker and worker:ask("mixture 1")
+  if not answer or answer[2] ~= "absent" then return worker end
   bench.note("%s: PyTorch's mixture skipped: %s", w.name, answer[3])
   worker:stop()
   return nil
@@ -247,10 +236,7 @@ local function measure(w)
              w.split.test.n)
   local worker = torch(w)
   local results = all_methods(w, worker)
-  if worker then
-    worker:stop()
-    bench.forget(w.folder .. "/items.npy")
-  end
+  if worker then worker:stop() end
   show(w, results)
 end
 

@@ -9,33 +9,14 @@ local HEAD, WIDE, L = 256, 4096, 100
 
 local function name(head, batch) return ("head %d, B = %d"):format(head, batch) end
 
--- The cases of by_hand.py; {method, what}.
+-- The cases of by_hand.py.
 local BY_HAND = {
-  numpy = {{"head_tail", "NumPy by hand", {32, 512}}},
-  torch = {{"head_tail", "torch by hand", {32, 512}}, {"autograd", "torch with autograd", {32}},
-           {"compiled", "torch.compile", {32}},
-           {"reinforce", "torch's REINFORCE without autograd", {32}}},
+  numpy = {{"head_tail", "NumPy by hand, B = 32", 32}, {"head_tail", "NumPy by hand, B = 512", 512}},
+  torch = {{"head_tail", "torch by hand, B = 32", 32}, {"head_tail", "torch by hand, B = 512", 512},
+           {"autograd", "torch with autograd, B = 32", 32},
+           {"compiled", "torch.compile, B = 32", 32},
+           {"reinforce", "torch's REINFORCE without autograd, B = 32", 32}},
 }
-
--- Adds the cases of a program to the list; its worker, or nil.
-local function by_hand(cases, folder, program)
-  local worker, why = bench.worker(("%s %s %s"):format(bench.script("by_hand.py"), folder,
-                                                       program))
-  if not worker then return bench.note("%s skipped: %s is absent", program, why) end
-  bench.note("%s", worker.about)
-  for _, method in ipairs(BY_HAND[program]) do
-    local answer = worker:ask(method[1] .. " 1 32")
-    if answer[2] == "absent" then
-      bench.note("%s skipped: %s", method[2], answer[3])
-    else
-      for _, batch in ipairs(method[3]) do
-        cases[#cases + 1] = {("%s, B = %d"):format(method[2], batch),
-                             world.step_of_worker(worker, method[1], 3, batch)}
-      end
-    end
-  end
-  return worker
-end
 
 local function all_rivals()
   local P, cases, folder = bench.scaled(790000), {}, bench.folder .. "/rivals"
@@ -52,12 +33,13 @@ local function all_rivals()
   world.export(folder, items, sessions, sessions.n)
   local workers = {}
   for _, program in ipairs{"numpy", bench.options.torch and "torch" or nil} do
-    workers[#workers + 1] = by_hand(cases, folder, program)
+    local worker = bench.python(program, "by_hand.py", folder .. " " .. program)
+    if worker then world.add_cases(cases, worker, BY_HAND[program]) end
+    workers[#workers + 1] = worker
   end
   bench.run("rm -r " .. folder)
   for _, batch in ipairs{32, 512} do
-    local worker = bench.worker(("%s %d %d %d 1"):format(bench.program("gemm.c", "-lopenblas"),
-                                                         2 * HEAD, L, batch))
+    local worker = world.gemm(2 * HEAD, L, batch)
     workers[#workers + 1] = worker
     cases[#cases + 1] = {"its two products by BLAS, B = " .. batch,
                          world.step_of_worker(worker, nil, 1)}

@@ -92,8 +92,6 @@ for _, file in ipairs{"steps", "reward", "search", "files", "memory", "screen", 
   for name, f in pairs(require(file)) do sections[name] = f end
 end
 
-function bench.scaled(n) return math.max(2000, math.floor(n * bench.options.scale)) end
-
 local chosen = {}
 for _, word in ipairs(words) do
   if not sections[word] then

@@ -79,9 +79,8 @@ function search.hnsw()
   local program = bench.program("hnswlib.cc")
   local function peer(warm)
     if warm then return 0 end
-    local values, why = bench.values_of(("%s %s %d %d %d"):format(program, path, M, breadth,
-                                                                  bench.options.threads))
-    return values and values[1] or error(why, 0)
+    return bench.values_of(("%s %s %d %d %d"):format(program, path, M, breadth,
+                                                     bench.options.threads))[1]
   end
   local function mine(warm)
     if warm then return 0 end

@@ -38,7 +38,7 @@ local AUTO = "mixture, index auto"
 local function auto_method(items, sessions)
   local rows = {}
   for i = 1, math.min(256, sessions.n) do rows[i] = (i - 1) * sessions.n // 256 + 1 end
-  local policy = world.policy(items)
+  local policy = fopo.policy.linear{items = items, preset = "paper"}
   local queries = policy:queries(sessions:contexts(items):rows_of(fopo.array.ids(rows)))
   local index = fopo.index.auto(items, {k = 256, queries = queries})
   return {AUTO, script.mixture(index), found_by = index}
@@ -117,37 +117,14 @@ local function roofline(P, L, sessions)
     bench.program("roofline.c", draws), P, L, B, S, bench.options.threads, sessions.n, world.seed)))
 end
 
-local function gemm(P, L)
-  return assert(bench.worker(("%s %d %d %d %d"):format(bench.program("gemm.c", "-lopenblas"), P, L,
-                                                       B, bench.options.threads)))
-end
-
--- PyTorch's cases where PyTorch is there: its worker, and {name, measure} of each of its methods.
-local function torch(P, L, items, sessions, names)
-  if not bench.options.torch then return nil, {} end
-  local folder = bench.folder .. "/torch"
-  world.export(folder, items, sessions, 10000)
-  local worker, why = bench.worker(("%s %s %d %s/graph-%s-%d-%d.faiss %g"):format(
-    bench.script("torch_baseline.py"), folder, bench.options.threads, bench.folder,
-    bench.options.data, P, L, bench.options.graph_limit))
-  bench.forget(folder .. "/items.npy")
-  if not worker then
-    bench.note("PyTorch skipped: %s is absent; PYTHON= may name an interpreter that has it", why)
-    return nil, {}
+-- Adds PyTorch's cases to the list; its worker, or nil.
+local function torch(cases, P, L, items, sessions, names)
+  local worker = world.torch(("L = %d: "):format(L), items, sessions, 10000,
+                             ("%s-%d-%d"):format(bench.options.data, P, L))
+  for _, method in ipairs(worker and names or {}) do
+    world.add_cases(cases, worker, {{method, "torch " .. method}})
   end
-  bench.note("%s", worker.about)
-  local cases = {}
-  for _, method in ipairs(names) do
-    if method == "mixture" then bench.say("graph of %d x %d by FAISS", P, L) end
-    local seconds, answer = bench.time(function() return worker:ask(method .. " 1") end)
-    if answer[2] == "absent" then
-      bench.note("L = %d: PyTorch's %s skipped: %s", L, method, answer[3])
-    else
-      if method == "mixture" then bench.say("ready in %.0f s", seconds) end
-      cases[#cases + 1] = {"torch " .. method, world.step_of_worker(worker, method, 3)}
-    end
-  end
-  return worker, cases
+  return worker
 end
 
 -- One dimension: measures, then rows. `others`: with REINFORCE and PyTorch.
@@ -176,12 +153,10 @@ local function dimension(P, L, sessions, others)
   end
   local blas, python
   if others then
-    local python_cases
-    blas = gemm(P, L)
+    blas = world.gemm(P, L, B)
     bench.note("L = %d: two products of BLAS, %s", L, blas.about)
     cases[#cases + 1] = {"two GEMMs", world.step_of_worker(blas, nil, 1)}
-    python, python_cases = torch(P, L, items, sessions, {"reinforce", "uniform", "mixture"})
-    table.move(python_cases, 1, #python_cases, #cases + 1, cases)
+    python = torch(cases, P, L, items, sessions, {"reinforce", "uniform", "mixture"})
   end
   local s = bench.in_turn(cases, bench.options.limit)
   gather:stop()
@@ -261,12 +236,11 @@ function steps.slates()
                 {"slates among 1,024 norms", slates("slate", {sigma = 0.1, head = 1024})},
                 {"slates, exact", slates("slate", {sigma = 0.1})},
                 {"slates of Plackett and Luce", slates("plackett_luce", {})}}
-  local python, theirs = torch(P, L, items, sessions, {"plackett_luce"})
   for i, method in ipairs(list) do
     trainers[i] = world.trainer(sessions, items, method[2])
     cases[i] = {method[1], world.step_of(trainers[i])}
   end
-  table.move(theirs, 1, #theirs, #cases + 1, cases)
+  local python = torch(cases, P, L, items, sessions, {"plackett_luce"})
   local s = bench.in_turn(cases, bench.options.limit)
   if python then python:stop() end
   for i, method in ipairs(list) do

@@ -2,6 +2,7 @@
 local fopo = require "fopo"
 local bench = require "bench"
 local native = require "fopo.native"
+local script = require "script"
 local world = {seed = 1} -- of the trainers
 
 -- Training contexts over P items: about 14,000, or ten times as many where embeddings are learnt
@@ -24,33 +25,69 @@ function world.items(P, L, sessions)
   return items
 end
 
--- Items, contexts and the Y of the first n sessions as .npy in a folder, for other programs.
+-- The items of X or of Y, as `which` says, of the first n sessions in two files, for other programs.
+function world.export_lists(path, sessions, which, n)
+  local ids, counts = {}, {}
+  for i = 1, n do
+    local row = sessions[which](sessions, i)
+    counts[i] = row.cols
+    for j = 1, row.cols do ids[#ids + 1] = row:get(1, j) end
+  end
+  fopo.array.ids(ids):save(path .. "_ids.npy")
+  fopo.array.from(counts):save(path .. "_counts.npy")
+end
+
+-- Items, contexts and the Y of the first n sessions as .npy in a folder.
 function world.export(folder, items, sessions, n)
   n = math.min(n, sessions.n)
   bench.run("mkdir -p " .. folder)
   items:save(folder .. "/items.npy")
-  local rows, ids, counts = {}, {}, {}
-  for i = 1, n do
-    local y = sessions:y(i)
-    rows[i], counts[i] = i, y.cols
-    for j = 1, y.cols do ids[#ids + 1] = y:get(1, j) end
-  end
-  sessions:contexts(items):rows_of(rows):save(folder .. "/contexts.npy")
-  fopo.array.ids(ids):save(folder .. "/y_ids.npy")
-  fopo.array.from(counts):save(folder .. "/y_counts.npy")
+  sessions:contexts(items):slice(1, n):save(folder .. "/contexts.npy")
+  world.export_lists(folder .. "/y", sessions, "y", n)
 end
 
-function world.policy(items, rows)
-  return fopo.policy.linear{items = items, preset = "paper", rows = rows}
+-- The worker of torch_baseline.py, or nil and a note. The file of FAISS's graph is of this name; nil:
+-- it works on the card.
+function world.torch(title, items, sessions, n, graph)
+  local o, folder = bench.options, bench.folder .. "/torch"
+  if not o.torch then return nil end
+  world.export(folder, items, sessions, n)
+  local where = "cuda " .. o.samples
+  if graph then
+    where = ("%d %s/graph-%s.faiss %g"):format(o.threads, bench.folder, graph, o.graph_limit)
+  end
+  local worker = bench.python(title .. "PyTorch", "torch_baseline.py", folder .. " " .. where)
+  bench.forget(folder .. "/items.npy")
+  return worker
+end
+
+-- Adds the cases of a worker to a list: {method, name, batch} of each; what it lacks is noted.
+function world.add_cases(cases, worker, list)
+  for _, case in ipairs(list) do
+    local method, name, batch = table.unpack(case)
+    local seconds, answer = bench.time(function()
+      return worker:ask(("%s 1 %d"):format(method, batch or 32))
+    end)
+    bench.say("%s: ready in %.0f s", name, seconds)
+    if answer[2] == "absent" then
+      bench.note("%s skipped: %s", name, answer[3])
+    else
+      cases[#cases + 1] = {name, world.step_of_worker(worker, method, 3, batch)}
+    end
+  end
+end
+
+-- The worker of the two products of a REINFORCE step over P items.
+function world.gemm(P, L, B)
+  return assert(bench.worker(("%s %d %d %d %d"):format(bench.program("gemm.c", "-lopenblas"), P, L,
+                                                       B, bench.options.threads)))
 end
 
 -- A trainer with the paper's settings; rows as in fopo.policy.linear, device and batch as in
 -- fopo.trainer (the CPU, 32).
 function world.trainer(sessions, items, gradient, rows, device, batch)
-  return fopo.trainer{policy = world.policy(items, rows), data = sessions,
-                      preset = "paper", gradient = gradient, optim = fopo.optim.adam{lr = 1e-4},
-                      valid = false,
-                      batch = batch or 32, device = device or "cpu", seed = world.seed}
+  return script.trainer(items, sessions, gradient, {rows = rows, device = device, batch = batch,
+                                                    lr = 1e-4, seed = world.seed})
 end
 
 -- A measure for bench.in_turn: seconds a step over about half a second of steps, without what the

@@ -53,12 +53,7 @@ function study.world(name, o)
 end
 
 function study.trainer(world, gradient, o)
-  local pi = fopo.policy.linear{items = world.items, preset = "paper", seed = o.seed,
-                                rows = o.rows}
-  return fopo.trainer{policy = pi, data = world.split.train, preset = "paper",
-                      gradient = gradient, batch = 32, optim = fopo.optim.adam{lr = o.lr},
-                      seed = o.seed, valid = false,
-                      device = o.device}
+  return script.trainer(world.items, world.split.train, gradient, o)
 end
 
 -- The mean and its standard error of one column of rows, tables by column name.

@@ -81,6 +81,15 @@ function script.mixture(index, o)
     index = index, k = o.k or 256, epsilon = o.epsilon or 0.8, refresh = o.refresh}}
 end
 
+-- A trainer with the paper's settings, Adam and no validation. o: rows of the policy; lr, seed,
+-- batch and device.
+function script.trainer(items, sessions, gradient, o)
+  local pi = fopo.policy.linear{items = items, preset = "paper", seed = o.seed, rows = o.rows}
+  return fopo.trainer{policy = pi, data = sessions, preset = "paper", gradient = gradient,
+                      optim = fopo.optim.adam{lr = o.lr}, batch = o.batch or 32, seed = o.seed,
+                      device = o.device or "cpu", valid = false}
+end
+
 -- ---- CSV
 
 -- Writes rows, tables by column name, as CSV; a nil becomes an empty field. `comment` comes first.
