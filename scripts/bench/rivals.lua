@@ -11,8 +11,10 @@ local function name(head, batch) return ("head %d, B = %d"):format(head, batch) 
 
 -- The cases of by_hand.py.
 local BY_HAND = {
-  numpy = {{"head_tail", "NumPy by hand, B = 32", 32}, {"head_tail", "NumPy by hand, B = 512", 512}},
-  torch = {{"head_tail", "torch by hand, B = 32", 32}, {"head_tail", "torch by hand, B = 512", 512},
+  numpy = {{"head_tail", "NumPy by hand, B = 32", 32},
+           {"head_tail", "NumPy by hand, B = 512", 512}},
+  torch = {{"head_tail", "torch by hand, B = 32", 32},
+           {"head_tail", "torch by hand, B = 512", 512},
            {"autograd", "torch with autograd, B = 32", 32},
            {"compiled", "torch.compile, B = 32", 32},
            {"reinforce", "torch's REINFORCE without autograd, B = 32", 32}},

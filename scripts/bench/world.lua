@@ -25,7 +25,7 @@ function world.items(P, L, sessions)
   return items
 end
 
--- The items of X or of Y, as `which` says, of the first n sessions in two files, for other programs.
+-- The items of X or Y, as `which` says, of the first n sessions in two files, for other programs.
 function world.export_lists(path, sessions, which, n)
   local ids, counts = {}, {}
   for i = 1, n do
@@ -46,8 +46,8 @@ function world.export(folder, items, sessions, n)
   world.export_lists(folder .. "/y", sessions, "y", n)
 end
 
--- The worker of torch_baseline.py, or nil and a note. The file of FAISS's graph is of this name; nil:
--- it works on the card.
+-- The worker of torch_baseline.py, or nil and a note. graph: in the name of FAISS's file; nil: it
+-- works on the card.
 function world.torch(title, items, sessions, n, graph)
   local o, folder = bench.options, bench.folder .. "/torch"
   if not o.torch then return nil end
