@@ -86,7 +86,8 @@ end
 local function ends_of(w)
   local parts = {}
   for _, method in ipairs{"uniform", "mixture", "REINFORCE"} do
-    local last = where(shown.last(rows_of(w, "rq2")), {method = method})
+    local rows = shown.tuned(rows_of(w, "rq2"), "valid_expected")
+    local last = where(shown.last(rows), {method = method})
     local those = method == "mixture" and where(last, {epsilon = 0.8}) or last
     if mean(those, "expected") then
       parts[#parts + 1] = ("%s %.4g (%.0f)"):format(method, mean(those, "expected"),
@@ -134,7 +135,7 @@ the paper reports R_test, that of the best item. While the softmax is uniform R_
 direction of the scores earns; as it sharpens, the expected reward comes up to R_test. The mixture
 with eps 0.8, R_test at its highest record and at the end, and its expected reward at the end:]]}
   for _, w in ipairs(having(worlds, "rq2")) do
-    local rows = where(rows_of(w, "rq2"), {method = "mixture", epsilon = 0.8})
+    local rows = where(shown.tuned(rows_of(w, "rq2"), "valid"), {method = "mixture", epsilon = 0.8})
     local best, at
     for _, step in ipairs(values(rows, "step")) do
       local those = where(rows, {step = step})
@@ -159,7 +160,7 @@ local function fixed_time(worlds)
 measured once for one thread and kept in results.csv, so a verdict does not depend on the machine's
 other work. All get the time that uniform takes to its end.]]}
   for _, w in ipairs(worlds) do
-    local rows = claims.fixed_time(w.experiments)
+    local rows = claims.fixed_time(w.experiments, "valid_expected")
     if #rows > 0 then
       figures[#figures + 1] = {w, "fixed-time"}
       local parts = {}

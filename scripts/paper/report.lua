@@ -119,20 +119,21 @@ end
 -- The curves of a figure of a world: an experiment's own, or another look at rq2.
 local function curves_of(w, name)
   if name == "fixed-time" then
-    local curves = shown.curves(claims.fixed_time(w.experiments), shown.by_epsilon, "time")
+    local curves = shown.curves(claims.fixed_time(w.experiments, "valid_expected"),
+                                shown.by_epsilon, "time")
     curves.title, curves.xlabel = "For a fixed time, " .. w.title, "seconds, one thread"
     return curves
   end
   local of_test = name == "rq2-test"
   local e = w.experiments[of_test and "rq2" or name]
   if of_test then
-    local curves = shown.curves(e.rows, shown.by_epsilon, "epoch", "reward")
+    local curves = shown.curves(shown.tuned(e.rows, "valid"), shown.by_epsilon, "epoch", "reward")
     curves.title = "R_test, " .. w.title
     return curves
   end
   local experiment = experiments[name]
   if experiment.prepare then experiment.prepare(e.rows) end
-  return (experiment.show(e.rows, {}))
+  return (experiment.show(shown.tuned(e.rows, "valid_expected"), {}))
 end
 
 -- Draws the figures of a section that are wanted.
@@ -203,7 +204,8 @@ of its rule's bound; **open** says that the interval does not settle it, with th
 (+) for the claim, (-) against it. An empty cell was not tested there. The paper reports R_test, the
 reward of the best item; what is trained is the expected reward. Where the two verdicts differ both
 are given. Intervals are over sessions, splits and seeds at once. Times are judged at the paper's P
-alone. [results.md](results.md) has the rules, and the numbers of each verdict.]])
+alone. [results.md](results.md) has the rules, the numbers of each verdict, and what would settle
+those that are open.]])
   local head, rows = {"claim", "the paper"}, {}
   for _, w in ipairs(worlds) do head[#head + 1] = w.title end
   rows[1] = head
@@ -225,31 +227,6 @@ local function put_reasons(worlds)
     say("### %s\n\n%s\n", one.title, filled(one.text))
     put_figures(one.figures)
   end
-end
-
--- The verdicts that are open, and what would settle them.
-local function put_open(worlds)
-  local rows = {{"world", "claim", "by", "measured, its 95 % interval, and the least it could show",
-                 "would be settled by"}}
-  for _, w in ipairs(worlds) do
-    for _, claim in ipairs(claims.list) do
-      local j = w.verdicts[claim.id]
-      for i, one in ipairs{j, j.expected or {}} do
-        if one.settled then
-          local by = claim.rewards and (i == 1 and "R_test" or "expected") or "time"
-          rows[#rows + 1] = {w.title, claim.says, by, table.concat(one.figures, "; "),
-                             claim.rewards and one.settled or "more runs"}
-        end
-      end
-    end
-  end
-  if #rows == 1 then return end
-  say "## What is open\n"
-  say("%s\n", filled[["least" is the power of a cell: the smallest difference from its bound that it
-would have seen four times in five, with its test sessions, splits and seeds. "About n splits" is
-where the interval would leave the bound if mean and spread stay; where the test users of all splits
-are too few for that, no number of them is enough.]])
-  put_table(rows)
 end
 
 local function put_worth()
@@ -287,16 +264,22 @@ local function put_worlds(worlds)
   end
   say "## Rules\n"
   put_table(rows)
+  say("%s\n", filled[["least" in the tables of verdicts is the power of a cell: the smallest
+difference from its bound that it would have seen four times in five, with its test sessions, splits
+and seeds. "About n splits" is where the interval would leave the bound if mean and spread stay;
+where the test users of all splits are too few for that, no number of them is enough: more users
+would.]])
 end
 
 local function put_verdicts(w)
-  local rows = {{"claim", "verdict", "measured, its 95 % interval, and the least it could show"}}
+  local rows = {{"claim", "verdict", "measured, its 95 % interval, and the least it could show",
+                 "would be settled by"}}
   for _, claim in ipairs(claims.list) do
     local j = w.verdicts[claim.id]
     local function put(what, one)
       if #one.figures > 0 then
         rows[#rows + 1] = {what, one.verdict == "not tested here" and "too few items"
-                           or verdict(one), table.concat(one.figures, "; ")}
+                           or verdict(one), table.concat(one.figures, "; "), one.settled or ""}
       end
     end
     put(claim.says, j)
@@ -387,7 +370,6 @@ Recommendation", AAAI 2023, measured again with %s. %s
     trained(worlds))))
   put_claims(worlds)
   put_reasons(worlds)
-  put_open(worlds)
   put_worth()
   put_notes()
   flush "README.md"

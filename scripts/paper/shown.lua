@@ -27,6 +27,24 @@ function shown.last(rows)
   return list
 end
 
+-- Of rows that differ in lr those of the lr with which a method, at each eps, ends best on the
+-- validation sessions, by the column valid or valid_expected.
+function shown.tuned(rows, by)
+  if #shown.values(rows, "lr") < 2 then return rows end
+  local best, most, list = {}, {}, {}
+  local function name(row) return ("%s %s"):format(row.method, row.epsilon) end
+  local last = shown.last(rows)
+  for _, row in ipairs(last) do
+    local of = {method = row.method, epsilon = row.epsilon, lr = row.lr}
+    local mean = shown.mean(shown.where(last, of), by)
+    if mean > (most[name(row)] or -1) then best[name(row)], most[name(row)] = row.lr, mean end
+  end
+  for _, row in ipairs(rows) do
+    if row.lr == best[name(row)] then list[#list + 1] = row end
+  end
+  return list
+end
+
 -- Mean and half width of the 95 % interval over the rows (seeds) of a column, of those that have
 -- it, and their number.
 function shown.over_seeds(rows, column)

@@ -183,3 +183,15 @@ local open = claims.judge(by_id["uniform not best"], {rq2 = {rows = splits(10)}}
 assert(open.settled:find("^about %d+ splits$"), open.settled)
 open = claims.judge(by_id["uniform not best"], {rq2 = {rows = splits(800)}}) -- 2 < 1.96 sqrt(10)
 assert(open.settled:find("^more users"), open.settled)
+
+-- Where rows differ in lr, each method has the lr that is best on the validation sessions, by the
+-- reward that is judged; not the best on the test.
+local tuned = run({}, {method = "uniform", epsilon = 1, lr = 0.1, valid = 1, valid_expected = 1,
+                       expected = 0.3}, "reward", 0.1)
+for lr, r in pairs{[0.1] = {0.2, 0.9, 0.30, 0.1}, [0.2] = {0.4, 0.8, 0.33, 0.2}} do
+  run(tuned, {method = "mixture", epsilon = 0.5, lr = lr, valid = r[2], expected = r[3],
+              valid_expected = r[4]}, "reward", r[1])
+end
+local j = claims.judge(by_id["uniform not best"], {rq2 = {rows = tuned}})
+assert(j.figures[1]:find("eps 0.5 - uniform: +100.0 %", 1, true), j.figures[1])
+assert(j.expected.figures[1]:find("eps 0.5 - uniform: +10.0 %", 1, true), j.expected.figures[1])
