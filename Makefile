@@ -424,7 +424,8 @@ bench: packages
 
 # The paper's experiments, each of which goes on where it was stopped; scripts/paper/common.lua says
 # what they take and where they leave tables and figures.
-#   make paper                          on a twin of 1 % of Twitch: ten minutes
+#   make paper                          on a twin of 1 % of Twitch: ten minutes; the report has what
+#                                       docs/paper keeps beside it
 #   make paper SCALE=full DATA=dir      at the paper's sizes, on the real files in dir: weeks
 #   make paper WORLD=file               on a file of interactions
 #   make paper PAPER="seeds=1 lr=1e-4"  options that all of them know
@@ -438,7 +439,8 @@ paper: packages
 	$(Q)for e in $(EXPERIMENTS); do ./fopo scripts/paper/$$e.lua scale=$(SCALE) \
 	  $(if $(DATA),'data=$(DATA)') $(if $(WORLD),'worlds=$(WORLD)') $(PAPER) || exit 1; done
 	$(Q)./fopo scripts/paper/report.lua \
-	  $(or $(patsubst out=%,%,$(filter out=%,$(PAPER))),runs/paper/$(SCALE))
+	  $(or $(patsubst out=%,%,$(filter out=%,$(PAPER))),runs/paper/$(SCALE)) \
+	  $(if $(DATA)$(WORLD)$(PAPER),,docs/paper)
 
 # ------------------------------------------------------------------------------------------------
 # make install: the program, its CUDA part if it was built, manual, documents, examples and sample.

@@ -28,8 +28,8 @@ local shown = require "shown"
 
 local claims = {list = {}}
 
--- Items from which a time is judged, the paper's smaller catalogue: how often a method is faster
--- grows with P.
+-- Items from which a time, and a reward after a time, is judged, the paper's smaller catalogue: how
+-- often a method is faster grows with P.
 local PAPER_P = 700000
 
 -- `more`: at_size: judged from PAPER_P on; rewards: judged by both rewards.
@@ -104,7 +104,12 @@ local function until_epoch(rows, epoch)
   return list
 end
 
-local function named(rows) return ("eps %g"):format(rows[1].epsilon) end
+-- "eps 0.8 at lr 0.1".
+local function named(rows)
+  local row = rows[1]
+  local name = row.method == "mixture" and ("eps %g"):format(row.epsilon) or row.method
+  return row.lr and ("%s at lr %g"):format(name, row.lr) or name
+end
 
 -- The records of rq2 with `time`, in seconds by the steps' times of rq1 at the same L, up to the
 -- time that the uniform proposal takes to its end. Nothing if rq1 has not timed that L.
@@ -190,7 +195,7 @@ claim("uniform not best", "rq2", "but uniform is not the best", "best eps 0.8 an
   local best, uniform = best_of(last), where(last, {method = "uniform"})
   if #best == 0 or #uniform == 0 then return {} end
   local v = by_seed(best, uniform, gain, PERCENT)
-  return {number(named(best) .. " - uniform", v, ">", 0, "%+.1f %%")}
+  return {number(named(best) .. " - " .. named(uniform), v, ">", 0, "%+.1f %%")}
 end)
 
 claim("as good", "rq2", "a mixture is at least as good as REINFORCE", "as good or better",
@@ -202,7 +207,7 @@ claim("as good", "rq2", "a mixture is at least as good as REINFORCE", "as good o
   if #base == 0 or #best == 0 then return {} end
   local v = by_seed(best, base, gain, PERCENT)
   local after = epoch and (" after %.2g epochs"):format(epoch) or ""
-  return {number(named(best) .. " - REINFORCE" .. after, v, ">=", -2, "%+.1f %%")}
+  return {number(named(best) .. " - " .. named(base) .. after, v, ">=", -2, "%+.1f %%")}
 end)
 
 local EARLY = 0.15 -- of a training, by which a record is an early one
@@ -245,14 +250,14 @@ end
 
 claim("fixed time", "fixed time", "for a fixed time REINFORCE is the worst", "the worst",
   "reward of uniform and of every mixture above that of REINFORCE after the same time, by the "
-  .. "steps' times of rq1", "rewards", function(rows)
+  .. "steps' times of rq1", "rewards at_size", function(rows)
   local last = shown.last(rows)
   return against(last, where(last, {method = "REINFORCE"}), {})
 end)
 
 claim("slightly above", "fixed time", "for a fixed time a mixture is slightly above uniform",
   "a slight edge", "reward of the best mixture above that of uniform after the same time",
-  "rewards", function(rows)
+  "rewards at_size", function(rows)
   local last = shown.last(rows)
   local best = best_of(last)
   local v = by_seed(best, where(last, {method = "uniform"}), gain, PERCENT)
@@ -273,7 +278,7 @@ end
 
 local LARGE_ENOUGH = 64 -- candidates; the paper says "as long as it is selected big enough"
 
-claim("robust in K", "rq3", "robust in K", "no difference",
+claim("robust in K", "rq3", "the reward is robust in K", "no difference",
   "reward of each K >= 64 at least 95 % of that of the best of them", "rewards", function(rows)
   local last, list, best, most = shown.last(rows), {}, nil, nil
   for _, k in ipairs(values(last, "k")) do
@@ -315,7 +320,7 @@ claim("time of K", "cost", "K hardly changes the time", "not greatly",
   "time of a step at the largest K / that at the smallest, at most 1.5", "at_size",
   cost_of("K", "k", "samples", 1.5))
 
-claim("better with S", "rq4", "better with S", "better optima",
+claim("better with S", "rq4", "more draws S, better optima", "better optima",
   "reward at the largest S above that at the smallest", "rewards", function(rows)
   local few, many, a, b = ends_of(rows, "samples")
   if not few then return {} end
@@ -323,7 +328,7 @@ claim("better with S", "rq4", "better with S", "better optima",
   return {number(("S = %d - %d"):format(b, a), v, ">", 0, "%+.1f %%")}
 end)
 
-claim("cost of S", "cost", "at little cost", "only slightly",
+claim("cost of S", "cost", "and at little cost", "only slightly",
   "time of a step at the largest S / that at the smallest, at most 2", "at_size",
   cost_of("S", "samples", "k", 2))
 

@@ -135,17 +135,16 @@ the paper reports R_test, that of the best item. While the softmax is uniform R_
 direction of the scores earns; as it sharpens, the expected reward comes up to R_test. The mixture
 with eps 0.8, R_test at its highest record and at the end, and its expected reward at the end:]]}
   for _, w in ipairs(having(worlds, "rq2")) do
-    local rows = where(shown.tuned(rows_of(w, "rq2"), "valid"), {method = "mixture", epsilon = 0.8})
-    local best, at
-    for _, step in ipairs(values(rows, "step")) do
-      local those = where(rows, {step = step})
-      local reward = mean(those, "reward")
-      if not best or reward > best then best, at = reward, those[1].epoch end
-    end
-    local last = shown.last(rows)
-    if best then
-      text[#text + 1] = ("- %s: %.4f after %.2g epochs, %.4f, %.4g"):format(w.title, best, at,
-        mean(last, "reward"), mean(last, "expected") or 0 / 0)
+    local all = where(rows_of(w, "rq2"), {method = "mixture", epsilon = 0.8})
+    for _, lr in ipairs(values(all, "lr")) do
+      local rows, best, at = where(all, {lr = lr}), 0, 0
+      for _, step in ipairs(values(rows, "step")) do
+        local those = where(rows, {step = step})
+        if mean(those, "reward") > best then best, at = mean(those, "reward"), those[1].epoch end
+      end
+      local last = shown.last(rows)
+      text[#text + 1] = ("- %s, lr %g: %.4f after %.2g epochs, %.4f, %.4g"):format(w.title, lr,
+        best, at, mean(last, "reward"), mean(last, "expected") or 0 / 0)
     end
   end
   local figures = {}

@@ -1,16 +1,17 @@
 -- One report of the paper's experiments from the tables of results that they left: README.md, its
--- claims with a verdict for each world, why, figures, and what is open; results.md, all tables.
+-- claims with a verdict for each world, why, and figures; results.md, all tables.
 --
 --   ./fopo scripts/paper/report.lua [FOLDER ...] [to=runs/paper/report] [notes=FILE] [figures=all]
 --          [served=FILE] [against=docs/paper]
 --
 -- FOLDER is the out= of experiments (runs/paper/small if none is given), or has a results.csv that
--- this script wrote. Where two folders have the same experiment in the same world, the first one is
--- judged; one of another L is shown below it. `to` also gets results.csv with all rows that it
--- shows, verdicts.csv, and the figures: all, or those named (figures=twitch-1-rq1,served). The text
--- of the file `notes` ends the page. `served` is the table of scripts/served.lua, of several sets.
--- What an experiment of a world measured is judged by the rules of claims.lua, and only what it
--- measured is said. At the end the verdicts are compared with those of `against`.
+-- this script wrote. Where two folders have the same experiment in the same world, the runs of the
+-- first one count, and those that it lacks are added if their settings and L are the same. `to` has
+-- results.csv with all rows that it shows, verdicts.csv, and the figures, too: all, or those named
+-- (figures=twitch-1-rq1,served). The text of the file `notes` ends the page. `served` is the table
+-- of scripts/served.lua, of several sets. What an experiment of a world measured is judged by the
+-- rules of claims.lua, and only what it measured is said. At the end the verdicts are compared with
+-- those of `against`.
 local here = arg[0]:match("^(.*/)") or "./"
 package.path = here .. "?.lua;" .. here .. "../tools/?.lua;" .. package.path
 local claims = require "claims"
@@ -34,6 +35,7 @@ local experiments = setmetatable({}, {__index = function(t, name)
   return t[name]
 end})
 
+local where = shown.where
 local order = {"rq0", "rq1", "rq2", "rq3", "rq4", "cost", "beyond", "alignment"}
 
 -- ---- what there is
@@ -48,7 +50,7 @@ local function world_of(worlds, name, source)
     local share = source:match("^twin, fraction (.+)$")
     worlds[key] = {name = name, source = source, slug = name .. (share and "-" .. share or ""),
                    title = share and ("%s twin, %g %%"):format(name, 100 * share) or name,
-                   experiments = {}, others = {}, order = #worlds + 1}
+                   experiments = {}, order = #worlds + 1}
     worlds[#worlds + 1] = worlds[key]
   end
   return worlds[key]
@@ -58,25 +60,20 @@ end
 local function add(worlds, e)
   e.source = short(e.source)
   local world = world_of(worlds, e.world, e.source)
-  local first, dim = world.experiments[e.experiment], e.rows[1].dim
+  local first, known = world.experiments[e.experiment], {}
   world.items = math.max(world.items or 0, e.rows[1].items)
-  if not first then
-    world.experiments[e.experiment] = e
-  elseif first.rows[1].dim ~= dim then
-    e.dim = dim
-    world.others[#world.others + 1] = e
+  world.experiments[e.experiment] = first or e
+  if not first or first.settings ~= e.settings or first.rows[1].dim ~= e.rows[1].dim then return end
+  for _, row in ipairs(first.rows) do known[kept.key(row)] = true end
+  for _, row in ipairs(e.rows) do
+    if not known[kept.key(row)] then table.insert(first.rows, row) end
   end
 end
 
--- The experiments of a world that are shown, those of another L behind the one that is judged.
+-- The experiments of a world, in their order.
 local function shown_of(w)
   local list = {}
-  for _, name in ipairs(order) do
-    list[#list + 1] = w.experiments[name]
-    for _, e in ipairs(w.others) do
-      if e.experiment == name then list[#list + 1] = e end
-    end
-  end
+  for _, name in ipairs(order) do list[#list + 1] = w.experiments[name] end
   return list
 end
 
@@ -127,7 +124,8 @@ local function curves_of(w, name)
   local of_test = name == "rq2-test"
   local e = w.experiments[of_test and "rq2" or name]
   if of_test then
-    local curves = shown.curves(shown.tuned(e.rows, "valid"), shown.by_epsilon, "epoch", "reward")
+    local curves = shown.curves(shown.tuned(e.rows, "valid_expected"), shown.by_epsilon, "epoch",
+                                "reward")
     curves.title = "R_test, " .. w.title
     return curves
   end
@@ -186,15 +184,17 @@ local function trained(worlds)
   for _, w in ipairs(worlds) do
     local rows = w.experiments.rq2 and w.experiments.rq2.rows
     if rows then
-      local most = 0
-      for _, row in ipairs(rows) do most = math.max(most, row.steps_lr) end
-      parts[#parts + 1] = ("%s %.3g (%.0f %% of the paper's, L = %d)"):format(w.title, most,
-        100 * most / papers(w), rows[1].dim)
+      local far = shown.values(shown.last(where(rows, {method = "uniform"})), "steps_lr")
+      table.sort(far)
+      for i, one in ipairs(far) do far[i] = ("%.3g"):format(one) end
+      parts[#parts + 1] = ("%s %s (the paper %.4g; L = %d)"):format(w.title,
+        table.concat(far, " or "), papers(w), rows[1].dim)
     end
   end
-  return ([[How far each run is trained: steps x lr, which bounds how far Adam moves a parameter, is
-62.5 in the paper on Twitch (50 epochs of 400,000 contexts, 32 a step, lr 1e-4) and 18.75 on
-GoodReads. Here RQ2 goes to %s.]]):format(shown.listed(parts))
+  return ([[How far a run is trained is steps x lr, which bounds how far Adam moves a parameter: in
+the paper 62.5 on Twitch (50 epochs of 400,000 contexts, 32 a step, lr 1e-4). Here RQ2 goes to
+%s. Where a world has several, a method has the lr that is best on its validation sessions by the
+reward that is judged.]]):format(table.concat(parts, "; "))
 end
 
 local function put_claims(worlds)
@@ -203,9 +203,9 @@ local function put_claims(worlds)
 of its rule's bound; **open** says that the interval does not settle it, with the side of the mean:
 (+) for the claim, (-) against it. An empty cell was not tested there. The paper reports R_test, the
 reward of the best item; what is trained is the expected reward. Where the two verdicts differ both
-are given. Intervals are over sessions, splits and seeds at once. Times are judged at the paper's P
-alone. [results.md](results.md) has the rules, the numbers of each verdict, and what would settle
-those that are open.]])
+are given. Intervals are over sessions, splits and seeds at once. Times, and rewards after a time,
+are judged at the paper's P alone. [results.md](results.md) has the rules, the numbers of each
+verdict, and what would settle those that are open.]])
   local head, rows = {"claim", "the paper"}, {}
   for _, w in ipairs(worlds) do head[#head + 1] = w.title end
   rows[1] = head
@@ -252,9 +252,7 @@ local function put_worlds(worlds)
   local rows = {{"world", "data", "items P", "experiments"}}
   for _, w in ipairs(worlds) do
     local list = {}
-    for _, name in ipairs(order) do
-      if w.experiments[name] then list[#list + 1] = name end
-    end
+    for i, e in ipairs(shown_of(w)) do list[i] = e.experiment end
     rows[#rows + 1] = {w.title, w.source, tables.count(w.items), table.concat(list, ", ")}
   end
   put_table(rows)
@@ -292,7 +290,6 @@ local function put_experiment(w, e)
   local first, seconds = e.rows[1], 0
   local experiment = experiments[e.experiment]
   local title = experiment.title:gsub("^%u%l", string.lower)
-                .. (e.dim and (" at L = %d"):format(e.dim) or "")
   if experiment.prepare then experiment.prepare(e.rows) end
   for _, row in ipairs(shown.last(e.rows)) do seconds = seconds + (row.seconds or 0) end
   say("### %s: %s\n", w.title, title)
@@ -363,7 +360,12 @@ local function write()
   compare(worlds)
   say "# The paper's experiments\n"
   say("%s\n", filled(([[Sakhi, Rohde and Gilotte, "Fast Offline Policy Optimization for Large Scale
-Recommendation", AAAI 2023, measured again with %s. %s
+Recommendation", AAAI 2023, measured again with %s.
+
+The policy is a softmax over P items, of scores with L numbers an item: the items' numbers beta come
+of an SVD and stay, a matrix theta is learnt. REINFORCE draws S items a context of the policy
+itself, which takes all P scores. The paper draws them of a proposal and weights them: uniform (eps
+1), or a mixture of uniform, with the share eps, and the K best candidates of a search. %s
 
 `scripts/paper/` has the experiments, and `scripts/paper/report.lua` wrote this page from
 [results.csv](results.csv), which has a line for each run.]]):format(programs(all),

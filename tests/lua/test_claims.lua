@@ -193,5 +193,6 @@ for lr, r in pairs{[0.1] = {0.2, 0.9, 0.30, 0.1}, [0.2] = {0.4, 0.8, 0.33, 0.2}}
               valid_expected = r[4]}, "reward", r[1])
 end
 local j = claims.judge(by_id["uniform not best"], {rq2 = {rows = tuned}})
-assert(j.figures[1]:find("eps 0.5 - uniform: +100.0 %", 1, true), j.figures[1])
-assert(j.expected.figures[1]:find("eps 0.5 - uniform: +10.0 %", 1, true), j.expected.figures[1])
+assert(j.figures[1]:find("eps 0.5 at lr 0.1 - uniform at lr 0.1: +100.0 %", 1, true), j.figures[1])
+assert(j.expected.figures[1]:find("eps 0.5 at lr 0.2 - uniform at lr 0.1: +10.0 %", 1, true),
+       j.expected.figures[1])
