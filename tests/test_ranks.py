@@ -464,6 +464,27 @@ for n in (2, 3, 4) if ALL else (2, 4):
     check(f"files of {n}", code == 0 and err == "", out, err)
     check(f"files of {n}: the numbers of one process", near(truth, out), truth, out)
 
+# names, of which each rank has a share: asked for, looked up, guessed at, and in a policy's file
+NAMES = """
+local d = data.read({"first.csv", "second.csv"}, {shard = true})
+local s = d:sessions{min_items = 5}
+local pi = policy.linear{items = embed.svd(s.train, {dim = 8, shard = true}), theta = "identity"}
+local name = d:item_name(7)
+print(name, d:find_item(name), d:find_user(d:user_name(d.n_users)), d:find_item("nobody"))
+print(select(2, pcall(pi.recommend, pi, {items = {name .. "0"}}, 2)))
+pi:save("named.npz", {items = "named.npy"})
+print(pi:recommend({items = {name}}, 2)[2].name)
+"""
+LOAD = 'print(fopo.policy.load("named.npz"):recommend({items = {"%s"}}, 2)[2].name)'
+said = []
+for n in (1, 3):
+    code, out, err = run(n, "-e", NAMES)
+    check(f"names of {n}", code == 0 and "did you mean" in out, out, err)
+    said.append(out.split("\n"))
+    alone = run(1, "-e", LOAD % out.split("\t")[0])
+    check(f"names that {n} saved", alone[1] == said[-1][-2] + "\n", alone, out)
+check("the names of one process", said[0] == said[1], said)
+
 # what a rank takes while it splits, embeds and shares is its part of what one process takes; of two
 # matrices by users that the SVD has of several, one process needs one. A rank sends N x 32 floats
 # for each of its two pairs of products, less than a part of the interactions, and little else
@@ -495,7 +516,7 @@ for n, steps in ((2, 20), (3, 30)):
 # recommendations for the users of a file, which the first rank writes
 TABLE = """
 d = data.read("SAMPLE")
-if fopo.ranks().size > 1 then d = d:share() end -- whose names are on every rank
+if fopo.ranks().size > 1 then d = d:share() end -- and its names
 s = d:sessions{min_items = 10}
 items = embed.svd(s.train, {dim = 8, shard = fopo.ranks().size > 1})
 policy.linear{items = items, theta = "identity"}:recommend_file("SAMPLE", "best.csv", {n = 5})

@@ -200,7 +200,8 @@ os.remove(path)]],
       define.fail("dataset:item_values: some items stand in several rows (rows too many: %s); keep "
                   .. "one row for each item", text.count(file.repeats))
     end
-    local value, lacking, first = native.item_values(d, file, o.missing or 0)
+    local value, lacking, first = native.item_values(native.whole_names(d, "item"), file,
+                                                      o.missing or 0)
     if lacking > 0 and not o.missing then
       define.fail("dataset:item_values: %s of the %s items have no value in the file, the first is "
                   .. "%s; give theirs as missing = 0", text.count(lacking), text.count(d.n_items),
@@ -310,7 +311,8 @@ Writes an .npz that fopo.data.read and scipy.sparse.load_npz read; names and tim
 members times and last_times, in the order of the entries).]]}
 for _, side in ipairs{"item", "user"} do
   doc{name = "dataset:" .. side .. "_name", signature = ("d:%s_name(i)"):format(side),
-      returns = "string", text = ("The id that %s i had in the file."):format(side)}
+      returns = "string", text = ("The id that %s i had in the file. Of a dataset that is shared "
+        .. "out all ranks make this call, and find_%s, together."):format(side, side)}
   doc{name = "dataset:find_" .. side, signature = ("d:find_%s(name)"):format(side),
       returns = "integer", text = ("The %s of that name, or nil."):format(side)}
 end

@@ -1,10 +1,13 @@
 /* Datasets: reading them from files; their names, rows and counts. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "bind/families.h"
 #include "comm/comm.h"
+#include "core/memory.h"
 #include "data/paths.h"
+#include "ranks/names.h"
 #include "ranks/read.h"
 
 static void dataset_done(bind_object *o) { fopo_dataset_free(((bind_dataset *)o)->dataset); }
@@ -148,6 +151,38 @@ static int dataset_crc(lua_State *L) {
   return bind_return_count(L, fopo_dataset_crc(bind_get_dataset(L, 1)));
 }
 
+fopo_dataset *bind_names_new(lua_State *L, size_t P) {
+  bind_dataset *d = bind_new(L, &bind_dataset_type, 0);
+  d->dataset = fopo_alloc(1, sizeof *d->dataset);
+  if (d->dataset == NULL) bind_check(L, FOPO_ERR_MEMORY);
+  bind_check(L, fopo_csr_init(&d->dataset->matrix, 0, P, 0, 0));
+  snprintf(d->dataset->format, sizeof d->dataset->format, "names");
+  return d->dataset;
+}
+
+/* The names of one side that are here, and of how many. */
+static const fopo_names *names_of(const fopo_dataset *d, int items, size_t *n) {
+  *n = items ? d->matrix.cols : fopo_dataset_users(d);
+  return items ? &d->items : &d->users;
+}
+
+/* native.whole_names(d, "item" or "user"[, "first"]): d, or, if its names are shared out to the
+ * ranks, a dataset of no interactions with all names of that side: on every rank, or on the first
+ * alone. */
+static int whole_names(lua_State *L) {
+  static const char *const sides[] = {"user", "item", NULL};
+  lua_settop(L, 3);
+  int items = bind_choice(L, 2, "the side", sides), everywhere = lua_isnil(L, 3);
+  lua_settop(L, 1);
+  const fopo_dataset *d = bind_any_dataset(L, 1);
+  if (d->all_users == 0) return 1;
+  size_t n;
+  const fopo_names *names = names_of(d, items, &n);
+  fopo_dataset *to = bind_names_new(L, items ? n : 0);
+  bind_check(L, fopo_ranks_gather_names(items ? &to->items : &to->users, names, n, everywhere));
+  return 1;
+}
+
 /* native.malformed_rows(d): what is wrong with the first malformed rows, a list of sentences. */
 static int malformed_rows(lua_State *L) {
   const fopo_dataset *d = bind_any_dataset(L, 1);
@@ -159,11 +194,15 @@ static int malformed_rows(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg bind_dataset_functions[] = {
-    {"data_read", data_read},       {"data_paths", data_paths},
-    {"data_formats", data_formats}, {"share_dataset", share_dataset},
-    {"item_values", item_values},   {"malformed_rows", malformed_rows},
-    {"dataset_crc", dataset_crc},   {NULL, NULL}};
+const luaL_Reg bind_dataset_functions[] = {{"data_read", data_read},
+                                           {"data_paths", data_paths},
+                                           {"data_formats", data_formats},
+                                           {"share_dataset", share_dataset},
+                                           {"item_values", item_values},
+                                           {"malformed_rows", malformed_rows},
+                                           {"dataset_crc", dataset_crc},
+                                           {"whole_names", whole_names},
+                                           {NULL, NULL}};
 
 /* ---- what a dataset holds ---- */
 
@@ -188,9 +227,15 @@ static int push_found(lua_State *L, int items) {
     lua_tostring(L, 2);
   }
   const char *name = bind_string(L, 2, "the name");
-  fopo_dataset *d = bind_any_dataset(L, 1);
-  const fopo_names *names = items ? &d->items : &d->users;
-  int64_t at = fopo_names_find(names, name);
+  const fopo_dataset *d = bind_any_dataset(L, 1);
+  size_t n;
+  const fopo_names *names = names_of(d, items, &n);
+  int64_t at = -1;
+  if (d->all_users == 0) {
+    at = fopo_names_find(names, name);
+  } else {
+    bind_check(L, fopo_ranks_find_name(&at, names, n, name));
+  }
   if (at < 0) {
     lua_pushnil(L);
   } else {
@@ -199,19 +244,22 @@ static int push_found(lua_State *L, int items) {
   return 1;
 }
 
-/* d:user_name(i): the id that user i had in the file. */
-static int user_name(lua_State *L) {
-  fopo_dataset *d = bind_any_dataset(L, 1);
-  size_t i = bind_id(L, 2, "user", fopo_dataset_users(d));
-  return bind_push_name(L, &d->users, i);
+static int push_name(lua_State *L, int items) {
+  const fopo_dataset *d = bind_any_dataset(L, 1);
+  size_t n;
+  const fopo_names *names = names_of(d, items, &n);
+  size_t i = bind_id(L, 2, items ? "item" : "user", n);
+  if (d->all_users == 0) return bind_push_name(L, names, i);
+  bind_text *name = bind_text_new(L);
+  bind_check(L, fopo_ranks_name(&name->text, names, n, i));
+  return bind_text_push(L, name);
 }
 
+/* d:user_name(i): the id that user i had in the file. */
+static int user_name(lua_State *L) { return push_name(L, 0); }
+
 /* d:item_name(j): the id that item j had in the file. */
-static int item_name(lua_State *L) {
-  fopo_dataset *d = bind_any_dataset(L, 1);
-  size_t j = bind_id(L, 2, "item", d->matrix.cols);
-  return bind_push_name(L, &d->items, j);
-}
+static int item_name(lua_State *L) { return push_name(L, 1); }
 
 /* d:find_user(name): its index, or nil. */
 static int find_user(lua_State *L) { return push_found(L, 0); }

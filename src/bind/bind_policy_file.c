@@ -84,12 +84,7 @@ static void set_options(lua_State *L, const fopo_policy_loaded *facts) {
 
 /* t.names: a dataset of no users whose items have the names of the file. */
 static void set_names(lua_State *L, fopo_policy_loaded *facts) {
-  bind_dataset *d = bind_new(L, &bind_dataset_type, 0);
-  d->dataset = fopo_alloc(1, sizeof *d->dataset);
-  if (d->dataset == NULL) bind_check(L, FOPO_ERR_MEMORY);
-  bind_check(L, fopo_csr_init(&d->dataset->matrix, 0, facts->P, 0, 0));
-  snprintf(d->dataset->format, sizeof d->dataset->format, "names");
-  d->dataset->items = facts->names;
+  bind_names_new(L, facts->P)->items = facts->names;
   facts->names = (fopo_names){0};
   lua_setfield(L, -2, "names");
 }

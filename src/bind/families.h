@@ -264,6 +264,9 @@ bind_policy *bind_policy_whole(lua_State *L, int index, const char *what);
 /* Pushes name number i and returns 1. */
 int bind_push_name(lua_State *L, const fopo_names *names, size_t i);
 
+/* Pushes a dataset of no users over P items, which are to be named. */
+fopo_dataset *bind_names_new(lua_State *L, size_t P);
+
 /* Pushes a handle on the device of that name. A Lua state has one device of each kind, so that the
  * state of an optimiser and the data of a gradient can be used by several calls. */
 bind_device *bind_device_open(lua_State *L, const char *name);

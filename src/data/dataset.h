@@ -1,9 +1,9 @@
 /* Interactions: who took what, as a sparse users x items matrix with the names of both.
  *
  * A dataset may be shared out to several processes, each of which has a range of the users: then
- * matrix and times have the users first_user .. first_user + matrix.rows - 1 of all_users. Columns,
- * names and counts are those of the whole dataset in every process, and each array of values and
- * times is there in all processes or in none. */
+ * matrix and times have the users first_user .. first_user + matrix.rows - 1 of all_users. Columns
+ * and counts are those of the whole dataset in every process, each has a share of the names
+ * (ranks/names.h), and each array of values and times is there in all processes or in none. */
 #ifndef FOPO_DATA_DATASET_H
 #define FOPO_DATA_DATASET_H
 

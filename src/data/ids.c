@@ -160,10 +160,10 @@ static int append(fopo_ids *ids, const char *name, size_t n, uint32_t hash) {
   return FOPO_OK;
 }
 
-/* The integers so far become texts, their digits; their indices stay. */
-static int become_text(fopo_ids *ids) {
+int fopo_ids_become_text(fopo_ids *ids) {
   fopo_ids text = {.is_text = 1};
   int status = FOPO_OK;
+  if (ids->is_text) return status;
   for (size_t i = 0; i < ids->n && status == FOPO_OK; i++) {
     char digits[24];
     size_t n = (size_t)snprintf(digits, sizeof digits, "%lld", (long long)ids->numbers[i]);
@@ -204,7 +204,7 @@ static int add_text(fopo_ids *ids, uint32_t *index, const char *name, size_t n, 
 }
 
 int fopo_ids_add(fopo_ids *ids, uint32_t *index, const char *name, size_t n) {
-  int status = ids->is_text ? FOPO_OK : become_text(ids);
+  int status = fopo_ids_become_text(ids);
   return status == FOPO_OK ? add_text(ids, index, name, n, hash_text(name, n)) : status;
 }
 
@@ -250,7 +250,7 @@ int fopo_ids_add_all(fopo_ids *ids, uint32_t *index, const int64_t *numbers,
       if (lengths[i] == 0) {
         status = fopo_ids_number(ids, &index[i], numbers[i]);
       } else {
-        if (!ids->is_text) status = become_text(ids);
+        status = fopo_ids_become_text(ids);
         if (status == FOPO_OK) {
           status = add_text(ids, &index[i], text + numbers[i], lengths[i], hashes[i - from]);
         }
@@ -338,6 +338,10 @@ void fopo_ids_move(fopo_names *names, fopo_ids *ids) {
 int fopo_ids_finish(fopo_names *names, uint32_t **place, fopo_ids *ids) {
   *place = NULL;
   *names = (fopo_names){.n = ids->n};
+  fopo_free(ids->direct); /* nothing is looked up any more */
+  fopo_free(ids->slots);
+  ids->direct = ids->slots = NULL;
+  ids->direct_n = ids->slot_n = 0;
   if (ids->is_text) {
     fopo_ids_move(names, ids);
     return FOPO_OK;

@@ -47,20 +47,20 @@ int fopo_names_count(fopo_names *names, size_t n) {
   return FOPO_OK;
 }
 
-int fopo_names_copy(fopo_names *to, const fopo_names *from) {
-  *to = (fopo_names){.n = from->n};
+int fopo_names_copy(fopo_names *to, const fopo_names *from, size_t first, size_t n) {
+  *to = (fopo_names){.n = n};
   if (from->numbers != NULL) {
-    to->numbers = fopo_alloc(from->n, sizeof *to->numbers);
+    to->numbers = fopo_alloc(n, sizeof *to->numbers);
     if (to->numbers == NULL) return FOPO_ERR_MEMORY;
-    memcpy(to->numbers, from->numbers, from->n * sizeof *to->numbers);
+    memcpy(to->numbers, from->numbers + first, n * sizeof *to->numbers);
   }
   if (from->text == NULL) return FOPO_OK;
-  size_t bytes = (size_t)from->offsets[from->n];
-  to->text = fopo_alloc(bytes, 1);
-  to->offsets = fopo_alloc(from->n + 1, sizeof *to->offsets);
+  const uint64_t *at = from->offsets + first;
+  to->text = fopo_alloc((size_t)(at[n] - at[0]), 1);
+  to->offsets = fopo_alloc(n + 1, sizeof *to->offsets);
   if (to->text == NULL || to->offsets == NULL) return FOPO_ERR_MEMORY;
-  memcpy(to->text, from->text, bytes);
-  memcpy(to->offsets, from->offsets, (from->n + 1) * sizeof *to->offsets);
+  memcpy(to->text, from->text + at[0], (size_t)(at[n] - at[0]));
+  for (size_t i = 0; i <= n; i++) to->offsets[i] = at[i] - at[0];
   return FOPO_OK;
 }
 

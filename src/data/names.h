@@ -27,7 +27,8 @@ int64_t fopo_names_find(const fopo_names *names, const char *name);
 /* The names 0 .. n - 1, as numbers. */
 int fopo_names_count(fopo_names *names, size_t n);
 
-int fopo_names_copy(fopo_names *to, const fopo_names *from);
+/* *to = names first .. first + n - 1; of names that are indices, 0 .. n - 1. */
+int fopo_names_copy(fopo_names *to, const fopo_names *from, size_t first, size_t n);
 
 /* Appends a text. *capacity: bytes allocated for names->text, 0 at first. */
 int fopo_names_append(fopo_names *names, size_t *capacity, const char *text, size_t n);

@@ -1,7 +1,8 @@
 /* A read is one stretch of comm.h: a step that fails alone returns, and the other ranks learn of it
  * when they agree next. The steps: each rank measures the files and finds its range (part), reads
- * its rows, and tells the others what it found (facts); the names of all ranks become one list on
- * each; every pair goes to the rank that has its user, which builds its rows of the matrix. */
+ * its rows, and tells the others what it found (facts); the names of all ranks get their indices
+ * (ranks/names.h); every pair goes to the rank that has its user, which builds its rows of the
+ * matrix. */
 #include "ranks/read.h"
 
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "data/merge.h"
+#include "ranks/names.h"
 
 /* Places are counted over the bytes of all files. */
 typedef struct {
@@ -153,8 +155,9 @@ static int read_rows(part *p) {
 /* Of the rows of one rank, and of all. */
 typedef struct {
   size_t files, pairs, rows_read, skipped, errors;
-  int values, ones; /* 1: there are values; all of them are 1 */
-  int times, timed; /* 1: every file has times; some file has */
+  int values, ones;           /* 1: there are values; all of them are 1 */
+  int times, timed;           /* 1: every file has times; some file has */
+  int text_users, text_items; /* 1: some name of theirs is no integer */
   char format[32], no_times[240];
 } facts;
 
@@ -167,7 +170,9 @@ static facts facts_of(const fopo_several *s) {
              .values = s->pairs.with_values,
              .ones = !s->pairs.with_values || fopo_values_are_ones(s->pairs.value, s->pairs.n),
              .times = s->files == 0 || s->pairs.with_times,
-             .timed = s->timed};
+             .timed = s->timed,
+             .text_users = s->users.is_text,
+             .text_items = s->items.is_text};
   memcpy(f.format, s->format, sizeof f.format);
   memcpy(f.no_times, s->no_times, sizeof f.no_times);
   return f;
@@ -182,6 +187,8 @@ static void add_facts(facts *sum, const facts *one) {
   sum->ones &= one->ones;
   sum->times &= one->times;
   sum->timed |= one->timed;
+  sum->text_users |= one->text_users;
+  sum->text_items |= one->text_items;
   if (*sum->no_times == '\0') memcpy(sum->no_times, one->no_times, sizeof sum->no_times);
   if (one->files == 0) return;
   if (sum->files == 0) memcpy(sum->format, one->format, sizeof sum->format);
@@ -214,111 +221,6 @@ static int unify(fopo_pairs *p, const facts *f) {
   if (f->values && !f->ones) return fopo_pairs_add_values(p);
   fopo_pairs_drop_values(p);
   return FOPO_OK;
-}
-
-/* ---- names ---- */
-
-/* Rank after rank adds its names to a dictionary that each has, and sends the others those that
- * were new. */
-
-enum { PIECE = 16 << 20 }; /* bytes of names that are sent at once, unless one name is longer */
-
-/* What is sent next; n = 0: nothing is. */
-typedef struct {
-  uint64_t n, bytes;
-  int is_text;
-} head;
-
-/* The names from `at` on that fit into a piece, at least one. */
-static head next_piece(const fopo_ids *all, size_t at) {
-  head h = {.is_text = all->is_text};
-  if (!all->is_text) {
-    size_t most = PIECE / sizeof *all->numbers;
-    h.n = all->n - at < most ? all->n - at : most;
-    h.bytes = h.n * sizeof *all->numbers;
-    return h;
-  }
-  uint64_t from = at < all->n ? all->offsets[at] : 0;
-  while (at + h.n < all->n && (h.n == 0 || all->offsets[at + h.n + 1] - from <= PIECE)) h.n++;
-  h.bytes = h.n > 0 ? all->offsets[at + h.n] - from : 0;
-  return h;
-}
-
-static int add_piece(fopo_ids *all, const char *bytes, head h) {
-  int status = FOPO_OK;
-  uint32_t index;
-  for (uint64_t i = 0; i < h.n && status == FOPO_OK; i++) {
-    if (h.is_text) {
-      size_t length = strlen(bytes);
-      status = fopo_ids_add(all, &index, bytes, length);
-      bytes += length + 1;
-    } else {
-      int64_t number;
-      memcpy(&number, bytes + i * sizeof number, sizeof number);
-      status = fopo_ids_number(all, &index, number);
-    }
-  }
-  return status;
-}
-
-/* Sends a piece of rank r's names, which are those from `at` on there; *h says what it was. */
-static int send_piece(fopo_ids *all, size_t at, size_t r, head *h, int status) {
-  int mine = fopo_comm_own_rank() == r;
-  char *buffer = NULL;
-  if (mine && status == FOPO_OK) *h = next_piece(all, at);
-  status = fopo_comm_agree(status);
-  if (status == FOPO_OK) status = fopo_comm_broadcast(h, sizeof *h, r);
-  if (status != FOPO_OK || h->n == 0) return status;
-  if (!mine) buffer = fopo_alloc((size_t)h->bytes, 1);
-  status = fopo_comm_agree(mine || buffer != NULL ? FOPO_OK : FOPO_ERR_MEMORY);
-  if (status == FOPO_OK) {
-    void *from = buffer;
-    if (mine) from = all->is_text ? (void *)(all->text + all->offsets[at]) : all->numbers + at;
-    status = fopo_comm_broadcast(from, (size_t)h->bytes, r);
-  }
-  if (status == FOPO_OK && !mine) status = add_piece(all, buffer, *h);
-  fopo_free(buffer);
-  return status;
-}
-
-/* The names that rank r has from `at` on go to all. */
-static int send_new(fopo_ids *all, size_t at, size_t r, int status) {
-  head h = {0};
-  do {
-    at += h.n;
-    h = (head){0};
-    status = send_piece(all, at, r, &h, status);
-  } while (status == FOPO_OK && h.n > 0);
-  return status;
-}
-
-/* *whole becomes the names of all ranks, each of which has its own in order of appearance, and
- * place [own->n], fresh, where the own ones are; *own is empty then. */
-static int join_names(fopo_names *whole, uint32_t **place, fopo_ids *own) {
-  fopo_ids all = {0};
-  fopo_names mine;
-  uint32_t *order = NULL;
-  fopo_ids_move(&mine, own);
-  fopo_ids_done(own);
-  size_t n = mine.n;
-  *whole = (fopo_names){0};
-  *place = fopo_alloc(n, sizeof **place);
-  int status = *place != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
-  for (size_t r = 0; r < fopo_comm_ranks(); r++) {
-    size_t before = all.n;
-    if (r == fopo_comm_own_rank() && status == FOPO_OK) {
-      status = fopo_merge_names(&all, *place, &mine);
-      fopo_names_done(&mine);
-    }
-    status = send_new(&all, before, r, status);
-    if (status != FOPO_OK) break;
-  }
-  if (status == FOPO_OK) status = fopo_ids_finish(whole, &order, &all);
-  if (status == FOPO_OK) status = fopo_merge_renumber(*place, order, n);
-  fopo_ids_done(&all);
-  fopo_names_done(&mine);
-  fopo_free(order);
-  return status;
 }
 
 /* ---- pairs ---- */
@@ -487,14 +389,15 @@ static int count_items(fopo_dataset *d) {
   return status;
 }
 
-/* d's matrix, times and counts from the own pairs, which are freed; d has the names, format,
- * rows_read and skipped of all ranks. */
-static int build_own(fopo_dataset *d, fopo_pairs *p, const char *title) {
-  size_t users = d->users.n, n = fopo_comm_own_share(&d->first_user, users);
+/* d's matrix, times and counts from the own pairs, which are freed; d has the names, and the
+ * format, rows_read and skipped of all ranks. */
+static int build_own(fopo_dataset *d, fopo_pairs *p, size_t users, size_t items,
+                     const char *title) {
+  size_t n = fopo_comm_own_share(&d->first_user, users);
   summary sum;
-  int status = fopo_pairs_check_shape(title, users, d->items.n, d->rows_read);
+  int status = fopo_pairs_check_shape(title, users, items, d->rows_read);
   for (size_t i = 0; i < p->n; i++) p->user[i] -= (uint32_t)d->first_user;
-  if (status == FOPO_OK) status = fopo_pairs_sort(d, p, n, d->items.n);
+  if (status == FOPO_OK) status = fopo_pairs_sort(d, p, n, items);
   if (status == FOPO_OK) status = fopo_dataset_check_values(d, title);
   status = fopo_comm_agree(status);
   if (status == FOPO_OK) status = add_up(d, &sum);
@@ -513,10 +416,11 @@ static int build_own(fopo_dataset *d, fopo_pairs *p, const char *title) {
 
 /* ---- the dataset ---- */
 
-/* The names of one side on every rank; its pairs become indices of them. */
-static int join_side(fopo_names *names, fopo_ids *ids, uint32_t *pairs, size_t n) {
+/* The names of one side, *all of them; its pairs become indices of them. */
+static int join_side(fopo_names *names, size_t *all, fopo_ids *ids, int is_text, uint32_t *pairs,
+                     size_t n) {
   uint32_t *place = NULL;
-  int status = join_names(names, &place, ids);
+  int status = fopo_ranks_join_names(names, all, &place, ids, is_text);
   if (status == FOPO_OK) status = fopo_merge_renumber(pairs, place, n);
   fopo_free(place);
   return status;
@@ -524,20 +428,23 @@ static int join_side(fopo_names *names, fopo_ids *ids, uint32_t *pairs, size_t n
 
 static int build(fopo_dataset *d, part *p, const char *title) {
   fopo_several *s = &p->rows;
+  fopo_pairs *pairs = &s->pairs;
+  size_t users, items;
   facts all;
   int status = gather_facts(&all, s);
   if (status == FOPO_OK) status = check_facts(&all, p->options, title);
-  if (status == FOPO_OK) status = unify(&s->pairs, &all);
+  if (status == FOPO_OK) status = unify(pairs, &all);
   if (status != FOPO_OK) return status;
   memcpy(d->format, all.format, sizeof d->format);
   if (all.timed) memcpy(d->no_times, all.no_times, sizeof d->no_times);
   d->rows_read = all.rows_read;
   d->skipped = all.skipped;
   d->malformed = all.errors;
-  status = join_side(&d->users, &s->users, s->pairs.user, s->pairs.n);
-  if (status == FOPO_OK) status = join_side(&d->items, &s->items, s->pairs.item, s->pairs.n);
-  if (status == FOPO_OK) status = move_pairs(&s->pairs, d->users.n, title);
-  return status == FOPO_OK ? build_own(d, &s->pairs, title) : status;
+  status = join_side(&d->users, &users, &s->users, all.text_users, pairs->user, pairs->n);
+  if (status != FOPO_OK) return status;
+  status = join_side(&d->items, &items, &s->items, all.text_items, pairs->item, pairs->n);
+  if (status == FOPO_OK) status = move_pairs(pairs, users, title);
+  return status == FOPO_OK ? build_own(d, pairs, users, items, title) : status;
 }
 
 static int run(fopo_dataset *d, part *p, const char *title) {
@@ -566,8 +473,6 @@ int fopo_ranks_read(fopo_dataset **dataset, const char *const *paths, size_t n,
   }
   return status;
 }
-
-/* ---- shares and rows ---- */
 
 /* ---- shares ---- */
 
@@ -604,8 +509,8 @@ int fopo_dataset_share(fopo_dataset **share, const fopo_dataset *d) {
   fopo_dataset_period(&to->period[0], &to->period[1], d);
   size_t n = fopo_comm_own_share(&to->first_user, to->all_users);
   int status = copy_users(to, d, to->first_user, n);
-  if (status == FOPO_OK) status = fopo_names_copy(&to->users, &d->users);
-  if (status == FOPO_OK) status = fopo_names_copy(&to->items, &d->items);
+  if (status == FOPO_OK) status = fopo_ranks_share_names(&to->users, &d->users);
+  if (status == FOPO_OK) status = fopo_ranks_share_names(&to->items, &d->items);
   if (status == FOPO_OK) {
     *share = to;
   } else {

@@ -4,6 +4,7 @@
 #include "datasets.h"
 #include "folder.h"
 #include "ranks.h"
+#include "ranks/names.h"
 #include "ranks/read.h"
 
 /* The first rank writes, and all have the file afterwards. */
@@ -133,6 +134,53 @@ TEST(any_rank_has_a_row) {
   }
   fopo_dataset_free(part);
   fopo_dataset_free(whole);
+}
+
+/* Whatever rank has a name: that of each index, the index of each name, and all of them. */
+static void check_names(const fopo_names *part, const fopo_names *whole) {
+  for (size_t i = 0; i < whole->n; i++) {
+    char known[64], *name;
+    int64_t at;
+    ok(fopo_ranks_name(&name, part, whole->n, i));
+    assert_string_equal(name, fopo_names_get(whole, i, known, sizeof known));
+    ok(fopo_ranks_find_name(&at, part, whole->n, name));
+    assert_int_equal(at, i);
+    fopo_free(name);
+  }
+  int64_t at;
+  ok(fopo_ranks_find_name(&at, part, whole->n, "nobody"));
+  assert_int_equal(at, -1);
+  for (int everywhere = 0; everywhere < 2; everywhere++) {
+    fopo_names all;
+    ok(fopo_ranks_gather_names(&all, part, whole->n, everywhere));
+    int here = everywhere || fopo_comm_own_rank() == 0;
+    if (here) assert_true(fopo_names_equal(&all, whole));
+    fopo_names_done(&all);
+  }
+}
+
+TEST(any_rank_has_a_name) {
+  FREED(free) char *text = malloc(1 << 14);
+  for (int kind = 0; kind < 3; kind++) { /* texts and integers; integers; indices and few names */
+    size_t n = (size_t)sprintf(text, "user,item\n");
+    for (int i = 0; i < 200; i++) {
+      n += (size_t)sprintf(text + n,
+                           kind == 2 ? "%d,%d\n"
+                           : kind    ? "%d,-%d\n"
+                                     : "u%d,%d\n",
+                           kind == 2 ? i % 40 : i * 7919 % 4001, i * 31 % (kind == 2 ? 2 : 97));
+    }
+    const char *path = write_for_all("names.csv", text, n);
+    fopo_dataset *whole, *part;
+    ok(fopo_dataset_read(&whole, path, &(fopo_read_options){.where = NULL}));
+    ok(fopo_ranks_read(&part, &path, 1, &(fopo_read_options){.where = NULL}));
+    check_names(&part->users, &whole->users);
+    check_names(&part->items, &whole->items);
+    size_t held = fopo_comm_ranks() == 1 || kind == 2 ? whole->users.n : part->matrix.rows;
+    assert_int_equal(part->users.n, held);
+    fopo_dataset_free(part);
+    fopo_dataset_free(whole);
+  }
 }
 
 typedef struct {

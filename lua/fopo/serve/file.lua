@@ -138,9 +138,11 @@ os.remove(path)]],
                     .. "where they write them, one file in the order of the ids")
       end
       local crc, about = native.shard_save_whole(items, o.items), provenance.text(pi, names)
+      names = names and native.whole_names(names, "item", "first")
       return first(native.policy_save, pi, path, items, names, o.items, about, crc)
     end
-    native.policy_save(pi, path, pi:initial_items(), names, o.items, provenance.text(pi, names))
+    native.policy_save(pi, path, items, names and native.whole_names(names, "item"), o.items,
+                       provenance.text(pi, names))
   end, function(pi, path)
     local any = pi.kind == "custom" and function() end or nil
     local items = pi:initial_items()

@@ -159,6 +159,7 @@ os.remove(path); os.remove(more)]],
       define.fail("%s: the items of this policy have no names to match; make it of sessions of a "
                   .. "file, or save it with data = the dataset", NAME)
     end
+    catalogue = native.whole_names(catalogue, "item")
     local old, new, gone = compare(pi, catalogue, d)
     if #new == d.n_items then
       define.fail("%s: no item of the data is one of the policy's; give all interactions, "

@@ -253,6 +253,7 @@ os.remove(users) os.remove(out)]],
       define.fail("%s: n is %d, but the policy has %s items", NAME, o.n, text.count(pi.n_items))
     end
     local catalogue, r, why = who.catalogue(pi), nil, nil
+    catalogue = catalogue and native.whole_names(catalogue, "item")
     local next_users, about = in_order(users, pi, catalogue, o)
     if next_users then
       r, why = recommend_to(next_users, about, pi, users, out, o, catalogue)

@@ -11,7 +11,7 @@ local who = {}
 
 -- ", did you mean "x" or "y"?", or "" if no name is near.
 local function suggestion(d, side, name)
-  local near = native.names_near(d, name, side == "item", 3)
+  local near = native.names_near(native.whole_names(d, side), name, side == "item", 3)
   for i, id in ipairs(near) do
     near[i] = ("%q"):format(side == "item" and d:item_name(id) or d:user_name(id))
   end
@@ -142,7 +142,8 @@ local function from_list(name, list, pi, o)
   for i, u in ipairs(users) do
     if u.number then known[#known + 1], places[#places + 1] = u.number, i end
   end
-  local of_known = #known > 0 and native.histories(o.data, known, pi.n_items, o.catalogue)
+  local names = #known > 0 and o.catalogue and native.whole_names(o.catalogue, "item") or nil
+  local of_known = #known > 0 and native.histories(o.data, known, pi.n_items, names)
   if #known == #list and not o.skip then return of_known, users end
   for k, i in ipairs(places) do histories[i] = of_known:x(k):totable()[1] or {} end
   if o.skip then histories = with_items(histories, users) end

@@ -133,8 +133,9 @@ int fopo_logs_take(fopo_logs **part, const fopo_logs *logs, const uint32_t *rows
   p->rewards = fopo_alloc(count, sizeof *p->rewards);
   p->propensities = fopo_alloc(count, sizeof *p->propensities);
   if (!p->actions || !p->rewards || !p->propensities) status = FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) status = fopo_names_copy(&p->names, &logs->names);
-  if (status == FOPO_OK) status = fopo_names_copy(&p->features, &logs->features);
+  if (status == FOPO_OK) status = fopo_names_copy(&p->names, &logs->names, 0, logs->names.n);
+  if (status == FOPO_OK)
+    status = fopo_names_copy(&p->features, &logs->features, 0, logs->features.n);
   if (status == FOPO_OK) status = copy_scales(p, logs);
   if (status == FOPO_OK) status = copy_events(p, logs, rows);
   if (status != FOPO_OK) {
@@ -283,7 +284,7 @@ static int match_columns(fopo_logs *logs, const fopo_logs *like, const char *pat
   if (status == FOPO_OK) status = check_lacking(place, logs, like, path);
   /* contexts [n, columns] become x [n, D]: column i moves to place[i]. */
   if (status == FOPO_OK) status = fopo_matrix_init(&x, logs->n, D);
-  if (status == FOPO_OK) status = fopo_names_copy(&names, &like->features);
+  if (status == FOPO_OK) status = fopo_names_copy(&names, &like->features, 0, like->features.n);
   if (status == FOPO_OK) {
     for (size_t n = 0; n < logs->n; n++) {
       const float *from = fopo_matrix_row(logs->contexts, n);
@@ -316,7 +317,7 @@ static int match_actions(fopo_logs *logs, const fopo_logs *like, const char *pat
                        "lacks; its propensities are those of another catalogue",
                        path, name_at(&logs->names, unknown, buffer, sizeof buffer));
   }
-  if (status == FOPO_OK) status = fopo_names_copy(&names, &like->names);
+  if (status == FOPO_OK) status = fopo_names_copy(&names, &like->names, 0, like->names.n);
   if (status == FOPO_OK) {
     for (size_t n = 0; n < logs->n; n++) logs->actions[n] = place[logs->actions[n]];
     fopo_names_done(&logs->names);
