@@ -34,6 +34,8 @@ data.read = fn{
     {"max_errors", "integer", 1000, "stop all the same after so many of them", min = 0},
     {"shard", "boolean", false, "of a run of several ranks: each reads its part of the files and "
      .. "keeps the interactions of its range of the users"},
+    {"parts", "integer", nil, "to read more than memory would hold: the interactions wait on disk, "
+     .. "and are sorted in so many parts, one after the other", min = 1, max = 1024},
   },
   text = [[
 Reads interactions: which user took which item. The format is recognised by the first lines of the
@@ -79,7 +81,13 @@ has columns) are cut anywhere between two rows, and what is gzipped, lists and m
 one rank each. Each interaction is then sent to the rank that has its user. The dataset is as
 fopo.data.read(files):share() makes it, bit by bit, for any number of ranks: names, counts and d:row
 are those of all, each rank has the users of one range (d.here of them). docs/ranks.md says what it
-takes. Alone, it is read as without shard.]],
+takes. Alone, it is read as without shard.
+
+parts = n reads the same dataset, bit by bit, with less memory: the interactions are kept in a file
+without a name in $TMPDIR (/var/tmp if that is not set; with --safe the current folder), 8 bytes
+each, 4 more with values and 8 with times. When all are read, the users are taken in n parts of
+about as many interactions, and while one is sorted memory holds the matrix so far and that part
+three times. Lists, matrices and .npz files are held whole until they are there; tables are not.]],
   example = [[path = os.tmpname()
 f = io.open(path, "w")
 f:write("user,item,time\n7,apple,2016-05-09\n7,pear,2016-05-10\n9,apple,2016-05-08\n"); f:close()
@@ -89,10 +97,14 @@ items, values, times = d:row(1)
 assert(times[2] - times[1] == 86400)
 d = fopo.data.read({path, path}) -- as a list: here every pair twice
 assert(d.nnz == 3 and d.repeats == 3)
+assert(fopo.data.read(path, {parts = 2}).nnz == 3)
 d = fopo.data.read(path, {shard = true})
 assert(d.n_users == 2 and d.shared == (fopo.ranks().size > 1))
 os.remove(path)]],
   call = function(files, o)
+    if o.parts and o.shard then
+      define.fail("fopo.data.read: parts is for one process and shard for several ranks; give one")
+    end
     local d = native.data_read(reading.files("fopo.data.read", files), reading.options(o))
     origin.set(d, {files = files})
     return d

@@ -7,6 +7,7 @@
 #include "comm/comm.h"
 #include "core/memory.h"
 #include "data/paths.h"
+#include "data/spill.h"
 #include "ranks/names.h"
 #include "ranks/read.h"
 
@@ -67,12 +68,14 @@ fopo_read_options bind_read_options(lua_State *L, int index) {
 }
 
 /* native.data_read(path or {path ...}, {format, user, item, value, time, where, separator, header =
- * "yes" | "no", skip_errors, max_errors, shard}): a dataset, shared out to the ranks if `shard`. */
+ * "yes" | "no", skip_errors, max_errors, parts, shard}): a dataset, shared out to the ranks if
+ * `shard`, sorted on disk if there are parts. */
 static int data_read(lua_State *L) {
   size_t n;
   const char **paths = bind_paths(L, 1, &n);
   fopo_read_options o = bind_read_options(L, 2);
   bind_dataset *d = bind_new(L, &bind_dataset_type, 0);
+  o.parts = bind_option_count_or(L, 2, "parts", 1, FOPO_SPILL_PARTS, 0);
   int part = bind_has(L, 2, "shard") && bind_option_boolean(L, 2, "shard");
   bind_check(L, part ? fopo_ranks_read(&d->dataset, paths, n, &o)
                      : fopo_dataset_read_all(&d->dataset, paths, n, &o));

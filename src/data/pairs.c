@@ -16,8 +16,7 @@ void fopo_pairs_done(fopo_pairs *p) {
   *p = (fopo_pairs){0};
 }
 
-/* Bytes of a pair. */
-static size_t bytes_of(const fopo_pairs *p) {
+size_t fopo_pairs_bytes(const fopo_pairs *p) {
   return 2 * sizeof *p->user + (p->with_values ? sizeof *p->value : 0) +
          (p->with_times ? sizeof *p->time : 0);
 }
@@ -27,7 +26,7 @@ int fopo_pairs_reserve(fopo_pairs *p, size_t more) {
   size_t capacity = p->capacity == 0 ? 4096 : 2 * p->capacity;
   if (capacity < p->n + more) capacity = p->n + more;
   /* Checked here too: how many rows a gzipped file holds is only a guess beforehand. */
-  int status = fopo_memory_suffices(bytes_of(p) * (uint64_t)(capacity - p->capacity),
+  int status = fopo_memory_suffices(fopo_pairs_bytes(p) * (uint64_t)(capacity - p->capacity),
                                     "the interactions read so far",
                                     "read a part of the file, or on a machine with more memory");
   if (status == FOPO_OK) status = fopo_resize(&p->user, capacity, sizeof *p->user);
@@ -61,7 +60,7 @@ int fopo_pairs_check_more(const char *path, double rows, const fopo_pairs *p) {
   /* While sorting, three things exist at once: the pairs, their keys and the matrix, of 12 bytes
    * (8 without values, 8 more with times) for each row. While reading it is less: arrays of at most
    * twice the need. */
-  double bytes = (rows * 3 + (double)p->n * 2) * (double)bytes_of(p);
+  double bytes = (rows * 3 + (double)p->n * 2) * (double)fopo_pairs_bytes(p);
   return fopo_memory_suffices((uint64_t)bytes, path,
                               "read a part of the file, or on a machine with more memory");
 }

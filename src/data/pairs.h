@@ -5,6 +5,8 @@
 #include "core/status.h"
 #include "data/dataset.h"
 
+struct fopo_spill;
+
 /* Start from {0}, or {.with_values = 1}, {.with_times = 1}. */
 typedef struct {
   uint32_t *user, *item; /* [n] */
@@ -12,9 +14,13 @@ typedef struct {
   double *time;          /* [n] if with_times, else NULL */
   size_t n, capacity;
   int with_values, with_times;
+  struct fopo_spill *spill; /* where those before them are (data/spill.h); NULL: there are none. Not
+                               owned */
 } fopo_pairs;
 
 void fopo_pairs_done(fopo_pairs *p); /* accepts {0} */
+
+size_t fopo_pairs_bytes(const fopo_pairs *p); /* of a pair */
 
 /* Capacity for `more` further pairs. */
 int fopo_pairs_reserve(fopo_pairs *p, size_t more);

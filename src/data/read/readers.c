@@ -12,6 +12,7 @@
 #include "data/formats.h"
 #include "data/merge.h"
 #include "data/read/table.h"
+#include "data/spill.h"
 
 #define X(name) &fopo_reader_##name,
 static const fopo_reader *const readers[] = {
@@ -240,7 +241,7 @@ int fopo_several_add(fopo_several *s, const char *path, uint64_t from, uint64_t 
                      const fopo_read_options *options) {
   fopo_read_options own = *options;
   fopo_dataset *d;
-  size_t before = s->pairs.n;
+  size_t before = fopo_spill_n(&s->pairs);
   own.several = s;
   s->from = s->begin = from;
   s->to = s->end = to;
@@ -248,7 +249,10 @@ int fopo_several_add(fopo_several *s, const char *path, uint64_t from, uint64_t 
   if (status != FOPO_OK) return status;
   int is_table = d->matrix.indptr == NULL;
   if (!is_table) status = add_entries(s, d, path);
-  s->rows_read += is_table ? s->pairs.n - before : d->rows_read;
+  s->rows_read += is_table ? fopo_spill_n(&s->pairs) - before : d->rows_read;
+  if (status == FOPO_OK && s->pairs.spill != NULL) {
+    status = fopo_spill_add(s->pairs.spill, &s->pairs);
+  }
   s->skipped += d->skipped;
   for (size_t i = 0, at = s->errors - d->malformed; i < d->malformed && at < FOPO_EXAMPLES; i++) {
     memcpy(s->examples[at++], d->examples[i], sizeof s->examples[0]);
@@ -284,13 +288,21 @@ const char *fopo_several_title(char title[FOPO_SEVERAL_TITLE], const char *const
   return title;
 }
 
-/* The names of a side; its pairs become indices of them. */
-static int finish_side(fopo_names *names, fopo_ids *ids, uint32_t *pairs, size_t n) {
-  uint32_t *place = NULL;
-  int status = fopo_ids_finish(names, &place, ids);
-  fopo_ids_done(ids);
-  if (status == FOPO_OK) status = fopo_merge_renumber(pairs, place, n);
-  fopo_free(place);
+/* The names of both sides; the pairs become indices of them. */
+static int finish_names(fopo_dataset *d, fopo_several *s) {
+  fopo_pairs *p = &s->pairs;
+  uint32_t *user = NULL, *item = NULL;
+  int status = fopo_ids_finish(&d->users, &user, &s->users);
+  fopo_ids_done(&s->users);
+  if (status == FOPO_OK) status = fopo_ids_finish(&d->items, &item, &s->items);
+  fopo_ids_done(&s->items);
+  if (status == FOPO_OK && p->spill != NULL) {
+    status = fopo_spill_arrange(p->spill, user, item, d->users.n);
+  }
+  if (status == FOPO_OK) status = fopo_merge_renumber(p->user, user, p->n);
+  if (status == FOPO_OK) status = fopo_merge_renumber(p->item, item, p->n);
+  fopo_free(user);
+  fopo_free(item);
   return status;
 }
 
@@ -301,9 +313,12 @@ static int build(fopo_dataset *d, fopo_several *s, const char *what) {
   d->skipped = s->skipped;
   d->malformed = s->errors;
   memcpy(d->examples, s->examples, sizeof d->examples);
-  int status = finish_side(&d->users, &s->users, p->user, p->n);
-  if (status == FOPO_OK) status = finish_side(&d->items, &s->items, p->item, p->n);
-  if (status == FOPO_OK) status = fopo_pairs_build(d, p, d->users.n, d->items.n, what);
+  int status = finish_names(d, s);
+  size_t users = d->users.n, items = d->items.n;
+  if (status == FOPO_OK) {
+    status = p->spill != NULL ? fopo_spill_build(d, p->spill, p->with_times, users, items, what)
+                              : fopo_pairs_build(d, p, users, items, what);
+  }
   if (status != FOPO_OK) return status;
   d->rows_read = s->rows_read;
   d->repeats = d->rows_read - fopo_csr_nnz(&d->matrix);
@@ -322,8 +337,8 @@ int fopo_several_build(fopo_dataset **dataset, fopo_several *s, const char *what
  * into memory. */
 static int check_rest(const fopo_several *s, const char *path, double done, double rest) {
   if (done == 0) return FOPO_OK;
-  double rows = (double)s->pairs.n;
-  return fopo_pairs_check_more(path, rows * rest / done, &s->pairs);
+  double rows = (double)fopo_spill_n(&s->pairs);
+  return fopo_spill_check_more(path, rows * rest / done, &s->pairs);
 }
 
 static int read_all(fopo_several *s, const char *const *paths, size_t n,
@@ -362,14 +377,18 @@ static int read_columnar(fopo_dataset **d, const char *const *paths, size_t n,
 int fopo_dataset_read_all(fopo_dataset **d, const char *const *paths, size_t n,
                           const fopo_read_options *options) {
   static const fopo_read_options none = {0};
-  if (n == 1) return fopo_dataset_read(d, paths[0], options);
   if (options == NULL) options = &none;
-  if (are_columnar(paths, n)) return read_columnar(d, paths, n, options);
-  fopo_several s = {.many = 1};
+  if (n == 1 && options->parts == 0) return fopo_dataset_read(d, paths[0], options);
+  if (are_columnar(paths, n) && options->parts == 0) return read_columnar(d, paths, n, options);
+  fopo_several s = {.many = n > 1};
   char what[FOPO_SEVERAL_TITLE];
+  fopo_spill *spill = NULL;
   *d = NULL;
-  int status = read_all(&s, paths, n, options);
+  int status = options->parts > 0 ? fopo_spill_new(&spill, options->parts) : FOPO_OK;
+  s.pairs.spill = spill;
+  if (status == FOPO_OK) status = read_all(&s, paths, n, options);
   if (status == FOPO_OK) status = fopo_several_build(d, &s, fopo_several_title(what, paths, n));
   fopo_several_done(&s);
+  fopo_spill_free(spill);
   return status;
 }

@@ -33,6 +33,8 @@ typedef struct {
   int header;        /* 1: there is one, -1: there is none, 0: recognise */
   int skip_errors;   /* 1: malformed rows are counted in `skipped`, up to max_errors */
   size_t max_errors;
+  size_t parts; /* fopo_dataset_read_all keeps the rows on disk and sorts them in so many parts
+                   (data/spill.h), at most FOPO_SPILL_PARTS; 0: they stay in memory */
   struct fopo_several *several; /* set by fopo_several_add: the file is one of several, and a table
                                    adds its rows there and makes no matrix */
 } fopo_read_options;

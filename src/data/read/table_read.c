@@ -10,6 +10,7 @@
 #include "data/merge.h"
 #include "data/read/readers.h"
 #include "data/read/table.h"
+#include "data/spill.h"
 
 /* ---- integer ids as indices ---- */
 
@@ -127,6 +128,9 @@ static int read_rows(fopo_table *r) {
   while (status == FOPO_OK) {
     size_t left = (size_t)(t->stop - t->at);
     status = fopo_chunks_block(chunks);
+    if (status == FOPO_OK && r->pairs.spill != NULL) {
+      status = fopo_spill_add(r->pairs.spill, &r->pairs);
+    }
     if (status != FOPO_OK || (left == (size_t)(t->stop - t->at) && t->ended)) break;
     if (fopo_text_can_seek(t) && fopo_text_place(t) >= t->limit) {
       status = fopo_progress(t->source.what, 1, 1);
@@ -154,7 +158,7 @@ static double expected_rows(const fopo_table *r) {
 }
 
 static int check_memory(const fopo_table *r) {
-  return fopo_pairs_check_more(r->t->path, expected_rows(r), &r->pairs);
+  return fopo_spill_check_more(r->t->path, expected_rows(r), &r->pairs);
 }
 
 /* ---- a dataset ---- */
