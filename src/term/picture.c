@@ -209,7 +209,7 @@ static void add_commands(fopo_string *s, const fopo_picture *p) {
                                                        : "bars: 95 % intervals";
     }
   }
-  if (drawn) set(s, "label 1 at graph 0.995,0.015 right font ',9'", drawn);
+  if (drawn) set(s, "label 1 at graph 1,1.02 right font ',9'", drawn);
   add_elements(s, p, bands);
 }
 
