@@ -380,7 +380,7 @@ end
 claim("adaptive", "beyond", "an adaptive eps may work better", "outlook",
   "reward of the adaptive eps above that of the mixture", "rewards", above_mixture("adaptive"))
 
-claim("learnt", "beyond", "fast training without fixing beta", "outlook",
+claim("learnt", "beyond", "the mixture may learn beta, too", "outlook",
   "reward of the mixture with learnt items above that with fixed ones", "rewards",
   above_mixture("learnt items"))
 

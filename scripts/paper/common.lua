@@ -35,7 +35,8 @@
 -- that of the last records:
 --   epoch, step, seconds (of training), ms_step                                how far
 --   reward, low, high      the paper's R_test by true argmax, with its 95 % interval over sessions
---   expected, effective    expected reward, and items that the softmax chooses from in effect
+--   expected, effective    expected reward, and items that the softmax chooses from in effect, in
+--                          the median context
 --   valid, valid_expected  both rewards on the validation sessions, by which settings are chosen
 --   cosine, recall20 ...   what single experiments measure
 -- An unfinished run is kept once a minute (keep=60). An experiment that was stopped goes on from

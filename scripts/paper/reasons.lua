@@ -112,8 +112,8 @@ local function ranking(worlds)
   local text = {[[At the start the softmax is uniform over the catalogue, and uniform draws are as
 good as any. As it sharpens, few uniform draws fall on what it chooses, and their estimate loses the
 gradient; a mixture's candidates and REINFORCE's draws are there. Expected reward at the end, and in
-brackets the items that the softmax chooses from in effect; where these are all, it is still uniform
-and the methods differ little:]]}
+brackets the items that the softmax chooses from in effect, in the median context; where these are
+all, it is still uniform in most of them:]]}
   for _, w in ipairs(having(worlds, "rq2")) do
     text[#text + 1] = ("- %s: %s"):format(w.title, ends_of(w))
   end

@@ -5,15 +5,15 @@ local shown = require "shown"
 
 local worth = {says = [[
 Reward of the best item with seen items left out, as one serves, on users that no method has learnt
-from. Popular, tuned item-kNN, EASE and tuned ALS are what one would try first;
-"the paper" is the paper's policy (mixture, raw singular vectors, 62.5 steps x lr), "linear" the
-same form from this program's defaults with seen items masked in training, "neighbours" learnt
-weights between items, "auto" the choice of `policy.auto`. Intervals are 95 %, over the test
-sessions of one split; where there are several splits the mean of them is shown, which is known
-better.]]}
+from. Popular, tuned item-kNN, EASE and tuned ALS are what one would try first; "the paper" is the
+paper's policy (mixture, raw singular vectors, 62.5 steps x lr), "linear, masked" the same form from
+this program's defaults, which leave out seen items in training, "neighbours" learnt weights between
+items, "auto" the choice of `policy.auto`. The figure has the sets on which the paper's policy was
+trained. Intervals are 95 %, over the test sessions of one split; where there are several splits the
+mean of them is shown, which is known better.]]}
 
 local methods = {{"popular", "popular"}, {"item-kNN", "cosine"}, {"EASE", "ease"}, {"ALS", "als"},
-                 {"the paper", "paper"}, {"linear", "linear"}, {"neighbours", "neighbours"},
+                 {"the paper", "paper"}, {"linear, masked", "linear"}, {"neighbours", "neighbours"},
                  {"auto", "auto"}}
 
 -- The rows of a method in a set; neighbours by the better known of its starts.
@@ -33,17 +33,18 @@ function worth.of(path)
     head[i + 2] = m[1]
     curves[i] = {name = m[1], x = {}, y = {}, low = {}, high = {}}
   end
-  for n, set in ipairs(shown.values(rows, "file")) do
+  curves[#curves] = nil -- auto is in the table alone
+  for _, set in ipairs(shown.values(rows, "file")) do
     local those = shown.where(rows, {file = set})
-    local line = {set, ("%d"):format(those[1].contexts)}
-    curves.labels[n] = set
+    local line, drawn = {set, ("%d"):format(those[1].contexts)}, #rows_of(those, "paper") > 0
+    if drawn then table.insert(curves.labels, set) end
     for i, m in ipairs(methods) do
-      local p = shown.mean(rows_of(those, m[2]), "reward")
+      local p, c = shown.mean(rows_of(those, m[2]), "reward"), curves[i]
       local half = p and 1.96 * math.sqrt(p * (1 - p) / those[1].contexts)
       line[#line + 1] = p and ("%.3f ± %.3f"):format(p, half) or ""
-      if p then
-        local c, at = curves[i], #curves[i].x + 1
-        c.x[at], c.y[at], c.low[at], c.high[at] = n, p, p - half, p + half
+      if p and c and drawn then
+        local at = #c.x + 1
+        c.x[at], c.y[at], c.low[at], c.high[at] = #curves.labels, p, p - half, p + half
       end
     end
     lines[#lines + 1] = line
