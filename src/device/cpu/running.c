@@ -21,13 +21,16 @@ fopo_running fopo_running_at(void *memory, size_t L) {
 }
 
 void fopo_running_raise(fopo_running *sums, float shift, size_t L) {
-  double factor = exp((double)sums->shift - (double)shift);
+  float before = sums->shift;
+  sums->shift = shift;
+  if (before == -INFINITY) return; /* all sums are 0 */
+  double factor = exp((double)before - (double)shift);
   sums->w *= factor;
   sums->ww *= factor * factor;
   sums->wd *= factor;
   sums->head *= factor;
+#pragma omp simd
   for (size_t i = 0; i < 2 * L; i++) sums->w_beta[i] *= (float)factor;
-  sums->shift = shift;
 }
 
 /* sum w over the draws of candidates, whose logq is above the floor; share [n] is scratch. */
