@@ -604,17 +604,64 @@ int fopo_csr_from_timed_pairs(fopo_csr *m, fopo_csr_times *entry, const uint32_t
   return status;
 }
 
-/* Entry e of row r becomes the pair (ids[e], r). */
-int fopo_csr_transpose(fopo_csr *t, const fopo_csr *m) {
-  size_t nnz = fopo_csr_nnz(m), repeats;
-  uint32_t *row = fopo_alloc(nnz, sizeof *row);
-  *t = (fopo_csr){0};
-  if (row == NULL) return FOPO_ERR_MEMORY;
-#pragma omp parallel for num_threads(nnz > SLICE ? fopo_threads() : 1) schedule(dynamic, 1024)
-  for (size_t r = 0; r < m->rows; r++) {
-    for (uint64_t e = m->indptr[r]; e < m->indptr[r + 1]; e++) row[e] = (uint32_t)r;
+/* ---- the transpose ---- */
+
+/* The entries of each column are counted, and then written in the order of the rows. A thread reads
+ * all entries and writes those of its columns. */
+
+enum { SHARES = 64 };
+#define TRANSPOSING "transposing a sparse matrix"
+
+/* Afterwards start[c] is where column c begins, and first [shares + 1] whose columns each has. */
+static void share_columns(size_t *first, size_t shares, uint64_t *start, const fopo_csr *m) {
+  size_t nnz = fopo_csr_nnz(m), at = 0, share = 0;
+  for (size_t e = 0; e < nnz; e++) start[m->ids[e]]++;
+  for (size_t c = 0; c < m->cols; c++) {
+    while (share < shares && at >= nnz / shares * share) first[share++] = c;
+    size_t here = (size_t)start[c];
+    start[c] = at;
+    at += here;
   }
-  int status = fopo_csr_from_pairs(t, m->ids, row, m->values, nnz, m->cols, m->rows, &repeats);
-  fopo_free(row);
-  return status;
+  while (share <= shares) first[share++] = m->cols;
+}
+
+/* Writes columns first .. last - 1 of t, whose next entries are at next[c]; 1: interrupted. */
+static int write_columns(fopo_csr *t, uint64_t *next, const fopo_csr *m, size_t first,
+                         size_t last) {
+  enum { POLL = 1024 }; /* rows */
+  int reports = fopo_csr_nnz(m) >= REPORT_FROM && omp_get_thread_num() == 0;
+  for (size_t r = 0; r < m->rows; r++) {
+    if (r % POLL == 0 && reports) {
+      if (fopo_progress(TRANSPOSING, (double)r, (double)m->rows) != FOPO_OK) return 1;
+    } else if (r % POLL == 0 && fopo_interrupted()) {
+      return 1;
+    }
+    for (uint64_t e = m->indptr[r]; e < m->indptr[r + 1]; e++) {
+      uint32_t c = m->ids[e];
+      if (c < first || c >= last) continue;
+      t->ids[next[c]] = (uint32_t)r;
+      if (t->values != NULL) t->values[next[c]] = m->values[e];
+      next[c]++;
+    }
+  }
+  return 0;
+}
+
+int fopo_csr_transpose(fopo_csr *t, const fopo_csr *m) {
+  size_t nnz = fopo_csr_nnz(m), first[SHARES + 1];
+  size_t shares = nnz > SLICE ? least((size_t)fopo_threads(), SHARES) : 1;
+  uint64_t entry = sizeof *m->ids + (m->values != NULL ? sizeof *m->values : 0);
+  *t = (fopo_csr){0};
+  int stopped = 0, status = fopo_memory_suffices(nnz * entry + m->cols * sizeof *m->indptr,
+                                                 TRANSPOSING, "use fewer users or items");
+  if (status == FOPO_OK) status = fopo_csr_init(t, m->cols, m->rows, nnz, m->values != NULL);
+  if (status != FOPO_OK) return status;
+  uint64_t *next = t->indptr + 1; /* the end of a column once all its entries are there */
+  share_columns(first, shares, next, m);
+#pragma omp parallel for num_threads(shares) schedule(static, 1) reduction(| : stopped)
+  for (size_t k = 0; k < shares; k++) stopped |= write_columns(t, next, m, first[k], first[k + 1]);
+  if (nnz >= REPORT_FROM && !stopped) stopped = fopo_progress(TRANSPOSING, 1, 1) != FOPO_OK;
+  if (!stopped) return FOPO_OK;
+  fopo_csr_done(t);
+  return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while " TRANSPOSING);
 }
