@@ -112,6 +112,56 @@ check("Ctrl-C", "interrupted while reading the command" in said, said)
 check("the command has ended", subprocess.run(["flock", "-w", "20", os.path.join(folder, "held"),
                                                "true"]).returncode == 0)
 
+# ---- logs, which are tables that are read twice, or lines that are read once ----
+
+LOGS = '''
+local lg = fopo.data.logs(assert(load("return " .. arg[1]))(), {standardise = "none"})
+print(lg.format, lg.n, lg.dim)
+for _, a in ipairs{lg:contexts(), lg:rewards(), lg:propensities()} do
+  for _, row in ipairs(a:totable()) do print(("%a "):rep(#row):format(table.unpack(row))) end
+end
+for i, a in ipairs(lg:actions():totable()[1]) do print(lg:action_name(a)) end
+'''
+write("logs.lua", ('local fopo = require "fopo"\n' + LOGS).encode())
+
+
+def log(files, *flags, **rest):
+    done = subprocess.run([FOPO, *flags, os.path.join(folder, "logs.lua"), files], text=True,
+                          capture_output=True, timeout=60, cwd=folder, **rest)
+    return done.stdout.splitlines() if done.returncode == 0 else done.stderr.split("\n")[0]
+
+
+events = [(rng.randrange(18, 80), rng.choice(["fr", "be", "d,e"]), rng.randrange(5), k % 2,
+           rng.choice([0.5, 0.25])) for k in range(2000)]
+HEADER = "age,country,action,reward,propensity\n"
+text = HEADER + "".join('%d,"%s",%d,%d,%s\n' % e for e in events)
+write("log.csv", text.encode())
+write("log.csv.gz", gzip.compress(text.encode()))
+logged = log('"log.csv"')
+check("a log", logged[0] == "csv\t2000\t4" and len(logged) > 4000, logged[:3], len(logged))
+for name, files in (("a command", '{command = "cat log.csv"}'),
+                    ("a command, packed", '{command = "cat log.csv.gz"}')):
+    same("a log by " + name, log(files), logged)
+with open(os.path.join(folder, "log.csv.gz"), "rb") as packed:
+    same("a log by standard input", log('"-"', stdin=packed), logged)
+same("a log by a named pipe", subprocess.run(
+    ["bash", "-c", 'mkfifo logpipe && { sleep .2; cat log.csv > logpipe; } & sleep .1; "$@"', "-",
+     FOPO, "logs.lua", '"logpipe"'], capture_output=True, text=True,
+    cwd=folder).stdout.splitlines(), logged)
+write("log.vw", b"1:-1:0.5 | a b\n2:0:0.25 | a\n")
+same("lines by a command", log('{command = "cat log.vw"}'), log('"log.vw"'))
+for files, said in (
+        ('{command = "sed 7s/,[^,]*$/,2/ log.csv"}',
+         "log.csv', line 7, column 5: '2' is not a propensity: it is above 1"),
+        ('{command = "cat log.csv; exit 3"}', "log.csv; exit 3' ended with 3"),
+        ('{command = "head -n 1 log.csv"}', "log.csv' holds no event"),
+        ('{"log.csv", "log.csv"}', "log.csv and 1 more: a log is one file")):
+    seen = log(files)
+    check(f"a log refused: {files}", said in seen, seen)
+if LANDLOCK:
+    with open(os.path.join(folder, "log.csv"), "rb") as plain:
+        same("a log by a pipe under --safe", log('"-"', "--safe", stdin=plain), logged)
+
 # ---- zstd ----
 
 if shutil.which("zstd"):
@@ -210,6 +260,18 @@ write("cut.parquet", data[:len(data) // 2])
 seen = read('"cut.parquet"', env=env)
 check("a file that is cut", "cut.parquet: " in seen and "magic bytes" in seen, seen)
 write("gz.csv.gz", gzip.compress(csv(rows)))
+form = pa.table(dict(zip(HEADER.strip().split(","), map(list, zip(*events)))))
+parquet.write_table(form, os.path.join(folder, "log.parquet"), row_group_size=300)
+same("a log in Parquet", log('"log.parquet"', env=env), logged)
+for k in range(2):
+    os.makedirs(os.path.join(folder, f"logparts/k={k}"))
+    parquet.write_table(form.slice(1000 * k, 1000),
+                        os.path.join(folder, f"logparts/k={k}/a.parquet"))
+same("a log in a folder of part files", log('"logparts"', env=env), logged)
+parquet.write_table(form.set_column(4, "propensity", [[2.0] * 2000]),
+                    os.path.join(folder, "wrong.parquet"))
+seen = log('"wrong.parquet"', env=env)
+check("a log in Parquet refused", "wrong.parquet, line 2, column 5: '2' is not" in seen, seen)
 same("all kinds in one list", read('{"gz.csv.gz", "x.arrow", "x.parquet"}', '{value = ""}',
                                    env=env), read('{"all.csv", "all.csv", "all.csv"}',
                                                   '{value = ""}'))

@@ -11,7 +11,8 @@ local formats, format_lines = reading.formats(native.logs_formats())
 
 local read = fn{
   name = "fopo.data.logs", returns = "logs",
-  args = {{"path", "string", nil, "the file; .gz is read as it is"}},
+  args = {{"path", "string|table", nil, "the file; .gz and .zst are read as they are; \"-\" is "
+           .. "standard input, {command = \"...\"} the output of a command"}},
   options = {
     {"format", "string", "auto", "what the file is", one_of = formats},
     {"action", "string", nil, "csv: column of the action shown; action, item_id, ... if left out"},
@@ -42,6 +43,9 @@ file, gzipped or not, or named by an option:
 ]] .. format_lines .. [[
 
 
+What comes through a pipe is read once; of a table its text is kept in memory meanwhile. Parquet and
+Arrow files are tables, which pyarrow reads, and a folder or a list of them is one: docs/data.md.
+
 A column of texts becomes one-hot, in alphabetical order; print(lg) says which columns are. A column
 with more numbers than texts is one of numbers, and any other cell in it, an empty one too, is an
 error. reward = -cost for vw and dsjson.
@@ -61,7 +65,9 @@ f:close()
 lg = fopo.data.logs(path)
 assert(lg.n == 2 and lg.n_actions == 2 and lg.dim == 3 and lg.mean_reward == 0.5)
 os.remove(path)]],
-  call = native.logs_read,
+  call = function(path, o)
+    return native.logs_read(reading.files("fopo.data.logs", path), o)
+  end,
 }
 
 local synthetic = fn{

@@ -70,11 +70,12 @@ void bind_logs_made(lua_State *L, bind_logs *box) {
   bind_pressure(L, bytes);
 }
 
-/* native.logs_read(path, {format, action, reward, propensity, features, categories, items,
- * position, hash_bits, n_actions, skip_errors, max_errors, standardise, like}): a log. */
+/* native.logs_read(path or {path ...}, {format, action, reward, propensity, features, categories,
+ * items, position, hash_bits, n_actions, skip_errors, max_errors, standardise, like}): a log. */
 static int logs_read(lua_State *L) {
   luaL_checkstack(L, 20, NULL);
-  const char *path = bind_path(L, 1);
+  size_t n;
+  const char **paths = bind_paths(L, 1, &n);
   fopo_logs_options o = {.format = bind_option_string(L, 2, "format"),
                          .action = bind_option_string(L, 2, "action"),
                          .reward = bind_option_string(L, 2, "reward"),
@@ -93,12 +94,14 @@ static int logs_read(lua_State *L) {
   bind_logs *box;
   if (lua_isnil(L, like)) {
     box = bind_logs_new(L, 0);
-    bind_check(L, fopo_logs_read(&box->logs, path, &o));
+    bind_check(L, fopo_logs_read(&box->logs, paths, n, &o));
   } else {
     get_logs(L, like);
     box = bind_logs_new(L, like);
-    bind_check(L, fopo_logs_read(&box->logs, path, &o));
-    bind_check(L, fopo_logs_match(box->logs, get_logs(L, like), path));
+    char name[256];
+    bind_check(L, fopo_logs_read(&box->logs, paths, n, &o));
+    fopo_source_name(name, sizeof name, paths[0]);
+    bind_check(L, fopo_logs_match(box->logs, get_logs(L, like), name));
   }
   bind_logs_made(L, box);
   return 1;

@@ -1,5 +1,6 @@
 #include "data/source.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,6 +44,7 @@ const char *fopo_source_name(char *name, size_t size, const char *path) {
     name_columnar(name, size, path);
     return name;
   }
+  if (*path == FOPO_SOURCE_KEPT) path = strchr(path, '\n') + 1;
   if (strcmp(path, "-") == 0) path = "standard input";
   snprintf(name, size, is_command ? "the command '%.200s'" : "%s", path + is_command);
   return name;
@@ -61,6 +63,13 @@ const char *fopo_columnar_kind(const char *path) {
     if (fopo_file_begins(path, kinds[i][1])) return kinds[i][0];
   }
   return NULL;
+}
+
+int fopo_columnar_are(const char *const *paths, size_t n) {
+  const char *kind = fopo_columnar_kind(paths[0]);
+  size_t i = 1;
+  while (kind != NULL && i < n && fopo_columnar_kind(paths[i]) == kind) i++;
+  return kind != NULL && i == n;
 }
 
 /* A source is FOPO_SOURCE_COLUMNAR and lines: the words of columnar.py. */
@@ -153,6 +162,17 @@ static int open_stream(fopo_source *s, const char *path) {
   return strcmp(path, "-") == 0 ? open_standard_input(s) : open_pipe(s, path);
 }
 
+/* The path is the number of an open file, and its name. */
+static int open_kept(fopo_source *s, const char *path) {
+  struct stat file;
+  s->fd = fcntl(atoi(path + 1), F_DUPFD_CLOEXEC, 3);
+  if (s->fd < 0 || fstat(s->fd, &file) != 0) {
+    return fopo_fail(FOPO_ERR_FILE, "cannot read %s again: %s", s->name, strerror(errno));
+  }
+  s->size = (uint64_t)file.st_size;
+  return FOPO_OK;
+}
+
 static int read_first(fopo_source *s) {
   if (s->is_stream) return fopo_source_next(s, s->first, sizeof s->first, &s->n_first);
   int error = fopo_read_at(s->fd, s->first, sizeof s->first, 0, &s->n_first);
@@ -165,7 +185,9 @@ int fopo_source_open(fopo_source *s, const char *path) {
   fopo_source_name(s->name, sizeof s->name, path);
   snprintf(s->what, sizeof s->what, "reading %s", s->name);
   s->is_stream = fopo_source_is_stream(path);
-  int status = s->is_stream ? open_stream(s, path) : fopo_open_regular(&s->fd, &s->size, path);
+  int status = s->is_stream                ? open_stream(s, path)
+               : *path == FOPO_SOURCE_KEPT ? open_kept(s, path)
+                                           : fopo_open_regular(&s->fd, &s->size, path);
   if (status == FOPO_OK) status = read_first(s);
   s->n_given = 0;
   if (status != FOPO_OK) fopo_source_close(s);

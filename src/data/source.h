@@ -11,9 +11,9 @@
 #include "core/program.h"
 
 /* A path is that of a file or a named pipe, or "-" for standard input, or begins with one of these
- * bytes, and a command or columnar files stand behind it. No path of a user begins so: Lua's layer
- * refuses it. */
-enum { FOPO_SOURCE_COMMAND = '\1', FOPO_SOURCE_COLUMNAR = '\2' };
+ * bytes, and a command, columnar files, or what was kept of a stream (fopo_text_keep) stand behind
+ * it. No path of a user begins so: Lua's layer refuses it. */
+enum { FOPO_SOURCE_COMMAND = '\1', FOPO_SOURCE_COLUMNAR = '\2', FOPO_SOURCE_KEPT = '\3' };
 
 enum { FOPO_SOURCE_FIRST = 16 };
 
@@ -33,6 +33,9 @@ int fopo_source_is_stream(const char *path);
 
 /* The kind of a columnar file, a constant; NULL: it is none. */
 const char *fopo_columnar_kind(const char *path);
+
+/* 1 if all n >= 1 files are columnar and of one kind. */
+int fopo_columnar_are(const char *const *paths, size_t n);
 
 /* *source: fresh, the path for fopo_source_open of n >= 1 files of one kind, which are one table,
  * to be freed. `wanted`: the names of the columns that matter, without case, blanks, - and _,

@@ -9,14 +9,18 @@
  * file is binary, or text in UTF-16. */
 #include "data/text.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
 
 #include "core/input.h"
 #include "core/memory.h"
+#include "core/platform.h"
 #include "core/progress.h"
+#include "core/replace.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "data/columnar.h"
@@ -477,7 +481,7 @@ int fopo_text_open(fopo_text *t, const char *path) {
   *t = (fopo_text){.limit = UINT64_MAX};
   int status = fopo_source_open(&t->source, path);
   if (status != FOPO_OK) return status;
-  t->path = t->source.is_stream ? t->source.name : path;
+  t->path = t->source.is_stream || *path == FOPO_SOURCE_KEPT ? t->source.name : path;
   t->size = t->source.size;
   status = check_first(t);
   if (status == FOPO_OK) status = open_unpacker(t);
@@ -488,6 +492,25 @@ int fopo_text_open(fopo_text *t, const char *path) {
     status = fopo_fail(FOPO_ERR_FORMAT, "%s is empty", t->path);
   }
   if (status != FOPO_OK) fopo_text_close(t);
+  return status;
+}
+
+int fopo_text_keep(char *path, int *file, fopo_text *t) {
+  int status = FOPO_OK, error = (*file = fopo_platform_file()) < 0 ? errno : 0;
+  while (status == FOPO_OK && error == 0 && t->at < t->stop) {
+    size_t n = (size_t)(t->stop - t->at);
+    status = fopo_memory_suffices(n, t->path, "write it to a file");
+    if (status == FOPO_OK) error = fopo_write_all(*file, t->at, n);
+    t->at = t->stop;
+    if (status == FOPO_OK) status = fopo_text_more(t);
+  }
+  if (status == FOPO_OK && error != 0) {
+    status = fopo_fail(FOPO_ERR_FILE, "cannot keep %s: %s", t->path, strerror(error));
+  }
+  snprintf(path, FOPO_KEPT, "%c%d\n%s", FOPO_SOURCE_KEPT, *file, t->path);
+  if (status == FOPO_OK || *file < 0) return status;
+  close(*file);
+  *file = -1;
   return status;
 }
 

@@ -76,6 +76,11 @@ size_t fopo_text_line(const fopo_text *t);
 typedef int fopo_take_line(void *data, const char *at, const char *end);
 int fopo_text_each_line(fopo_text *t, fopo_take_line *take, void *data);
 
+/* Keeps the rest of the text, which can be read once, in memory: `path` [FOPO_KEPT] can be opened
+ * as often as one likes, while *file is open, which the caller closes. On failure *file is -1. */
+enum { FOPO_KEPT = 288 };
+int fopo_text_keep(char *path, int *file, fopo_text *t);
+
 /* For a look ahead, which consumes nothing: the line at *p as [*at, *end) without its line end and
  * trailing blanks; *p moves behind it. 0 if *p is `stop`. */
 int fopo_text_peek(const char **p, const char *stop, const char **at, const char **end);

@@ -26,7 +26,7 @@ static const char *write_file(const char *name, const char *text) {
 
 static fopo_logs *must_read(const char *name, const fopo_logs_options *options) {
   fopo_logs *logs;
-  ok(fopo_logs_read(&logs, name, options));
+  ok(fopo_logs_read(&logs, &name, 1, options));
   assert_int_equal(logs->contexts.rows, logs->n);
   for (size_t i = 0; i < logs->n; i++) {
     assert_true(logs->actions[i] < logs->n_actions);
@@ -39,7 +39,7 @@ static fopo_logs *must_read(const char *name, const fopo_logs_options *options) 
 
 static void refuse(const char *name, const fopo_logs_options *options, int code, const char *part) {
   fopo_logs *logs;
-  int status = fopo_logs_read(&logs, name, options);
+  int status = fopo_logs_read(&logs, &name, 1, options);
   if (status == FOPO_OK) fail_msg("read what should say: %s", part);
   if (strstr(fopo_error_sentence(), part) == NULL) {
     fail_msg("'%s' is not in: %s", part, fopo_error_sentence());
@@ -453,7 +453,7 @@ TEST(test_formats) {
                {"", ""}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     FREED(fopo_logs_free) fopo_logs *logs = NULL;
-    int status = fopo_logs_read(&logs, write_file(path, cases[i].text), NULL);
+    int status = fopo_logs_read(&logs, (const char *[]){write_file(path, cases[i].text)}, 1, NULL);
     assert_int_equal(status, *cases[i].format != '\0' ? FOPO_OK : FOPO_ERR_FORMAT);
     if (status == FOPO_OK) assert_string_equal(logs->format, cases[i].format);
   }

@@ -121,7 +121,7 @@ static int read_data(const char *path, const fopo_read_options *o) {
 static int read_log(const char *path, const char *format) {
   fopo_logs *lg;
   fopo_logs_options o = {.format = format, .hash_bits = 4};
-  int status = fopo_logs_read(&lg, path, &o);
+  int status = fopo_logs_read(&lg, &path, 1, &o);
   if (status == FOPO_OK) check_logs(lg);
   fopo_logs_free(lg);
   return status;
@@ -417,7 +417,8 @@ static void seeds_log_npz(const char *folder) {
     snprintf(from, sizeof from, "%s/text%zu", folder, i);
     snprintf(path, sizeof path, "%s/%zu.npz", folder, i);
     write_text(folder, i, text_log_csv[i]);
-    MUST(fopo_logs_read(&lg, from, NULL) == FOPO_OK && fopo_logs_save(lg, path) == FOPO_OK);
+    MUST(fopo_logs_read(&lg, (const char *[]){from}, 1, NULL) == FOPO_OK &&
+         fopo_logs_save(lg, path) == FOPO_OK);
     fopo_logs_free(lg);
     unlink(from);
   }

@@ -9,7 +9,7 @@ local function source(name, key, file)
   if type(file) == "table" and type(file.command) == "string" and next(file, "command") == nil then
     return "\1" .. file.command
   end
-  if math.type(key) ~= "integer" or type(file) ~= "string" or file:find("^[\1\2]") then
+  if math.type(key) ~= "integer" or type(file) ~= "string" or file:find("^[\1-\3]") then
     define.fail("%s takes a path, {command = \"...\"} or a list of them, as in %s({\"monday.csv\", "
                 .. "\"tuesday.csv\"}, {...}), not a list with %s = %s", name, name, key,
                 define.shown(file))

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/input.h"
 #include "core/memory.h"
@@ -43,6 +44,7 @@ static int check_options(const fopo_logs_options *o) {
 }
 
 static const fopo_log_reader *find_magic(const char *path) {
+  if (fopo_source_is_stream(path)) return NULL;
   for (size_t i = 0; i < READERS; i++) {
     const char *magic = readers[i]->magic;
     if (magic != NULL && fopo_file_begins(path, magic)) return readers[i];
@@ -60,48 +62,72 @@ static const fopo_log_reader *find_sniffed(const fopo_text *t) {
 static int read_as(fopo_logs *logs, const fopo_log_reader *reader, fopo_text *t, const char *path,
                    const fopo_logs_options *o) {
   snprintf(logs->format, sizeof logs->format, "%s", reader->name);
+  char kept[FOPO_KEPT];
+  int file = -1, status = FOPO_OK;
   if (reader->read != NULL) return reader->read(logs, t, o);
+  if (t->source.is_stream && *path != FOPO_SOURCE_COLUMNAR) {
+    status = fopo_text_keep(kept, &file, t);
+    path = kept;
+  }
   fopo_text_close(t);
-  return reader->read_file(logs, path, o);
+  if (status == FOPO_OK) status = reader->read_file(logs, path, o);
+  if (file >= 0) close(file);
+  return status;
 }
 
 /* reader NULL: the one that recognises the text. */
 static int read_log(fopo_logs *logs, const fopo_log_reader *reader, const char *path,
                     const fopo_logs_options *o) {
   fopo_text t = {0};
+  char name[FOPO_KEPT];
   int status = FOPO_OK, is_binary = reader != NULL && reader->magic != NULL;
-  if (!is_binary) {
+  fopo_source_name(name, sizeof name, path);
+  if (is_binary && fopo_source_is_stream(path)) {
+    status = fopo_fail(FOPO_ERR_ARGUMENT, "%s is no file, which format = \"%s\" needs", name,
+                       reader->name);
+  } else if (!is_binary) {
     status = fopo_text_open(&t, path);
     if (status == FOPO_OK && reader == NULL) reader = find_sniffed(&t);
   }
   if (status == FOPO_OK) status = read_as(logs, reader, &t, path, o);
   fopo_text_close(&t);
   if (status == FOPO_OK && logs->n == 0) {
-    status = fopo_fail(FOPO_ERR_FORMAT, "%s holds no event (%zu left out)", path, logs->skipped);
+    status = fopo_fail(FOPO_ERR_FORMAT, "%s holds no event (%zu left out)", name, logs->skipped);
   }
   int standardise = o->standardise && !is_binary && logs->features.n > 0;
-  if (status == FOPO_OK && standardise) status = fopo_logs_standardise(logs, path);
+  if (status == FOPO_OK && standardise) status = fopo_logs_standardise(logs, name);
   return status;
 }
 
-int fopo_logs_read(fopo_logs **logs, const char *path, const fopo_logs_options *options) {
+/* *source: the columnar files as one, or NULL: the path is that of the source. */
+static int open_sources(char **source, const char *const *paths, size_t n) {
+  *source = NULL;
+  if (fopo_columnar_are(paths, n)) {
+    return fopo_columnar_source(source, paths, n, "", 0, UINT64_MAX);
+  }
+  return n == 1 ? FOPO_OK
+                : fopo_fail(FOPO_ERR_ARGUMENT,
+                            "%s and %zu more: a log is one file, or several of Parquet or of Arrow",
+                            paths[0], n - 1);
+}
+
+int fopo_logs_read(fopo_logs **logs, const char *const *paths, size_t n,
+                   const fopo_logs_options *options) {
   static const fopo_logs_options none = {0};
   const fopo_logs_options *o = options != NULL ? options : &none;
+  char *source = NULL;
   size_t row;
   *logs = NULL;
   int status = fopo_format_find(&row, o->format, name_at);
   if (status == FOPO_OK) status = check_options(o);
-  if (status == FOPO_OK && fopo_source_is_stream(path)) {
-    char name[200];
-    status =
-        fopo_fail(FOPO_ERR_FILE,
-                  "%s is not a regular file, and a log is read more than once; write it to one",
-                  fopo_source_name(name, sizeof name, path));
+  if (status == FOPO_OK) status = open_sources(&source, paths, n);
+  fopo_logs *fresh = status == FOPO_OK ? fopo_alloc(1, sizeof *fresh) : NULL;
+  if (status == FOPO_OK && fresh == NULL) status = FOPO_ERR_MEMORY;
+  const char *path = source != NULL ? source : paths[0];
+  if (status == FOPO_OK) {
+    status = read_log(fresh, row < READERS ? readers[row] : find_magic(path), path, o);
   }
-  if (status != FOPO_OK) return status;
-  fopo_logs *fresh = fopo_alloc(1, sizeof *fresh);
-  if (fresh == NULL) return FOPO_ERR_MEMORY;
-  status = read_log(fresh, row < READERS ? readers[row] : find_magic(path), path, o);
+  fopo_free(source);
   if (status != FOPO_OK) {
     fopo_logs_free(fresh);
     return status;

@@ -40,8 +40,8 @@ typedef struct {
   const char *magic;
   int (*sniff)(const fopo_text *t);
 
-  /* Exactly one of the two; logs is {0} but for its format, and is freed after a failure. A log
-   * without an event is refused afterwards. */
+  /* Exactly one of the two, and read_file where the file is read more than once; logs is {0} but
+   * for its format, and is freed after a failure. A log without an event is refused afterwards. */
   int (*read)(fopo_logs *logs, fopo_text *t, const fopo_logs_options *options);
   int (*read_file)(fopo_logs *logs, const char *path, const fopo_logs_options *options);
 } fopo_log_reader;
@@ -53,10 +53,12 @@ typedef struct {
 /* Row i of readers.def; NULL behind the last. */
 const fopo_log_reader *fopo_log_reader_at(size_t i);
 
-/* Reads a log, gzipped or not (.npz has its own compression). A cost becomes reward = -cost. A
+/* Reads a log: a source (data/source.h), packed or not (.npz has its own compression, and is a
+ * file); or n columnar files of one kind, which are one table. A cost becomes reward = -cost. A
  * propensity that is 0, above 1 or NaN, a reward that is not finite, and an unknown action are
  * FOPO_ERR_FORMAT with file, line, column and text. */
-int fopo_logs_read(fopo_logs **logs, const char *path, const fopo_logs_options *options);
+int fopo_logs_read(fopo_logs **logs, const char *const *paths, size_t n,
+                   const fopo_logs_options *options);
 
 /* ---- for readers: events as they are read, and what is refused of them ---- */
 

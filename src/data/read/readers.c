@@ -356,14 +356,6 @@ static int read_all(fopo_several *s, const char *const *paths, size_t n,
   return status;
 }
 
-/* 1 if all files are columnar and of one kind. */
-static int are_columnar(const char *const *paths, size_t n) {
-  const char *kind = fopo_columnar_kind(paths[0]);
-  size_t i = 1;
-  while (kind != NULL && i < n && fopo_columnar_kind(paths[i]) == kind) i++;
-  return i == n;
-}
-
 /* They are one table, so that one program reads them. */
 static int read_columnar(fopo_dataset **d, const char *const *paths, size_t n,
                          const fopo_read_options *options) {
@@ -379,7 +371,9 @@ int fopo_dataset_read_all(fopo_dataset **d, const char *const *paths, size_t n,
   static const fopo_read_options none = {0};
   if (options == NULL) options = &none;
   if (n == 1 && options->parts == 0) return fopo_dataset_read(d, paths[0], options);
-  if (are_columnar(paths, n) && options->parts == 0) return read_columnar(d, paths, n, options);
+  if (fopo_columnar_are(paths, n) && options->parts == 0) {
+    return read_columnar(d, paths, n, options);
+  }
   fopo_several s = {.many = n > 1};
   char what[FOPO_SEVERAL_TITLE];
   fopo_spill *spill = NULL;
