@@ -13,6 +13,7 @@ static const struct {
 } known[] = {{"\x93NUMPY", "is one .npy array, which fopo.array.load reads"},
              {"\x1f\x8b", "is packed by gzip; gunzip unpacks it"},
              {"\x89HDF", "is HDF5"},
+             {"PAR1", "is Parquet"},
              {"\x80", "looks like a pickle of Python"},
              {"<", "looks like XML, or like a page that says why a download failed"}};
 

@@ -404,6 +404,10 @@ static const fopo_index_kind *const kinds[] = {
 
 static int load_kind(fopo_index **ix, fopo_archive *archive, const char *path, fopo_matrix items) {
   char name[16];
+  if (fopo_archive_find(archive, "kind") == NULL) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s holds no index: it was not written by index:save(path)",
+                     path);
+  }
   int status = fopo_archive_text(name, sizeof name, archive, path, "kind");
   if (status != FOPO_OK) return status;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {

@@ -269,6 +269,10 @@ static int understand(state *s, fopo_archive *archive, const char *path, fopo_tr
   fopo_fixed f = fopo_checkpoint_fixed(t);
   int status = fopo_archive_check(archive, path, "checkpoint");
   if (status != FOPO_OK) return status;
+  if (fopo_archive_find(archive, "format") == NULL) {
+    return fopo_fail(FOPO_ERR_FORMAT, "%s holds no checkpoint: it was not written by t:save(path)",
+                     path);
+  }
   status = need_text(archive, path, "format", fopo_checkpoint_format,
                      "it is no checkpoint of this program");
   if (status == FOPO_OK) {

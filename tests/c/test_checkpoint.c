@@ -223,7 +223,7 @@ TEST_WITH(missing_members, no_leak) {
       file.items[i] = file.items[file.n - 1];
       ok(fopo_npz_save(broken, file.items, file.n - 1, 0));
       file.items[i] = kept;
-      stays(&s, broken, kept.name);
+      stays(&s, broken, strcmp(kept.name, "format") == 0 ? "holds no checkpoint" : kept.name);
     }
     fopo_archive_done(&file);
     ok(fopo_trainer_resume(s.t, file_name, NULL));

@@ -1013,7 +1013,8 @@ TEST(missing_members_are_named) {
     fopo_array kept = archive.items[i], last = archive.items[archive.n - 1];
     archive.items[i] = last;
     ok(fopo_npz_save(path, archive.items, archive.n - 1, 0));
-    if (strcmp(kept.name, "seed") != 0) assert_refused(items, kept.name);
+    int kind = strcmp(kept.name, "kind") == 0;
+    if (strcmp(kept.name, "seed") != 0) assert_refused(items, kind ? "no index" : kept.name);
     archive.items[i] = kept;
   }
 }

@@ -580,6 +580,7 @@ TEST(odd_archives) {
                 {"<html>", "a page that says why a download failed"},
                 {"\x1f\x8b\x08", "is packed by gzip"},
                 {"\x89HDF\r\n", "is HDF5"},
+                {"PAR1", "is Parquet"},
                 {"\x80\x04\x95", "a pickle of Python"},
                 {"\1\2\3", "is of no known format"}};
   for (size_t i = 0; i < sizeof others / sizeof *others; i++) {

@@ -180,8 +180,11 @@ function TestPolicyFile:test_foreign()
   refused("is a dataset, not a policy; fopo.data.read(path) reads it", fopo.policy.load, path)
   items:save(path)
   refused("holds no policy", fopo.policy.load, path)
-  fopo.trainer{policy = makers.linear(), data = s.train, gradient = fopo.gradient.exact{}}
-    :save(path)
+  refused("holds no index", fopo.index.load, path, items)
+  local t = fopo.trainer{policy = makers.linear(), data = s.train,
+                         gradient = fopo.gradient.exact{}}
+  refused("holds no checkpoint", t.resume, t, path)
+  t:save(path)
   refused("is the checkpoint of a trainer", fopo.policy.load, path)
   refused("cannot open", fopo.policy.load, folder .. "/nothing")
 end
