@@ -70,14 +70,14 @@ proposal.adaptive = define.fn{
 policy's mass outside the candidates is above 0.95, and floor from then on. While epsilon is 1 all
 draws are uniform and the index is not searched. The share, 1 - m, is measured by draws with
 epsilon = 0.5 (or floor, if that is more): every 50 steps on 8 contexts, searched anew, while
-epsilon is 1, and every 500 steps on the whole batch otherwise; m <- s m + (1 - s) m_now, where s
-is the smoothing and m_now the head_mass of the step. There is no value between the two, because a
-mixture pays for both its candidates and its uniform draws. A policy that earns less than items
-drawn at random, by hits worth 1 each, looks at the wrong ones: a probe that finds it so makes
-epsilon 1 for 500 steps, the next one that does for 1,000, then for 2,000 and so on, and then until
-one sees more. This is not the best rule for all data:
-if much of the policy stays outside the candidates, a fixed epsilon in between can learn more.
-scripts/studies/adaptive.lua compares them, on your file too.
+epsilon is 1, and every 500, of the first 200 every 50, on the whole batch otherwise; m <- s m +
+(1 - s) m_now, where s is the smoothing and m_now the head_mass of the step. There is no value
+between the two, because a mixture pays for both its candidates and its uniform draws. But a policy
+that earns less than items drawn at random, by hits worth 1 each, looks at the wrong ones, which are
+hardly ever among uniform draws and have to fall: a probe of the whole batch that finds it so makes
+epsilon 0.5, with a probe every 50 steps, until eight in a row see more. This is not the best rule
+for all data: if much of the policy stays outside the candidates, a fixed epsilon in between can
+learn more. scripts/studies/adaptive.lua compares them, on your file too.
 At the default floor and 1000 samples one context in ten has a uniform draw. The estimate is then
 close to that of the reward among the candidates, and its bias close to the share outside them; give
 a floor of 0.05 or more if the tail must be seen at every step. head_mass of such steps is too high.

@@ -480,24 +480,25 @@ int fopo_work_equal(const fopo_work *a, const fopo_work *b) {
 /* ---- what is remembered ---- */
 
 /* True if hits are worth 1 and the batch says that the policy looks at the wrong items: it earns
- * less than items drawn at random do. */
-static int is_lost(const fopo_gradient *g, const fopo_gradient_stats *stats) {
+ * less than items drawn at random do in the same contexts, of which one may have very many items.
+ */
+static int is_lost(const fopo_gradient *g, const uint32_t *rows, size_t B,
+                   const fopo_gradient_stats *stats) {
   const fopo_csr *Y = &g->data.rewarded.Y;
   if (Y->indptr == NULL || Y->rows != g->data.N || g->data.rewarded.value != NULL ||
       g->options.objective != FOPO_OBJECTIVE_REWARD) {
     return 0;
   }
-  double chance = (double)Y->indptr[Y->rows] / ((double)g->data.N * (double)g->data.P);
-  return stats->mean.reward < chance;
+  double n = 0.0;
+  for (size_t b = 0; b < B; b++) n += (double)(Y->indptr[rows[b] + 1] - Y->indptr[rows[b]]);
+  return stats->mean.reward < n / ((double)B * (double)g->data.P);
 }
 
-/* What the candidates of a lost policy hold is not worth a search: an adaptive proposal counts it
- * as nothing, and explores by uniform draws until a probe sees more. */
 void fopo_gradient_commit(fopo_gradient *g, const uint32_t *rows, size_t B,
                           const fopo_gradient_stats *stats) {
-  double mass = is_lost(g, stats) ? 0.0 : stats->mean.head_mass;
   size_t n_with_candidates = (size_t)stats->sum.n_with_candidates;
-  fopo_planner_commit(&g->planner, rows, B, g->batch.S, mass, n_with_candidates);
+  fopo_planner_commit(&g->planner, rows, B, g->batch.S, stats->mean.head_mass,
+                      is_lost(g, rows, B, stats), n_with_candidates);
 }
 
 double fopo_gradient_by_log_sigma(const fopo_gradient *g) { return g->batch.by_log_sigma; }

@@ -12,8 +12,13 @@ static const double near_one = 0.95;
 
 /* A probe of 8 contexts every 50 batches is a two-hundredth of the searches that batches of 32
  * would make. Once the candidates are used, mass hardly leaves them, and a probe is a batch of
- * costlier draws: it is made every 500 batches. */
-enum { PROBE_EVERY = 50, PROBE_ROWS = 8, PROBE_SELDOM = 500 };
+ * costlier draws: it is made every 500 batches, and more often at first, as the start may look at
+ * the wrong items, which the probe of 8 contexts cannot say. */
+enum { PROBE_EVERY = 50, PROBE_ROWS = 8, PROBE_SELDOM = 500, PROBE_EARLY = 200 };
+
+/* Probes in a row that must find a policy that was lost better than chance: some do by luck, where
+ * few users take what it looks at. */
+enum { DOUBTS = 8 };
 
 /* The epsilon of a probe's draws. With the floor alone hardly any draw would be uniform. */
 static const double probe_epsilon = 0.5;
@@ -145,13 +150,15 @@ static void commit_visits(fopo_candidate_cache *cache, const uint32_t *rows, siz
 /* ---- an adaptive epsilon ---- */
 
 double fopo_candidate_cache_epsilon(const fopo_candidate_cache *cache, const fopo_proposal *q) {
-  return cache->batches == 0 || 1.0 - cache->mass > near_one ? 1.0 : q->floor;
+  if (cache->batches == 0 || 1.0 - cache->mass > near_one) return 1.0;
+  return cache->doubts > 0 ? fmax(q->floor, probe_epsilon) : q->floor;
 }
 
 /* True if the next batch is a probe. */
 static int is_probe(const fopo_candidate_cache *cache, const fopo_proposal *q) {
-  uint64_t every = fopo_candidate_cache_epsilon(cache, q) < 1.0 ? PROBE_SELDOM : PROBE_EVERY;
-  return cache->batches % every == 0 && cache->batches >= cache->lost[1];
+  int often = cache->batches <= PROBE_EARLY || cache->doubts > 0 ||
+              fopo_candidate_cache_epsilon(cache, q) >= 1.0;
+  return cache->batches % (often ? PROBE_EVERY : PROBE_SELDOM) == 0;
 }
 
 double fopo_candidate_cache_draw_epsilon(const fopo_candidate_cache *cache,
@@ -169,14 +176,13 @@ size_t fopo_candidate_cache_n_with_candidates(const fopo_candidate_cache *cache,
   return B < PROBE_ROWS ? B : PROBE_ROWS;
 }
 
-/* The first measured mass is not smoothed, nor is none at all. */
-static void commit_mass(fopo_candidate_cache *cache, const fopo_proposal *q, double mass,
+/* The first measured mass is not smoothed. */
+static void commit_mass(fopo_candidate_cache *cache, const fopo_proposal *q, double mass, int lost,
                         size_t n_with_candidates) {
   if (n_with_candidates > 0 && is_probe(cache, q)) {
-    double s = cache->batches == 0 || !(mass > 0.0) ? 0.0 : q->smoothing;
-    if (!(mass > 0.0) && fopo_candidate_cache_epsilon(cache, q) < 1.0) {
-      cache->lost[0] = cache->lost[0] > 0 ? 2 * cache->lost[0] : PROBE_SELDOM;
-      cache->lost[1] = cache->batches + cache->lost[0];
+    double s = cache->batches == 0 ? 0.0 : q->smoothing;
+    if (fopo_candidate_cache_epsilon(cache, q) < 1.0) {
+      cache->doubts = lost ? DOUBTS : cache->doubts > 0 ? cache->doubts - 1 : 0;
     }
     cache->mass = s * cache->mass + (1.0 - s) * mass;
   }
@@ -186,9 +192,9 @@ static void commit_mass(fopo_candidate_cache *cache, const fopo_proposal *q, dou
 /* ---- batches ---- */
 
 void fopo_candidate_cache_commit(fopo_candidate_cache *cache, const fopo_proposal *q,
-                                 const uint32_t *rows, size_t B, double mass,
+                                 const uint32_t *rows, size_t B, double mass, int lost,
                                  size_t n_with_candidates) {
-  if (q->adaptive) commit_mass(cache, q, mass, n_with_candidates);
+  if (q->adaptive) commit_mass(cache, q, mass, lost, n_with_candidates);
   if (fopo_proposal_keeps(q) && fopo_proposal_uses_index(q)) {
     commit_visits(cache, rows, B, q->refresh);
   }

@@ -25,9 +25,9 @@ typedef struct {
   uint32_t *set_counts; /* device [N]: what steps use; on the CPU these are ids and counts */
   uint64_t batches;     /* committed with an adaptive epsilon */
   double mass;          /* smoothed share of pi inside the candidates; meaningless at 0 batches */
-  uint64_t lost[2]; /* the batches of which the policy, found lost among its candidates, explores:
-                     * how many, and which is the first after them; 0: it never was */
-  fopo_mass norms;  /* how many of the largest norms are searched, if that follows from mass */
+  uint64_t doubts;      /* probes in a row that must say that the policy, which was lost among its
+                         * candidates, is not; 0: none */
+  fopo_mass norms;      /* how many of the largest norms are searched, if that follows from mass */
 } fopo_candidate_cache;
 
 void fopo_candidate_cache_done(fopo_candidate_cache *cache); /* accepts {0}, and leaves it */
@@ -71,15 +71,16 @@ void fopo_candidate_cache_detach(fopo_candidate_cache *cache);
 
 /* eps = 1, which needs no index, while the share of pi outside the candidates, 1 - mass, is near 1
  * or unknown; after that eps = floor. No value between helps: a step would then pay both for its
- * candidates and for uniform draws, whose weights are the larger the fewer they are.
+ * candidates and for uniform draws, whose weights are the larger the fewer they are. But a policy
+ * that is lost, and looks at the wrong items, needs both, 0.5: what is to rise is found by uniform
+ * draws, and the items that it looks at, which are to fall, are hardly ever among these.
  * (Measured, not proved: scripts/studies/adaptive.lua. If much of pi stays outside, a fixed eps can
  * be better.) */
 double fopo_candidate_cache_epsilon(const fopo_candidate_cache *cache, const fopo_proposal *q);
 
 /* How many contexts of the next batch of B get candidates: all, none, or, in every so many batches
  * while epsilon is 1, a few. That is a probe, which measures the mass; its candidates are searched
- * anew, and it counts as no visit. A policy that is lost is not probed while it explores: what the
- * batches after it find is noise beside what has to be learnt first. */
+ * anew, and it counts as no visit. */
 size_t fopo_candidate_cache_n_with_candidates(const fopo_candidate_cache *cache,
                                               const fopo_proposal *q, size_t B);
 
@@ -91,12 +92,10 @@ double fopo_candidate_cache_draw_epsilon(const fopo_candidate_cache *cache, cons
 
 /* The batch rows [B] counts: candidates grow older by a visit. q has the epsilon of the batch; mass
  * is the mean over its n_with_candidates contexts with candidates. If the epsilon is adaptive and
- * the batch was a probe, mass <- s mass + (1 - s) the batch's, s the smoothing; 0, which says that
- * the candidates earn nothing, is taken at once. If that is said of batches that draw among the
- * candidates, those that follow explore by uniform draws: as many as there are between two such
- * probes, and each time it is said again twice as many. */
+ * the batch was a probe, mass <- s mass + (1 - s) the batch's, s the smoothing. lost: it earned
+ * less than chance, which counts if all its contexts had candidates. */
 void fopo_candidate_cache_commit(fopo_candidate_cache *cache, const fopo_proposal *q,
-                                 const uint32_t *rows, size_t B, double mass,
+                                 const uint32_t *rows, size_t B, double mass, int lost,
                                  size_t n_with_candidates);
 
 /* True if the batch is a probe or renews candidates, which cannot be rolled back: synchronise

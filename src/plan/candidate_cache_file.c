@@ -8,7 +8,7 @@
 static const char sets_name[] = "candidates", counts_name[] = "candidate_counts",
                   served_name[] = "candidate_visits", batches_name[] = "head_batches",
                   mass_name[] = "head_share", norms_name[] = "norms", held_name[] = "norms_held",
-                  lost_name[] = "head_lost";
+                  doubts_name[] = "head_doubts";
 
 /* The counts of a fopo_mass, as its first members. */
 enum { NORMS = 7 };
@@ -24,7 +24,7 @@ size_t fopo_candidate_cache_describe(fopo_array *a, const fopo_candidate_cache *
   if (cache->batches > 0) {
     a[n++] = fopo_array_of(batches_name, FOPO_U64, &cache->batches, 0, 1, 1);
     a[n++] = fopo_array_of(mass_name, FOPO_F64, &cache->mass, 0, 1, 1);
-    a[n++] = fopo_array_of(lost_name, FOPO_U64, cache->lost, 1, 2, 1);
+    a[n++] = fopo_array_of(doubts_name, FOPO_U64, &cache->doubts, 0, 1, 1);
   }
   if (cache->norms.head > 0) {
     a[n++] = fopo_array_of(norms_name, FOPO_U64, &cache->norms.head, 1, NORMS, 1);
@@ -81,13 +81,9 @@ static int check_mass(fopo_archive *archive, const char *path) {
   double share = 0.0;
   int status = fopo_archive_number(&batches, archive, path, batches_name, FOPO_U64);
   if (status == FOPO_OK) status = fopo_archive_number(&share, archive, path, mass_name, FOPO_F64);
-  fopo_array *lost = NULL; /* none in older files */
-  if (status == FOPO_OK && fopo_archive_find(archive, lost_name) != NULL) {
-    status = fopo_archive_need(&lost, archive, path, lost_name, FOPO_U64, 1);
-  }
-  if (status == FOPO_OK && lost != NULL && lost->shape[0] != 2) {
-    return fopo_fail(FOPO_ERR_FORMAT, "%s: %s has %zu numbers, not 2", path, lost_name,
-                     lost->shape[0]);
+  uint64_t doubts; /* none in older files */
+  if (status == FOPO_OK && fopo_archive_find(archive, doubts_name) != NULL) {
+    status = fopo_archive_number(&doubts, archive, path, doubts_name, FOPO_U64);
   }
   if (status != FOPO_OK || (share >= 0.0 && share <= 1.0)) return status;
   return fopo_fail(FOPO_ERR_FORMAT, "%s: %s is %g; a share is 0 to 1", path, mass_name, share);
@@ -123,10 +119,10 @@ int fopo_candidate_cache_check(fopo_candidate_cache *cache, fopo_device *device,
 
 static void restore_mass(fopo_candidate_cache *cache, const fopo_archive *archive) {
   const fopo_array *batches = fopo_archive_find(archive, batches_name);
-  const fopo_array *lost = fopo_archive_find(archive, lost_name);
-  cache->batches = cache->lost[0] = cache->lost[1] = 0;
+  const fopo_array *doubts = fopo_archive_find(archive, doubts_name);
+  cache->batches = cache->doubts = 0;
   if (batches == NULL) return;
-  if (lost != NULL) memcpy(cache->lost, lost->data, sizeof cache->lost);
+  if (doubts != NULL) memcpy(&cache->doubts, doubts->data, sizeof cache->doubts);
   memcpy(&cache->batches, batches->data, sizeof cache->batches);
   memcpy(&cache->mass, fopo_archive_find(archive, mass_name)->data, sizeof cache->mass);
 }

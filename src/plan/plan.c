@@ -177,7 +177,7 @@ size_t fopo_plan_searches(const fopo_planner *p, const uint32_t *rows, size_t n)
  * rollback takes away what the commit has added. A shared head leaves the cached candidates as they
  * are. */
 void fopo_planner_commit(fopo_planner *p, const uint32_t *rows, size_t B, size_t S, double mass,
-                         size_t n_with_candidates) {
+                         int lost, size_t n_with_candidates) {
   const fopo_plan *plan = &p->plan;
   fopo_mass *norms = &p->cache->norms;
   if (p->request.proposal == NULL) return;
@@ -190,7 +190,8 @@ void fopo_planner_commit(fopo_planner *p, const uint32_t *rows, size_t B, size_t
                                                 fopo_plan_searches(p, rows, n));
   }
   if (plan->H == 0) {
-    fopo_candidate_cache_commit(p->cache, p->request.proposal, rows, B, mass, n_with_candidates);
+    fopo_candidate_cache_commit(p->cache, p->request.proposal, rows, B, mass, lost,
+                                n_with_candidates);
   }
   adapt(p);
 }

@@ -85,10 +85,11 @@ int fopo_plan_is_due(const fopo_planner *p, size_t B);
 int fopo_plan_make(fopo_planner *p, const float *theta, const uint32_t *rows, size_t n, size_t B);
 
 /* What is remembered from batch to batch. A batch counts once it is committed: rows [B], S draws a
- * context, the mean share of pi in the candidates of its n_with_candidates contexts. must_sync: it
- * cannot be rolled back. Without a proposal nothing is remembered. */
+ * context, the mean share of pi in the candidates of its n_with_candidates contexts, and whether it
+ * earned less than chance. must_sync: it cannot be rolled back. Without a proposal nothing is
+ * remembered. */
 void fopo_planner_commit(fopo_planner *p, const uint32_t *rows, size_t B, size_t S, double mass,
-                         size_t n_with_candidates);
+                         int lost, size_t n_with_candidates);
 int fopo_planner_must_sync(const fopo_planner *p, const uint32_t *rows, size_t B);
 void fopo_planner_rollback(fopo_planner *p, const uint32_t *rows, size_t B, size_t S);
 
