@@ -12,7 +12,11 @@
 
 /* Contexts between two reports of progress: 4096 sums of 100 rows of 100 floats take about 10 ms.
  */
-enum { BLOCK = 4096 };
+enum {
+  BLOCK = 4096,
+  AHEAD = 4, /* rows of a list that are on their way while one is added */
+  LINE = 64  /* bytes that a prefetch brings */
+};
 
 #define X(name) &fopo_encoder_##name,
 const fopo_encoder *const fopo_encoders[] = {
@@ -33,6 +37,9 @@ static void sum_of_rows(float *x, const uint32_t *ids, size_t n, const float *we
   for (size_t k = 0; k < n; k++) {
     const float *beta = fopo_matrix_row(items, ids[k]);
     float w = weights != NULL ? weights[ids[k]] : 1.0F;
+    const char *soon = (const char *)fopo_matrix_row(items, ids[k + AHEAD < n ? k + AHEAD : n - 1]);
+    for (size_t i = 0; i < items.cols * sizeof *x; i += LINE) __builtin_prefetch(soon + i);
+#pragma omp simd
     for (size_t j = 0; j < items.cols; j++) x[j] += w * beta[j];
   }
 }
