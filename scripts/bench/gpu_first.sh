@@ -7,8 +7,8 @@
 #   ops        every operation and whole trainings against the CPU's (tests/c/test_cuda*.c)
 #   steps      seconds a step at eight shapes beside what the model says with those constants
 #   curves     rewards of nine trainings beside the same trainings on the CPU
-#   sweep      the same step with each switch: graphs or none, kernels launched early, how many
-#              blocks share a context
+#   sweep      the same step with each switch: graphs or none, one kernel for many steps, kernels
+#              launched early, how many blocks share a context
 #   profile    where the time of a step goes, by name; with ncu, three kernels' counters
 #   sanitizer  compute-sanitizer's memcheck, racecheck, synccheck and initcheck on a few tests
 #   torch      a step beside PyTorch's on the same card
@@ -51,7 +51,7 @@ box() {
     ops) echo 100 40 ;;
     steps) echo 120 60 ;;
     curves) echo 100 50 ;;
-    sweep) echo 60 30 ;;
+    sweep) echo 90 30 ;;
     profile) echo 90 30 ;;
     sanitizer) echo 150 30 ;;
     torch) echo 90 50 ;;
@@ -159,18 +159,22 @@ do_curves() {
 }
 
 do_sweep() {
-  local set talk
-  for set in "" FOPO_RECORD=0 FOPO_GPU_EARLY=1 FOPO_GPU_SPLITS={2,4,8,16,32}; do
+  local set talk case
+  for set in "" FOPO_RECORD=0 FOPO_GPU_PERSISTENT={1,4} FOPO_GPU_EARLY=1 \
+    FOPO_GPU_SPLITS={2,4,8,16,32} head FOPO_GPU_PERSISTENT=4,head; do
     [[ -z $emulated || $set == FOPO_RECORD=0 ]] || continue
+    case=uniform
+    [[ $set != *head ]] || case="shared head 512 + 64, bfloat16"
     talk=$(
-      [[ -z $set ]] || export "${set?}"
-      bench 10 torch=no scale=0.3 batches=32 rounds=3 cases=uniform 2>&1
+      [[ $set != *=* ]] || export "${set%,head}"
+      bench 10 torch=no scale=0.3 batches=32 rounds=3 cases="$case" 2>&1
     )
     grep '^gpu: skipped' <<<"$talk" && return 77
-    printf '%-20s %s\n' "${set:-as it is}" "$(grep -oE 'uniform [0-9.]+ us' <<<"$talk")"
+    printf '%-27s %s\n' "${set:-as it is}" "$(grep -oE "$case [0-9.]+ us" <<<"$talk")"
   done
   [[ -z $emulated ]] || return 0
-  FOPO_GPU_EARLY=1 test_program test_cuda_runs "test_re*" # recorded steps, against the CPU's
+  FOPO_GPU_EARLY=1 test_program test_cuda_runs "test_re*" && # recorded steps, against the CPU's
+    test_program test_cuda_runs "test_persistent*"
 }
 
 do_profile() {

@@ -43,8 +43,8 @@ print(rule)
 for _, name in ipairs(work.methods) do
   for _, L in ipairs(o.dims) do
     for _, B in ipairs(o.batches) do
-      if o.only == "" or o.only == name then
-        local s = step(name, L, B, cards[1])
+      local s = (o.only == "" or o.only == name) and step(name, L, B, cards[1])
+      if s then
         if o.only ~= "" then
           for _, w in ipairs(s.work) do
             print(("  %-40s %5.2f %10.3f MB %5.0f %% %9.1f us"):format(w.name, w.launches,

@@ -4,7 +4,7 @@
 local work = {}
 
 -- An H100 and an H200, and what is taken of both where nothing has been measured. `guess` holds the
--- two kinds of constants that decide most times, as {least, taken, most}.
+-- constants that decide most times, as {least, taken, most}.
 work.cards = {
   H100 = {memory = 2.9e12, cached = 50 << 20},
   H200 = {memory = 4.3e12, cached = 60 << 20},
@@ -22,6 +22,7 @@ work.guess = {
   node = {1.2, 1.8, 2.5},         -- us between the ends of two small kernels of a graph
   latency = {0.6, 0.9, 1.2},      -- us of a round of loads, from the id to the row and its sums
   cached_round = {0.45, 0.65, 0.9}, -- us of one of rows in the L2 cache
+  barrier = {0.8, 1.2, 2.0}, -- us of a barrier of one block a processor
 }
 
 -- The constants of a card. which: 1, 2 or 3 of the guesses; given: what is known better, such as
@@ -86,9 +87,10 @@ end
 local SMALL = 128 -- contexts of a batch whose products are made without cuBLAS
 
 -- How many blocks share a context, as in src/device/cuda/snis.cu; and how many the card holds.
-local function splits_of(o, B, samples, L)
+local function splits_of(o, B, samples, L, held)
   local lanes = L <= 16 and 1 or L <= 32 and 4 or L <= 128 and 8 or 32
-  local teams, held = THREADS // lanes, o.processors * (L <= 512 and 2 or 1)
+  local teams = THREADS // lanes
+  held = held or o.processors * (L <= 512 and 2 or 1)
   local fewest = ceil_div(samples, 1024)
   local best, least = fewest, math.huge
   for splits = fewest, 256 do
@@ -201,6 +203,29 @@ for _, kind in ipairs{{2048, "float32", 4, 1}, {2048, "bfloat16", 2, 2}, {512, "
 end
 
 
+-- Steps of the one kernel of src/device/cuda/persistent.cu, with four rows of a team on their way,
+-- which the step before has asked for. Its chain: the query, a number a thread; the rows; the sums
+-- of a block; the last block of a context, which is found by an atomic and reads what others wrote;
+-- a barrier; a tile of the gradient; a barrier; theta, by 64 bytes a cycle.
+for _, kind in ipairs{{"uniform", S}, {"shared head 512 + 64", 512 + 64}} do
+  methods[#methods + 1] = {kind[1] .. ", one kernel", function(s)
+    local o, B, L, samples, GHz = s.c, s.B, s.L, kind[2], 1.7
+    local round, splits, teams = o.cached_round, splits_of(o, B, samples, L, o.processors)
+    local parts = ceil_div(B * splits, o.processors)
+    s:add("numbers of steps to the card", 1 / 32, 24, 1)
+    s:add("the kernel", 1 / 32, 0, o.processors)
+    s:add("queries", 0, 4 * B * L, B * splits, parts * 8 * L / (1000 * GHz))
+    s:add("the weights of the samples", 0, B * samples * sectors(L, 4), B * splits,
+          parts * ceil_div(ceil_div(samples, splits), 4 * teams) * round, nil, nil, o.cache)
+    s:add("the sums of a block", 0, 16 * B * splits * L, B * splits, 1.5 * parts, nil, nil, o.cache)
+    s:add("the sums of a context", 0, 8 * B * L, B, 3 * round)
+    s:add("two barriers", 0, 0, o.processors, 2 * o.barrier)
+    s:add("the gradient, its norm, adam", 0, 0, ceil_div(L, 32) ^ 2,
+          2 * round + 5 * 8 * B / (1000 * GHz) + 0.5)
+    s:add("the new theta", 0, 0, o.processors, round + 4 * L * L / 64 / (1000 * GHz) + 0.5)
+  end, function(L, B) return L > 32 and L <= 128 and B <= SMALL end}
+end
+
 for _, mean in ipairs{false, true} do
   methods[#methods + 1] = {mean and "REINFORCE, no baseline" or "REINFORCE", function(s)
     local o, L, left = s.c, s.L, s.B
@@ -239,14 +264,16 @@ end
 work.methods = {}
 for i, method in ipairs(methods) do work.methods[i] = method[1] end
 
--- A step of a method: its work, line by line, and its sums. nil if the model has no such method.
+-- A step of a method: its work, line by line, and its sums. nil if there is no such method, or it
+-- makes no steps of this shape.
 function work.step(name, L, B, constants)
   for _, method in ipairs(methods) do
-    if method[1] == name then
+    local whole = method[3] -- of which shapes the method is all of a step
+    if method[1] == name and (not whole or whole(L, B)) then
       local s = new(B, L, constants)
-      s:start()
+      if not whole then s:start() end
       method[2](s)
-      s:finish()
+      if not whole then s:finish() end
       s.launches, s.bytes, s.us, s.longest = 0, 0, 0, s.work[1]
       for _, w in ipairs(s.work) do
         s.launches, s.bytes, s.us = s.launches + w.launches, s.bytes + w.bytes, s.us + w.us

@@ -50,6 +50,9 @@ local environment = {
   {"FOPO_GPU_EARLY",
    "1: on a GPU of compute 9.0 and later the kernels of a small batch are launched before the one "
    .. "in front has ended, and wait for it; no card has tried it yet"},
+  {"FOPO_GPU_PERSISTENT",
+   "1 or 4: one kernel makes the steps that a CUDA graph would replay, where it can, with so many "
+   .. "rows on their way; no card has tried it yet"},
   {"FOPO_GPU_SPLITS", "how many blocks of a GPU share the samples of a context, for measurements; "
    .. "without it what a rule takes for the best"},
   {"FOPO_GPU_PROFILE",

@@ -576,6 +576,71 @@ TEST(test_launches) {
   }
 }
 
+/* Steps of one kernel (FOPO_GPU_PERSISTENT), whose blocks wait for each other: the bits of steps of
+ * their own if as many blocks share a context; of a shared head, which it sums in another order,
+ * the same numbers. So too if the run is saved and resumed, and with masks, clipping and a
+ * schedule. A step that it does not know is left to the graph. */
+TEST(test_persistent) {
+  enum { FIRST = 7, ALL = 16, LONG = 36, NUMBERS = LONG * LONG };
+  method rounded = methods[7];
+  rounded.products = FOPO_PRODUCTS_AUTO;
+  const struct {
+    const method *m;
+    const char *rows; /* on their way */
+    int masks, same_bits, persistent;
+  } kinds[] = {{&methods[0], "1", 0, 1, 1},
+               {&methods[0], "4", 1, 1, 1},
+               {&methods[7], "4", 0, 0, 1},
+               {&rounded, "1", 1, 0, 1},
+               {&methods[2], "1", 0, 1, 0}};
+  char path[64];
+  snprintf(path, sizeof path, "/tmp/fopo_persistent_%d.npz", (int)getpid());
+  setenv("FOPO_GPU_SPLITS", "2", 1);
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    setting s[3];
+    fopo_slice slice[3];
+    long launches = 0;
+    for (int i = 0; i < 3; i++) {
+      s[i] = (setting){.masks = kinds[k].masks};
+      small_world_init(&s[i].w, 90, 9, LONG, 0.05, 0.1, 3);
+      ok(begin(&s[i], kinds[k].m, gpu));
+      fopo_optim_options *o = &s[i].optim.options;
+      o->clip = k % 2 ? 0.02 : 0.0, o->weight_decay = 0.1, o->decoupled = 1;
+      o->schedule = (fopo_schedule){.kind = FOPO_SCHEDULE_COSINE, .warmup = 3, .steps = 20};
+      s[i].t->stride = 64;
+    }
+    ok(fopo_trainer_advance(s[0].t, FIRST, &slice[0]));
+    ok(fopo_trainer_advance(s[0].t, ALL - FIRST, &slice[0]));
+    setenv("FOPO_GPU_PERSISTENT", kinds[k].rows, 1);
+    if (emulation_launches != NULL) launches = emulation_launches();
+    ok(fopo_trainer_advance(s[1].t, FIRST, &slice[1]));
+    if (emulation_launches != NULL) { /* a step of its own, then one launch an epoch, or many */
+      launches = emulation_launches() - launches;
+      assert_true(kinds[k].persistent ? launches < 3 * FIRST : launches > 4 * FIRST);
+    }
+    ok(fopo_trainer_save(s[1].t, path, NULL, 0));
+    ok(fopo_trainer_resume(s[2].t, path, NULL));
+    for (int i = 1; i < 3; i++) ok(fopo_trainer_advance(s[i].t, ALL - FIRST, &slice[i]));
+    unsetenv("FOPO_GPU_PERSISTENT");
+    const float *theta[] = {s[0].pi.theta.x, s[1].pi.theta.x, s[2].pi.theta.x};
+    fopo_statistics *mean = &slice[0].mean, *mean1 = &slice[1].mean;
+    assert_memory_equal(theta[1], theta[2], NUMBERS * sizeof(float));
+    if (kinds[k].same_bits) {
+      assert_memory_equal(theta[0], theta[1], NUMBERS * sizeof(float));
+      assert_memory_equal(mean, mean1, sizeof *mean);
+    }
+    double apart = off(theta[1], theta[0], NUMBERS);
+    if (apart > 1e-5) fail_msg("%s: theta differs by %.2e", kinds[k].m->name, apart);
+    for (size_t i = 0; i < FOPO_STATISTIC_ROWS; i++) {
+      double a = fopo_statistics_get(mean, i), b = fopo_statistics_get(mean1, i);
+      if (fabs(a - b) > 1e-4 * (fabs(a) + 1)) fail_msg("statistic %zu: %g and %g", i, a, b);
+    }
+    for (int i = 0; i < 3; i++) close_setting(&s[i]);
+  }
+  unsetenv("FOPO_GPU_SPLITS");
+  unlink(path);
+}
+
 static double most_apart(const float *a, const float *b, size_t n) {
   double most = 0;
   for (size_t i = 0; i < n; i++) {
@@ -722,6 +787,37 @@ TEST(test_broken) {
     close_setting(&whole);
     for (int i = 0; i < 2; i++) close_setting(&broken[i]);
   }
+}
+
+/* The same of steps of one kernel, of which the one that is not finite moves nothing. */
+TEST(test_persistent_broken) {
+  enum { BAD = 7, EPOCH = 3, LONG = 36 };
+  float nothing[LONG];
+  setting s[2];
+  fopo_slice slice[2];
+  char said[2][400];
+  for (size_t i = 0; i < LONG; i++) nothing[i] = NAN;
+  setenv("FOPO_GPU_SPLITS", "2", 1);
+  for (int i = 0; i < 2; i++) {
+    s[i] = (setting){0};
+    small_world_init(&s[i].w, 90, 9, LONG, 0.05, 0.1, 3);
+    ok(begin(&s[i], &methods[0], gpu));
+    s[i].t->stride = 64;
+    ok(fopo_trainer_advance(s[i].t, EPOCH, &slice[i]));
+    const fopo_binding *data = fopo_gradient_binding(s[i].g);
+    ok(gpu->ops->put(gpu, data->device_contexts.x + BAD * data->contexts.ld, nothing,
+                     sizeof nothing));
+    if (i == 1) setenv("FOPO_GPU_PERSISTENT", "1", 1);
+    refused(fopo_trainer_advance(s[i].t, 9, &slice[i]), FOPO_ERR_NUMERIC, "is not finite");
+    unsetenv("FOPO_GPU_PERSISTENT");
+    snprintf(said[i], sizeof said[i], "%s", fopo_error_sentence());
+  }
+  unsetenv("FOPO_GPU_SPLITS");
+  assert_string_equal(said[0], said[1]);
+  assert_int_equal(fopo_trainer_step(s[0].t), fopo_trainer_step(s[1].t));
+  assert_true(fopo_trainer_step(s[1].t) > EPOCH);
+  assert_memory_equal(s[0].pi.theta.x, s[1].pi.theta.x, LONG * LONG * sizeof(float));
+  for (int i = 0; i < 2; i++) close_setting(&s[i]);
 }
 
 /* An interruption: the steps that are queued are made, and no further one. */

@@ -296,18 +296,20 @@ static void make_crews(unsigned n) {
   }
 }
 
-/* How many blocks run side by side in a launch. */
-static unsigned draw_beside(size_t blocks) {
+/* How many blocks run side by side in a launch: all of them if they may wait for each other. */
+static unsigned draw_beside(size_t blocks, bool together) {
+  if (together) return (unsigned)blocks;
   if (seed() == 0 || blocks < 2 || chance(8) > 0) return 1;
   unsigned n = 2 + chance(MOST_CREWS - 1);
   return n < blocks ? n : (unsigned)blocks;
 }
 
-static void run_grid(const task &kernel, size_t blocks, unsigned threads, size_t shared) {
+static void run_grid(const task &kernel, size_t blocks, unsigned threads, size_t shared,
+                     bool together) {
   on_device open;
   static thread_local crew *own; /* a coroutine stays on the thread of the host where it began */
   crew *before = mine;
-  grid = {&kernel, blocks, 0, shared, threads, draw_beside(blocks), {}};
+  grid = {&kernel, blocks, 0, shared, threads, draw_beside(blocks, together), {}};
   if (seed() > 0 && blocks <= (1 << 20)) {
     grid.order.resize(blocks);
     std::iota(grid.order.begin(), grid.order.end(), 0u);
@@ -328,7 +330,7 @@ static void run_grid(const task &kernel, size_t blocks, unsigned threads, size_t
 static std::map<const void *, size_t> opted_in; /* bytes of dynamic shared memory, by kernel */
 
 void launch(size_t blocks, unsigned threads, size_t shared, cudaStream_t stream, const void *kernel,
-            std::unique_ptr<task> made) {
+            std::unique_ptr<task> made, bool together) {
   if (threads == 0 || threads > MOST_THREADS || threads % 32 != 0) {
     give_up("a block has 32 to 1024 threads here, a multiple of 32");
   }
@@ -337,9 +339,14 @@ void launch(size_t blocks, unsigned threads, size_t shared, cudaStream_t stream,
   if (shared > (most != opted_in.end() ? most->second : SHARED_MOST)) {
     give_up("a block asks for %zu bytes of shared memory, more than its kernel may", shared);
   }
+  if (together && blocks > MOST_CREWS) {
+    held here(lock);
+    last_error = cudaErrorCooperativeLaunchTooLarge;
+    return;
+  }
   std::shared_ptr<task> kept = std::move(made);
-  put_off(stream,
-          {[=] { run_grid(*kept, blocks, threads, shared); }, [=] { kept->check(); }, true});
+  put_off(stream, {[=] { run_grid(*kept, blocks, threads, shared, together); },
+                   [=] { kept->check(); }, true});
 }
 
 } // namespace emulation

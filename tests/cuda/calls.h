@@ -25,6 +25,7 @@ enum cudaError_t {
   cudaErrorHardwareStackError = 714,
   cudaErrorIllegalInstruction = 715,
   cudaErrorMisalignedAddress = 716,
+  cudaErrorCooperativeLaunchTooLarge = 720,
   cudaErrorInvalidAddressSpace = 717,
   cudaErrorInvalidPc = 718,
   cudaErrorLaunchFailure = 719,
@@ -42,7 +43,7 @@ enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 struct cudaDeviceProp {
   char name[256];
   size_t totalGlobalMem;
-  int multiProcessorCount, l2CacheSize, major, minor;
+  int multiProcessorCount, l2CacheSize, major, minor, cooperativeLaunch;
 };
 
 cudaError_t cudaMalloc(void **device, size_t bytes);

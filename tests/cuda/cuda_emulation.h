@@ -57,7 +57,7 @@ struct task {
 bool enter_launch();                      /* counts the call; false: it must fail */
 void put_off(std::function<void()> work); /* until the host waits */
 void launch(size_t blocks, unsigned threads, size_t shared, cudaStream_t stream, const void *kernel,
-            std::unique_ptr<task> kernel_with_arguments);
+            std::unique_ptr<task> kernel_with_arguments, bool together = false);
 void check_pointer(const void *pointer);
 void begin_gaps(char *scratch, cudaStream_t stream); /* in the order of its work; NULL: as before */
 void add_gap(char *x, size_t bytes);                 /* nothing may touch it from then on */
@@ -99,6 +99,14 @@ void start_early(void (*kernel)(P...), size_t blocks, unsigned threads, size_t s
   start(kernel, blocks, threads, shared, stream, arguments...);
 }
 inline void await_inputs() {}
+
+template <class... P>
+void start_together(void (*kernel)(P...), size_t blocks, unsigned threads, size_t shared,
+                    cudaStream_t stream, std::type_identity_t<P>... arguments) {
+  if (!emulation::enter_launch()) return;
+  emulation::launch(blocks, threads, shared, stream, (const void *)kernel,
+                    std::make_unique<emulation::call_of<P...>>(kernel, arguments...), true);
+}
 
 template <class T> T *dynamic_shared() { return (T *)emulation::shared_memory(); }
 

@@ -344,6 +344,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *about, int) {
   about->multiProcessorCount = processors;
   about->l2CacheSize = 64 << 10; /* small: a little catalogue has several tiles */
   about->major = 8;
+  about->cooperativeLaunch = 1;
   return call();
 }
 

@@ -60,7 +60,8 @@ CHANGES = [
     ("bound", r"(?<=if \(b )>=(?= w\.B\))", ">"),
 ]
 
-# The tests of a file: patterns of test_cuda; b: of test_cuda_bounds; s: of test_sparse_scores.
+# The tests of a file: patterns of test_cuda; b: of test_cuda_bounds; r: of test_cuda_runs; s: of
+# test_sparse_scores.
 TESTS = {
     "norm_search.cu": ["test_topk_by_norm", "test_topk_screened", "test_topk_stops_alone",
                        "test_topk_rising_norms", "test_topk_recorded"],
@@ -76,6 +77,10 @@ TESTS = {
     "snis.cu": ["test_snis_edges", "test_snis_drawn", "test_snis_extremes", "b:test_lengths",
                 "test_snis", "test_snis_head_edges"],
     "snis.cuh": ["test_snis_edges", "b:test_lengths"],
+    "snis_block.cuh": ["test_snis_edges", "test_snis_drawn", "test_snis_extremes", "b:test_lengths",
+                       "test_snis", "r:test_persistent"],
+    "persistent.cu": ["r:test_persistent"],
+    "small_step.cuh": ["test_outer_totals", "r:test_persistent"],
     "snis_long.cu": ["test_snis_edges", "test_snis_head_edges", "b:test_lengths", "test_snis"],
     "team.cuh": ["test_snis_edges", "b:test_lengths", "test_snis"],
     "begin.cu": ["test_start_batch", "test_head_recorded", "b:test_lengths"],
@@ -88,7 +93,7 @@ TESTS = {
     "stats.cuh": ["test_stats", "test_snis_drawn"],
     "block.cuh": ["test_stats", "test_totals", "test_outer_totals", "test_tail", "test_snis_edges",
                   "test_snis_drawn", "test_mixture", "test_topk_stops", "test_snis_head_edges",
-                  "test_policy_peaked", "test_topk"],
+                  "test_policy_peaked", "test_topk", "test_topk_by_norm"],
     "step.cu": ["test_sets", "test_stats", "test_totals"],
     "policy.cu": ["test_policy_peaked", "test_policy", "test_items", "s:test_policy"],
     "dense.cu": ["test_products", "test_network", "test_totals", "test_optimisers"],
@@ -191,7 +196,7 @@ def compile_mutant(mutant, kind):
     return whole
 
 
-PROGRAMS = {"b:": "test_cuda_bounds", "s:": "test_sparse_scores"}
+PROGRAMS = {"b:": "test_cuda_bounds", "r:": "test_cuda_runs", "s:": "test_sparse_scores"}
 
 
 def judge(whole, seeds, tests):

@@ -134,6 +134,24 @@ static void no_fence_after(const bench &b) {
   go(b, 4, THREADS, 0, last_kernel<true, false>, b.x, b.y, b.n);
 }
 
+/* Each block reads what the next one has written. */
+template <bool WAITS> __global__ void meeting_kernel(float *x, float *y, uint32_t *n) {
+  x[blockIdx.x * blockDim.x + threadIdx.x] = 1;
+  arrive(n);
+  if (WAITS) wait_for(n, gridDim.x);
+  y[blockIdx.x * blockDim.x + threadIdx.x] =
+      x[(blockIdx.x + 1) % gridDim.x * blockDim.x + (threadIdx.x ^ 1)];
+}
+template <bool WAITS> static void meet(const bench &b, size_t blocks) {
+  start_together(meeting_kernel<WAITS>, blocks, THREADS, 0, b.stream, b.x, b.y, b.n);
+  cudaError_t error = cudaGetLastError();
+  if (error != cudaSuccess) fprintf(stderr, "error %d\n", (int)error), abort();
+  cudaStreamSynchronize(b.stream);
+}
+static void grid_barrier(const bench &b) { meet<true>(b, 4); }
+static void no_grid_barrier(const bench &b) { meet<false>(b, 4); }
+static void too_many_to_meet(const bench &b) { meet<true>(b, 5); }
+
 __global__ void overlap_kernel(float *x) { x[blockIdx.x * (WARP - 1) + threadIdx.x] = 1; }
 static void overlapping_blocks(const bench &b) { go(b, 2, WARP, 0, overlap_kernel, b.x); }
 
@@ -351,6 +369,9 @@ static const struct {
     {"last_block", last_block, ""},
     {"no_fence", no_fence, RACE "device"},
     {"no_fence_after", no_fence_after, RACE "device"},
+    {"grid_barrier", grid_barrier, ""},
+    {"no_grid_barrier", no_grid_barrier, RACE "device"},
+    {"too_many_to_meet", too_many_to_meet, "error 720"},
     {"overlapping_blocks", overlapping_blocks, RACE "device"},
     {"no_atomic", no_atomic, RACE "device"},
     {"up_to_end", up_to_end, ""},

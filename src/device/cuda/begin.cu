@@ -3,18 +3,11 @@
 #include <climits>
 
 #include "device/cuda/rows.cuh"
+#include "device/cuda/small_step.cuh"
 
 namespace gpu {
 
 /* ---- rows that are copied ---- */
-
-/* Where the ids of rows come from: they stand in `rows`, or in `order` at the place of the step. */
-struct row_source {
-  uint32_t *rows;
-  const uint32_t *order; /* NULL: in rows */
-  size_t first, skipped;
-  const step_table *steps; /* NULL: the batch is at `first` */
-};
 
 __device__ inline uint32_t row_at(const row_source &x, size_t b) {
   if (x.order == nullptr) return x.rows[b];
@@ -111,10 +104,12 @@ int start_batch(fopo_device *d, const fopo_batch_start *s) {
   row_source from = {s->rows, s->order, s->first, s->skipped, steps_on_device(d)};
   bool wanted = s->Q.x != nullptr;
   if (wanted && B <= SMALL_BATCH) {
-    size_t across = ceil_div(L, WIDE);
-    return launch_early(d, "contexts and queries", ceil_div(B, TALL) * across, THREADS, 0,
-                        queries_kernel, s->Q.x, s->X.x, (const float *)s->contexts.x,
-                        s->contexts.ld, from, s->theta, s->scale, B, D, L, (unsigned)across);
+    size_t across = ceil_div(L, WIDE), before = of(d)->launched;
+    int status = launch_early(d, "contexts and queries", ceil_div(B, TALL) * across, THREADS, 0,
+                              queries_kernel, s->Q.x, s->X.x, (const float *)s->contexts.x,
+                              s->contexts.ld, from, s->theta, s->scale, B, D, L, (unsigned)across);
+    note(d, before, *s);
+    return status;
   }
   int status = gather(d, s->X.x, s->contexts.x, s->contexts.ld, from, B, D);
   return status == FOPO_OK && wanted ? queries(d, s->Q, s->X, s->theta, s->scale) : status;

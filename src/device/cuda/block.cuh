@@ -144,6 +144,24 @@ template <class key> __device__ inline void sort_keys(key *keys, size_t n, bool 
   }
 }
 
+/* ---- blocks that wait for each other ---- */
+
+/* Each block adds 1 to a counter when its piece of work is finished, and what it wrote before is
+ * seen by the blocks that have waited for the counter. Both are called by all threads. */
+__device__ inline void arrive(uint32_t *counter) {
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) atomicAdd(counter, 1u);
+}
+
+__device__ inline void wait_for(uint32_t *counter, uint32_t wanted) {
+  if (threadIdx.x == 0) {
+    while (atomicAdd(counter, 0u) < wanted) __nanosleep(100);
+    __threadfence();
+  }
+  __syncthreads();
+}
+
 /* ---- the last block ---- */
 
 /* True in every thread of the last of n blocks to come here; it sees what all of them have written

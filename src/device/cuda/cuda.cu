@@ -176,6 +176,7 @@ static void close(fopo_device *d) {
     end_profile(d);
     for (size_t i = 0; i < s->n_blocks; i++) cudaFree(s->blocks[i]);
     drop_graph(d);
+    fopo_free(s->persistent);
     cudaFree(s->scratch);
     cudaFree(s->arrivals);
     cudaFree(s->workspace);
@@ -293,6 +294,7 @@ static int begin(fopo_device *d) {
   s->cache = (size_t)about.l2CacheSize;
   s->has_bf16 = about.major >= 8;
   const char *early = getenv("FOPO_GPU_EARLY");
+  s->together = about.cooperativeLaunch != 0;
   s->early = about.major >= 9 && early != nullptr && strcmp(early, "1") == 0;
   snprintf(d->name, sizeof d->name, "%.80s, %.0f GB", about.name,
            (double)about.totalGlobalMem / 1e9);

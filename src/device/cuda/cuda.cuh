@@ -51,7 +51,8 @@ struct step_numbers {
 
 /* Of the steps that one call of replay launches. The last kernel before an update counts it. */
 struct step_table {
-  size_t at; /* the step at hand; in an update, the one behind it */
+  uint32_t at;      /* the step at hand; in an update, the one behind it */
+  uint32_t arrived; /* blocks at the barriers of the one kernel (persistent.cu) */
   step_numbers of[FOPO_REPLAYS];
 };
 
@@ -73,12 +74,15 @@ struct state {
   cudaGraphExec_t graph;      /* of a step, owned; NULL: there is none */
   cudaGraphExec_t many_steps; /* of STEPS_A_GRAPH, owned; NULL: there is none */
   bool recording;
-  cudaEvent_t began, ended; /* owned: the clock's */
-  size_t processors;        /* streaming multiprocessors */
-  size_t cache;             /* bytes of the L2 cache */
-  bool has_bf16;            /* it multiplies bfloat16 (compute 8.0 and later) */
-  bool early;               /* kernels that await_inputs are launched before they are there */
-  struct profile *timed;    /* owned; NULL: no profile is wanted (profile.cu) */
+  struct persistent *persistent; /* owned; NULL: it is not wanted (persistent.cu) */
+  size_t launched;               /* kernels so far */
+  cudaEvent_t began, ended;      /* owned: the clock's */
+  size_t processors;             /* streaming multiprocessors */
+  size_t cache;                  /* bytes of the L2 cache */
+  bool has_bf16;                 /* it multiplies bfloat16 (compute 8.0 and later) */
+  bool early;                    /* kernels that await_inputs are launched before they are there */
+  bool together;                 /* it launches kernels whose blocks wait for each other */
+  struct profile *timed;         /* owned; NULL: no profile is wanted (profile.cu) */
 };
 
 inline state *of(fopo_device *d) { return static_cast<state *>(d->state); }
@@ -175,6 +179,20 @@ void start(void (*kernel)(P...), size_t blocks, unsigned threads, size_t shared,
   kernel<<<static_cast<unsigned>(blocks), threads, shared, stream>>>(arguments...);
 }
 
+template <class... P>
+void start_with(cudaLaunchAttribute attribute, void (*kernel)(P...), size_t blocks,
+                unsigned threads, size_t shared, cudaStream_t stream,
+                std::type_identity_t<P>... arguments) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = shared;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
 /* The kernel may begin before the one in front of it has ended: its first call is await_inputs. */
 template <class... P>
 void start_early(void (*kernel)(P...), size_t blocks, unsigned threads, size_t shared,
@@ -182,14 +200,17 @@ void start_early(void (*kernel)(P...), size_t blocks, unsigned threads, size_t s
   cudaLaunchAttribute early = {};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
-  config.blockDim = dim3(threads);
-  config.dynamicSmemBytes = shared;
-  config.stream = stream;
-  config.attrs = &early;
-  config.numAttrs = 1;
-  cudaLaunchKernelEx(&config, kernel, arguments...);
+  start_with(early, kernel, blocks, threads, shared, stream, arguments...);
+}
+
+/* All blocks run at the same time, and may wait for each other. */
+template <class... P>
+void start_together(void (*kernel)(P...), size_t blocks, unsigned threads, size_t shared,
+                    cudaStream_t stream, std::type_identity_t<P>... arguments) {
+  cudaLaunchAttribute together = {};
+  together.id = cudaLaunchAttributeCooperative;
+  together.val.cooperative = 1;
+  start_with(together, kernel, blocks, threads, shared, stream, arguments...);
 }
 
 /* Lets the next kernel begin, and waits until the one before has ended, whose writes are there
@@ -217,9 +238,9 @@ size_t blocks_held(fopo_device *d, void (*kernel)(P...), unsigned threads, size_
   return of(d)->processors * (error == cudaSuccess && each > 0 ? (size_t)each : 1);
 }
 
-/* Launches `blocks` blocks of `threads` threads; 0 blocks launch nothing. */
-template <class... P>
-int launch_as(bool early, fopo_device *d, const char *what, size_t blocks, unsigned threads,
+/* Launches `blocks` blocks of `threads` threads by `how`; 0 blocks launch nothing. */
+template <class F, class... P>
+int launch_by(F how, fopo_device *d, const char *what, size_t blocks, unsigned threads,
               size_t shared, void (*kernel)(P...), std::type_identity_t<P>... arguments) {
   int status = alive();
   if (status != FOPO_OK || blocks == 0) return status;
@@ -229,20 +250,21 @@ int launch_as(bool early, fopo_device *d, const char *what, size_t blocks, unsig
                      what, blocks, 0x7fffffffu);
   }
   timed_work timed(d, what);
-  auto how = early ? start_early<P...> : start<P...>;
+  of(d)->launched++;
   how(kernel, blocks, threads, shared, of(d)->stream, arguments...);
   return check(cudaGetLastError(), what);
 }
 template <class... P>
 int launch(fopo_device *d, const char *what, size_t blocks, unsigned threads, size_t shared,
            void (*kernel)(P...), std::type_identity_t<P>... arguments) {
-  return launch_as(false, d, what, blocks, threads, shared, kernel, arguments...);
+  return launch_by(start<P...>, d, what, blocks, threads, shared, kernel, arguments...);
 }
 /* Of a kernel whose first call is await_inputs. */
 template <class... P>
 int launch_early(fopo_device *d, const char *what, size_t blocks, unsigned threads, size_t shared,
                  void (*kernel)(P...), std::type_identity_t<P>... arguments) {
-  return launch_as(of(d)->early, d, what, blocks, threads, shared, kernel, arguments...);
+  auto how = of(d)->early ? start_early<P...> : start<P...>;
+  return launch_by(how, d, what, blocks, threads, shared, kernel, arguments...);
 }
 
 /* C [m, n] = alpha op(A) op(B) + beta C, row-major, op(A) [m, k]. */
@@ -295,6 +317,14 @@ int sum_rows(fopo_device *d, float *V, float *scratch, const fopo_rows *items, c
 constexpr size_t STEPS_A_GRAPH = 8;
 step_numbers step_numbers_of(const fopo_adam *o);
 void drop_graph(fopo_device *d);
+
+/* persistent.cu: one kernel for many steps, in the place of a graph. begin_notes before a step is
+ * recorded; make_persistent after it, which may find that the kernel cannot do this step. */
+int begin_notes(fopo_device *d);
+int make_persistent(fopo_device *d);
+bool is_persistent(const fopo_device *d);
+void drop_persistent(fopo_device *d);
+int run_persistent(fopo_device *d, size_t n); /* n steps of the table */
 
 } // namespace gpu
 

@@ -3,8 +3,8 @@
 #include <climits>
 #include <cmath>
 
-#include "device/cuda/cuda.cuh"
 #include "device/cuda/rows.cuh"
+#include "device/cuda/small_step.cuh"
 
 namespace gpu {
 
@@ -191,16 +191,7 @@ int network_backward(fopo_device *d, float *G, fopo_matrix X, fopo_matrix V,
 
 /* ---- optimisers ---- */
 
-/* After a gradient that is not finite, parameters stay as they are. */
-__device__ inline bool halted(const fopo_totals *t) { return t != nullptr && t->broken != 0; }
-
-/* What an update does with the gradient, the same for all parameters. */
-struct update {
-  float lr, scale, decay, keep;
-  fopo_update u;
-};
-
-update update_of(const fopo_update &u) {
+static update update_of(const fopo_update &u) {
   return {(float)u.lr, fopo_update_scale(&u, u.norm), fopo_update_decay(&u), fopo_update_keep(&u),
           u};
 }
@@ -209,16 +200,6 @@ update update_of(const fopo_update &u) {
 __device__ inline float scale_of(const update &o) {
   return o.u.totals != nullptr ? fopo_update_scale(&o.u, o.u.totals->norm) : o.scale;
 }
-
-struct adam_arguments {
-  float *theta, *m, *v; /* [n] */
-  const float *G;       /* [n] */
-  update o;
-  float beta1, rest1, beta2, rest2; /* rest = 1 - beta */
-  float unbias, eps;
-  const step_table *steps;
-  size_t n;
-};
 
 __global__ void adam_kernel(const __grid_constant__ adam_arguments a) {
   await_inputs();
@@ -231,11 +212,8 @@ __global__ void adam_kernel(const __grid_constant__ adam_arguments a) {
     const step_numbers &now = steps->of[steps->at - 1];
     o.lr = now.lr, o.keep = now.keep, unbias = now.unbias;
   }
-  float g = scale_of(o) * a.G[i] - o.decay * a.theta[i];
-  a.m[i] = a.beta1 * a.m[i] + a.rest1 * g;
-  a.v[i] = a.beta2 * a.v[i] + a.rest2 * g * g;
-  /* theta = keep theta + lr mhat / (sqrt(vhat) + eps) */
-  a.theta[i] = o.keep * a.theta[i] + o.lr * a.m[i] / (sqrtf(a.v[i] * unbias) + a.eps);
+  o.scale = scale_of(o);
+  move_by_adam(a.theta + i, a.m + i, a.v + i, a.G[i], a, o, unbias);
 }
 
 int adam(fopo_device *d, const fopo_parameters *x, const float *G, const fopo_adam *o) {
@@ -255,7 +233,10 @@ int adam(fopo_device *d, const fopo_parameters *x, const float *G, const fopo_ad
                       (float)o->eps,
                       steps_on_device(d),
                       x->n};
-  return launch_early(d, "adam", ceil_div(x->n, THREADS), THREADS, 0, adam_kernel, a);
+  size_t before = of(d)->launched;
+  int status = launch_early(d, "adam", ceil_div(x->n, THREADS), THREADS, 0, adam_kernel, a);
+  note(d, before, a);
+  return status;
 }
 
 __global__ void sgd_kernel(float *theta, float *velocity, const float *G, update o, float momentum,

@@ -3,27 +3,18 @@
  * one is cuBLAS's. */
 #include <cmath>
 
-#include "device/cuda/cuda.cuh"
+#include "device/cuda/small_step.cuh"
 
 namespace gpu {
 
 /* Adds a step to *t, by a block: `squares` is this thread's part of its gradient's. The step of a
  * graph is over with that, but for its update. */
-__device__ inline void add_step(fopo_totals *t, const fopo_statistics *sums, double squares,
+__device__ inline void end_step(fopo_totals *t, const fopo_statistics *sums, double squares,
                                 step_table *steps) {
   double norm = sqrt(block_sum(squares));
   if (threadIdx.x != 0) return;
   if (steps != nullptr) steps->at++;
-  if (t->broken) return;
-  if (!isfinite(norm)) {
-    t->broken = 1;
-    return;
-  }
-  fopo_statistics step = *sums;
-  step.norm = t->norm = norm;
-  step.steps = 1;
-  fopo_statistics_add(&t->slice, &step);
-  fopo_statistics_add(&t->record, &step);
+  add_step(t, sums, norm);
 }
 
 /* ---- the totals alone ---- */
@@ -39,7 +30,7 @@ __global__ void __launch_bounds__(MOST)
   for (size_t i = threadIdx.x; i < n; i += blockDim.x) {
     sum += G != nullptr ? (double)G[i] * (double)G[i] : pieces[i];
   }
-  add_step(t, sums, sum, steps);
+  end_step(t, sums, sum, steps);
 }
 
 int totals(fopo_device *d, fopo_totals *t, const fopo_statistics *sums, const float *G, size_t n) {
@@ -53,29 +44,20 @@ int totals(fopo_device *d, fopo_totals *t, const fopo_statistics *sums, const fl
 
 /* ---- with the product of a small batch ---- */
 
-constexpr unsigned SIDE = 32, DEEP = 64, EACH = SIDE * SIDE / THREADS;
+constexpr unsigned DEEP = 64;
 
-struct outer_arguments {
-  float *G;         /* [D, L] = scale X^T V */
-  fopo_matrix X, V; /* [B, D] and [B, L] */
-  float scale;
-  unsigned across; /* blocks of a row of G */
-  double *pieces;  /* [blocks] the sums of squares of each block's numbers */
-  unsigned *arrivals;
-  fopo_totals *t; /* what the step is added to */
-  const fopo_statistics *sums;
-  step_table *steps;
-};
-
-/* A block takes SIDE x SIDE numbers of G, in steps of DEEP contexts; a thread EACH of a column. The
- * last block adds the squares of all. */
+/* A block takes a tile of SIDE x SIDE numbers of G, in steps of DEEP contexts; a thread some of a
+ * column. The last block adds the squares of all. */
 __global__ void outer_kernel(const __grid_constant__ outer_arguments a) {
   __shared__ float x[DEEP][SIDE], v[DEEP][SIDE];
   await_inputs();
   size_t row = blockIdx.x / a.across * SIDE, column = blockIdx.x % a.across * SIDE;
   size_t B = a.X.rows, D = a.X.cols, L = a.V.cols;
   unsigned r = threadIdx.x / SIDE, c = threadIdx.x % SIDE;
-  float sum[EACH] = {};
+  float sum[EACH_OF_TILE] = {};
+  unsigned at[EACH_OF_TILE];
+#pragma unroll
+  for (unsigned k = 0; k < EACH_OF_TILE; k++) at[k] = r + k * (THREADS / SIDE);
   for (size_t first = 0; first < B; first += DEEP) {
     unsigned n = (unsigned)least(DEEP, B - first);
     __syncthreads(); /* every thread has used the tiles before */
@@ -84,26 +66,20 @@ __global__ void outer_kernel(const __grid_constant__ outer_arguments a) {
       v[b][c] = column + c < L ? a.V.x[(first + b) * a.V.ld + column + c] : 0.0f;
     }
     __syncthreads();
-    for (unsigned b = 0; b < n; b++) {
-#pragma unroll
-      for (unsigned k = 0; k < EACH; k++) sum[k] += x[b][r + k * (THREADS / SIDE)] * v[b][c];
-    }
+    add_outer(sum, x[0], SIDE, at, &v[0][c], SIDE, n);
   }
   double squares = 0;
-#pragma unroll
-  for (unsigned k = 0; k < EACH; k++) {
-    size_t i = row + r + k * (THREADS / SIDE);
-    if (i >= D || column + c >= L) continue;
+  each_of_tile(row + r, column + c, D, L, [&](unsigned k, size_t i) {
     float g = a.scale * sum[k];
-    a.G[i * L + column + c] = g;
+    a.G[i] = g;
     squares += (double)g * (double)g;
-  }
+  });
   squares = block_sum(squares);
   if (threadIdx.x == 0) a.pieces[blockIdx.x] = squares;
   if (!arrives_last(a.arrivals, gridDim.x)) return;
   squares = 0;
   for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x) squares += a.pieces[i];
-  add_step(a.t, a.sums, squares, a.steps);
+  end_step(a.t, a.sums, squares, a.steps);
 }
 
 int outer_totals(fopo_device *d, fopo_totals *t, const fopo_statistics *sums, float *G,
@@ -120,7 +96,10 @@ int outer_totals(fopo_device *d, fopo_totals *t, const fopo_statistics *sums, fl
   double *pieces = reinterpret_cast<double *>(of(d)->scratch);
   outer_arguments a = {
       G, X, V, scale, (unsigned)across, pieces, of(d)->arrivals, t, sums, steps_on_device(d)};
-  return launch_early(d, "the gradient and its norm", blocks, THREADS, 0, outer_kernel, a);
+  size_t before = of(d)->launched;
+  status = launch_early(d, "the gradient and its norm", blocks, THREADS, 0, outer_kernel, a);
+  note(d, before, a);
+  return status;
 }
 
 } // namespace gpu

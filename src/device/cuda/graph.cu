@@ -31,6 +31,7 @@ static void destroy(cudaGraphExec_t *graph) {
 void drop_graph(fopo_device *d) {
   destroy(&of(d)->graph);
   destroy(&of(d)->many_steps);
+  drop_persistent(d);
 }
 
 int start_recording(fopo_device *d) {
@@ -44,6 +45,8 @@ int start_recording(fopo_device *d) {
     return fopo_fail(FOPO_ERR_UNAVAILABLE, "recording is switched off by FOPO_GPU_PROFILE");
   }
   drop_graph(d);
+  status = begin_notes(d);
+  if (status != FOPO_OK) return status;
   /* capture: from here on launches in the stream are added to the graph and not executed */
   status = check(cudaStreamBeginCapture(of(d)->stream, cudaStreamCaptureModeThreadLocal),
                  "recording a step");
@@ -83,7 +86,9 @@ int stop_recording(fopo_device *d, int keep) {
   int status = check(cudaStreamEndCapture(s->stream, &graph), "recording a step");
   if (status == FOPO_OK && keep) status = make_ready(&s->graph, graph);
   if (status == FOPO_OK && keep) status = chain(&s->many_steps, graph);
+  if (status == FOPO_OK && keep) status = make_persistent(d);
   if (graph != nullptr) cudaGraphDestroy(graph);
+  cudaGetLastError(); /* what could not be destroyed is no failure of the next launch */
   if (status != FOPO_OK) drop_graph(d);
   return status;
 }
@@ -107,6 +112,11 @@ int replay(fopo_device *d, const fopo_replayed *steps, size_t n, size_t *done) {
   /* what differs from step to step goes to the card: the steps [n] behind the counter */
   step_table table = table_of(steps, n);
   status = put(d, s->steps, &table, offsetof(step_table, of) + n * sizeof *table.of);
+  if (status == FOPO_OK && is_persistent(d)) {
+    status = run_persistent(d, n);
+    if (status == FOPO_OK) *done = n;
+    return status;
+  }
   /* launches, by STEPS_A_GRAPH steps as long as there are so many */
   while (status == FOPO_OK && *done < n) {
     bool many = n - *done >= STEPS_A_GRAPH;

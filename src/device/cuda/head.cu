@@ -15,6 +15,7 @@
  * parts, in every sum, so that what is rounded off a weight is nowhere counted. */
 #include <cmath>
 
+#include "device/cuda/small_step.cuh"
 #include "device/cuda/snis.cuh"
 
 namespace gpu {
@@ -370,12 +371,11 @@ __global__ void head_finish_kernel(const __grid_constant__ finish_arguments a, c
 
 template <class T>
 static int finish(fopo_device *d, const fopo_estimate *e, const head_work &k,
-                  const fopo_shared_head *head, const sparse &rewards) {
+                  const fopo_shared_head *head, const sparse &rewards, const batch_stats &about) {
   sharing by = {1, 0};
   while (by.width < k.L && by.width < THREADS) by.width *= 2;
   by.pieces = (unsigned)ceil_div(k.L, by.width);
   size_t factors = (k.chunks + k.tail.splits) * sizeof(float);
-  batch_stats about = {e->batch, nullptr, nullptr, k.B, k.H, k.B, 1};
   finish_arguments a = {*e, k, rewards, by, of(d)->arrivals, about};
   return launch(d, "the sums of a head", k.B * by.pieces, THREADS, factors, head_finish_kernel<T>,
                 a, static_cast<const T *>(head->rows.x));
@@ -413,13 +413,21 @@ int snis_head(fopo_device *d, const fopo_estimate *e, const fopo_shared_head *he
   sparse rewards = {sparse_of(*reward), head->place, batch->rows};
   head_work k = shape(d, head, batch);
   drawing others = tail != nullptr ? given_samples(tail) : other_draws(d, head, reward, batch);
+  batch_stats about = {e->batch, nullptr, nullptr, k.B, k.H, k.B, 1};
+  size_t before = of(d)->launched;
   int status = reserve_arrivals(d, 1);
   if (status == FOPO_OK) status = place(d, &k, items, batch->S);
   if (status == FOPO_OK) status = add_samples(d, k.tail, others, items, batch);
   bool halves = head->rows.type == FOPO_BFLOAT16;
   if (status == FOPO_OK) status = (halves ? sum_head_bf16 : sum_head)(d, k, head, batch);
   if (status != FOPO_OK) return status;
-  return halves ? finish<bf16>(d, e, k, head, rewards) : finish<float>(d, e, k, head, rewards);
+  status = halves ? finish<bf16>(d, e, k, head, rewards, about)
+                  : finish<float>(d, e, k, head, rewards, about);
+  fopo_device_batch both = *batch;
+  both.S += head->H;
+  others.listed = head->H;
+  note(d, before, {*e, others, about, *items, FOPO_TAIL_LEAST, both, halves});
+  return status;
 }
 
 } // namespace gpu

@@ -37,22 +37,6 @@ __global__ void narrow_kernel(norm_work w) {
 
 /* ---- tickets ---- */
 
-/* Each block adds 1 to a counter when its piece of work is finished, and what it wrote before is
- * seen by the blocks that have waited for the counter. Both are called by all threads. */
-__device__ inline void finish(uint32_t *counter) {
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) atomicAdd(counter, 1u);
-}
-
-__device__ inline void wait_for(uint32_t *counter, uint32_t wanted) {
-  if (threadIdx.x == 0) {
-    while (atomicAdd(counter, 0u) < wanted) __nanosleep(100);
-    __threadfence();
-  }
-  __syncthreads();
-}
-
 /* ---- the tiles of a ticket ---- */
 
 __device__ inline void score_run(const norm_work &w, uint32_t part, uint32_t group, uint32_t run) {
@@ -105,7 +89,7 @@ __device__ inline void select_query(const norm_work &w, size_t b, uint32_t end) 
 /* ---- the search ---- */
 
 /* The next ticket, in each thread; UINT32_MAX if all groups have stopped. Every thread has read the
- * last one: it has come from finish. */
+ * last one: it has come from arrive. */
 __device__ inline uint32_t take_ticket(const norm_work &w) {
   __shared__ uint32_t taken;
   if (threadIdx.x == 0) {
@@ -138,12 +122,12 @@ __global__ void __launch_bounds__(THREADS, 2) norm_kernel(norm_work w) {
         if (part > 0) wait_for(&w.chosen[(part - 1) * w.groups + group], queries_of(w, group));
         score_run(w, part, group, t / w.groups);
       }
-      finish(&scored[group]);
+      arrive(&scored[group]);
     } else {
       uint32_t b = t - runs * w.groups, group = b / QUERIES;
       wait_for(&scored[group], runs);
       select_query(w, b, w.part[part].end);
-      finish(&w.chosen[part * w.groups + group]);
+      arrive(&w.chosen[part * w.groups + group]);
     }
   }
 }

@@ -78,6 +78,16 @@ __device__ inline float dot_part(const T *row, const float *q, size_t L, unsigne
   return dot_by<16>(row, q, L, lane, lanes);
 }
 
+/* Asks for `bytes` at p, both multiples of 16, to be brought into the L2 cache. */
+__device__ inline void prefetch_row([[maybe_unused]] const void *p,
+                                    [[maybe_unused]] unsigned bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(p)),
+               "r"(bytes)
+               : "memory");
+#endif
+}
+
 /* The sum over a team, in each of its lanes. */
 template <int LANES> __device__ inline float team_sum(float x) {
 #pragma unroll

@@ -46,12 +46,23 @@ struct drawing {
 
   /* The head of OTHERS. */
   const uint32_t *order;
-  size_t H;
+  size_t H, listed; /* listed: 0, or H to have the head among the samples */
 };
 
 drawing given_samples(const fopo_samples *samples);
 drawing other_draws(fopo_device *d, const fopo_shared_head *head, const fopo_sparse_reward *reward,
                     const fopo_device_batch *batch);
+
+/* An estimate of draws, with or without a head that all contexts share. */
+struct noted_estimate {
+  fopo_estimate e;
+  drawing from;
+  batch_stats about;
+  fopo_rows items;
+  float floor;
+  fopo_device_batch batch;
+  bool rounded; /* the head's rows are */
+};
 
 /* ---- sums ---- */
 
