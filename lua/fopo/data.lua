@@ -83,11 +83,12 @@ fopo.data.read(files):share() makes it, bit by bit, for any number of ranks: nam
 are those of all, each rank has the users of one range (d.here of them). docs/ranks.md says what it
 takes. Alone, it is read as without shard.
 
-parts = n reads the same dataset, bit by bit, with less memory: the interactions are kept in a file
-without a name in $TMPDIR (/var/tmp if that is not set; with --safe the current folder), 8 bytes
-each, 4 more with values and 8 with times. When all are read, the users are taken in n parts of
-about as many interactions, and while one is sorted memory holds the matrix so far and that part
-three times. Lists, matrices and .npz files are held whole until they are there; tables are not.]],
+parts = n reads the same dataset, bit by bit, with less memory: the interactions are kept in files
+without names in $TMPDIR (/var/tmp if that is not set; with --safe the current folder): 8 bytes
+each, 4 more with values and 8 with times, and the arrays of the dataset, 8 bytes, 24 with times.
+When all are read, the users are taken in n parts of about as many interactions, and memory holds
+one part three times. Of the arrays it holds what the system has room for. Lists, matrices and .npz
+files are held whole until they are there; tables are not.]],
   example = [[path = os.tmpname()
 f = io.open(path, "w")
 f:write("user,item,time\n7,apple,2016-05-09\n7,pear,2016-05-10\n9,apple,2016-05-08\n"); f:close()

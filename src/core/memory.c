@@ -32,7 +32,7 @@ enum { LIVE = 0x0b10c, DEAD = 0x0dead };
 typedef struct {
   size_t bytes;  /* as requested */
   size_t mapped; /* length of the mapping, header included; 0: from the C library */
-  void *from;    /* of the C library: what it gave */
+  void *from;    /* where the mapping begins, or what the C library gave */
   int state;     /* LIVE or DEAD */
 } head;
 
@@ -116,14 +116,14 @@ static head *new_block(size_t bytes, int zeroed) {
     if (from != NULL && zeroed && !whole) memset(h, 0, HEAD + bytes);
   }
   if (mapped > 0 ? h == NULL : from == NULL) return NULL;
-  *h = (head){bytes, mapped, from, LIVE};
+  *h = (head){bytes, mapped, mapped > 0 ? (char *)h : from, LIVE};
   return h;
 }
 
 static void free_block(head *h) {
   h->state = DEAD;
   if (h->mapped > 0) {
-    munmap(h, h->mapped);
+    munmap(h->from, h->mapped);
   } else {
     free(h->from);
   }
@@ -154,6 +154,20 @@ static void *allocate(size_t n, size_t size, int zeroed) {
 void *fopo_alloc(size_t n, size_t size) { return allocate(n, size, 1); }
 void *fopo_alloc_unset(size_t n, size_t size) { return allocate(n, size, 0); }
 
+void *fopo_map_file(int fd, size_t bytes) {
+  size_t mapped = PAGE + (bytes + PAGE - 1) / PAGE * PAGE;
+  char *from = fault() ? NULL : map_aligned(mapped);
+  if (from == NULL) return refused(bytes, 1);
+  head *h = (head *)(void *)(from + PAGE - HEAD);
+  *h = (head){0, mapped, from, LIVE};
+  count_blocks(1, 0, 0);
+  if (mmap(from + PAGE, bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) != MAP_FAILED) {
+    return from + PAGE;
+  }
+  fopo_free(from + PAGE);
+  return refused(bytes, 1);
+}
+
 /* Changes the length of a mapping, in place or at a new aligned address; NULL: no memory. */
 static head *remap(head *h, size_t mapped) {
   if (mapped == h->mapped) return h;
@@ -176,6 +190,7 @@ static head *resize_mapping(head *h, size_t bytes) {
   if (start < end) memset((char *)moved + start, 0, end - start);
   moved->bytes = bytes;
   moved->mapped = mapped;
+  moved->from = moved;
   return moved;
 }
 

@@ -25,6 +25,10 @@ void *fopo_realloc(void *block, size_t n, size_t size);
 /* The same of the block that *array, a pointer of any type, points to. */
 int fopo_resize(void *array, size_t n, size_t size);
 
+/* The first bytes >= 1 of a file as a block that is read alone and not resized. Its pages are the
+ * file's, which the system drops and reads again as it needs memory, so they are not counted. */
+void *fopo_map_file(int fd, size_t bytes);
+
 /* Accepts NULL. */
 void fopo_free(void *block);
 

@@ -1,6 +1,7 @@
 #include "data/spill.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,14 +24,18 @@ typedef struct {
   uint32_t *start;             /* [RANGES + 1] of an arranged piece: the first pair of each range */
 } piece;
 
+/* The arrays of the matrix: files from which it is read. */
+enum { IDS, VALUES, FIRST, LAST, ARRAYS };
+
 struct fopo_spill {
-  int fd;
+  int fd, array[ARRAYS]; /* -1: not open */
   char folder[512];
   size_t parts, n;
   uint64_t bytes;
   piece *pieces; /* [n_pieces] */
   size_t n_pieces, capacity;
-  uint64_t count[RANGES]; /* pairs of each range of the users: user >> shift */
+  int has_values, has_last; /* 1: some value is not 1; some pair has two times */
+  uint64_t count[RANGES];   /* pairs of each range of the users: user >> shift */
   int shift;
 };
 
@@ -50,25 +55,29 @@ static int refuse(const fopo_spill *s, int error) {
                    s->folder, strerror(error));
 }
 
+static int open_file(fopo_spill *s, int *fd) {
+  char path[sizeof s->folder + 16];
+  snprintf(path, sizeof path, "%s/fopo-XXXXXX", s->folder);
+  *fd = mkostemp(path, O_CLOEXEC);
+  return *fd >= 0 && unlink(path) == 0 ? FOPO_OK : refuse(s, errno);
+}
+
 int fopo_spill_new(fopo_spill **spill, size_t parts) {
   fopo_spill *s = *spill = fopo_alloc(1, sizeof *s);
   if (s == NULL) return FOPO_ERR_MEMORY;
   const char *folder = fopo_replace_confined() ? "." : getenv("TMPDIR");
-  char path[sizeof s->folder + 16];
   snprintf(s->folder, sizeof s->folder, "%s", folder != NULL && *folder ? folder : "/var/tmp");
-  snprintf(path, sizeof path, "%s/fopo-XXXXXX", s->folder);
   s->parts = parts;
-  s->fd = mkstemp(path);
-  if (s->fd >= 0 && unlink(path) == 0) return FOPO_OK;
-  int status = refuse(s, errno);
-  fopo_spill_free(s);
-  *spill = NULL;
-  return status;
+  for (int a = 0; a < ARRAYS; a++) s->array[a] = -1;
+  return open_file(s, &s->fd);
 }
 
 void fopo_spill_free(fopo_spill *s) {
   if (s == NULL) return;
   if (s->fd >= 0) close(s->fd);
+  for (int a = 0; a < ARRAYS; a++) {
+    if (s->array[a] >= 0) close(s->array[a]);
+  }
   for (size_t k = 0; k < s->n_pieces; k++) fopo_free(s->pieces[k].start);
   fopo_free(s->pieces);
   fopo_free(s);
@@ -85,15 +94,16 @@ static int check_disk(const fopo_spill *s, const char *path, double bytes) {
                    path, bytes / 1e6, s->folder, left / 1e6);
 }
 
-/* While a part is sorted there are three times its pairs, and the matrix of all. */
+/* While a part is sorted there are three times its pairs. The arrays are on disk, too: ids, values,
+ * and two times. */
 int fopo_spill_check_more(const char *path, double rows, const fopo_pairs *p) {
   if (p->spill == NULL) return fopo_pairs_check_more(path, rows, p);
   double pair = (double)fopo_pairs_bytes(p), all = rows + (double)fopo_spill_n(p);
-  int status = check_disk(p->spill, path, rows * pair);
+  double arrays = sizeof(uint32_t) + sizeof(float) + (p->with_times ? 2 * sizeof(double) : 0);
+  int status = check_disk(p->spill, path, rows * pair + all * arrays);
   if (status != FOPO_OK) return status;
-  return fopo_memory_suffices(
-      (uint64_t)(all * (3 * pair / (double)p->spill->parts + pair - sizeof *p->user)), path,
-      "read a part of the file, use more parts, or a machine with more memory");
+  return fopo_memory_suffices((uint64_t)(all * 3 * pair / (double)p->spill->parts), path,
+                              "use more parts, or a machine with more memory");
 }
 
 /* ---- pieces ---- */
@@ -225,41 +235,41 @@ int fopo_spill_arrange(fopo_spill *s, const uint32_t *user_place, const uint32_t
 
 /* ---- parts ---- */
 
-/* The matrices of the parts follow each other. An array that one of them lacks, and the others do
- * not, has ones for values and the first times for the last. */
+/* The matrices of the parts follow each other in the files of the arrays. Values are written as 1,
+ * and last times as the first, until a part has others. */
 
-static int add_values(float **values, size_t before, const float *more, size_t n) {
-  if (*values == NULL && more == NULL) return FOPO_OK;
-  size_t known = *values != NULL ? before : 0, ones = more != NULL ? before : before + n;
-  if (fopo_resize(values, before + n, sizeof **values) != FOPO_OK) return FOPO_ERR_MEMORY;
-  for (size_t i = known; i < ones; i++) (*values)[i] = 1.0f;
-  if (more != NULL) memcpy(*values + before, more, n * sizeof *more);
-  return FOPO_OK;
+static int put(fopo_spill *s, int array, const void *from, size_t bytes) {
+  int error = fopo_write_all(s->array[array], from, bytes);
+  return error == 0 ? FOPO_OK : refuse(s, error);
 }
 
-static int add_times(fopo_csr_times *t, size_t before, const fopo_csr_times *more, size_t n) {
-  if (more->first == NULL) return FOPO_OK;
-  int was_single = t->last == NULL, is_single = more->last == NULL;
-  if (fopo_resize(&t->first, before + n, sizeof *t->first) != FOPO_OK) return FOPO_ERR_MEMORY;
-  memcpy(t->first + before, more->first, n * sizeof *t->first);
-  if (was_single && is_single) return FOPO_OK;
-  if (fopo_resize(&t->last, before + n, sizeof *t->last) != FOPO_OK) return FOPO_ERR_MEMORY;
-  if (was_single) memcpy(t->last, t->first, before * sizeof *t->last);
-  memcpy(t->last + before, is_single ? more->first : more->last, n * sizeof *t->last);
-  return FOPO_OK;
+static int put_values(fopo_spill *s, const float *values, size_t n) {
+  enum { BLOCK = 4096 };
+  float ones[BLOCK];
+  if (values != NULL) return put(s, VALUES, values, n * sizeof *values);
+  for (size_t i = 0; i < BLOCK; i++) ones[i] = 1.0f;
+  int status = FOPO_OK;
+  for (size_t at = 0; at < n && status == FOPO_OK; at += BLOCK) {
+    status = put(s, VALUES, ones, (n - at < BLOCK ? n - at : BLOCK) * sizeof *ones);
+  }
+  return status;
 }
 
 /* Adds the rows of a part, which are those from `row` on. */
-static int add_part(fopo_dataset *d, const fopo_dataset *part, size_t row) {
-  fopo_csr *m = &d->matrix;
+static int add_part(fopo_dataset *d, fopo_spill *s, const fopo_dataset *part, size_t row) {
   const fopo_csr *more = &part->matrix;
-  size_t before = (size_t)m->indptr[row], n = fopo_csr_nnz(more);
-  for (size_t r = 1; r <= more->rows; r++) m->indptr[row + r] = before + more->indptr[r];
+  const double *first = part->times.first, *last = part->times.last;
+  uint64_t *end = d->matrix.indptr + row;
+  size_t n = fopo_csr_nnz(more);
+  for (size_t r = 1; r <= more->rows; r++) end[r] = end[0] + more->indptr[r];
   d->repeats += part->repeats;
-  if (fopo_resize(&m->ids, before + n, sizeof *m->ids) != FOPO_OK) return FOPO_ERR_MEMORY;
-  memcpy(m->ids + before, more->ids, n * sizeof *m->ids);
-  int status = add_values(&m->values, before, more->values, n);
-  return status == FOPO_OK ? add_times(&d->times, before, &part->times, n) : status;
+  s->has_values |= more->values != NULL;
+  s->has_last |= last != NULL;
+  int status = put(s, IDS, more->ids, n * sizeof *more->ids);
+  if (status == FOPO_OK) status = put_values(s, more->values, n);
+  if (status == FOPO_OK && first != NULL) status = put(s, FIRST, first, n * sizeof *first);
+  if (status != FOPO_OK || first == NULL) return status;
+  return put(s, LAST, last != NULL ? last : first, n * sizeof *first);
 }
 
 /* Reads the pairs of the ranges from .. to - 1 in their order. */
@@ -285,7 +295,7 @@ static int sort_part(fopo_dataset *d, fopo_spill *s, fopo_pairs *p, size_t from,
   int status = read_part(s, p, from, to);
   for (size_t i = 0; i < p->n; i++) p->user[i] -= (uint32_t)first;
   if (status == FOPO_OK) status = fopo_pairs_sort(&part, p, end - first, d->matrix.cols);
-  if (status == FOPO_OK) status = add_part(d, &part, first);
+  if (status == FOPO_OK) status = add_part(d, s, &part, first);
   fopo_pairs_done(p);
   fopo_csr_done(&part.matrix);
   fopo_free(part.times.first);
@@ -293,11 +303,10 @@ static int sort_part(fopo_dataset *d, fopo_spill *s, fopo_pairs *p, size_t from,
   return status;
 }
 
-static int sort_parts(fopo_dataset *d, fopo_spill *s, int with_times, size_t users, size_t items) {
-  size_t from = 0, done = 0;
-  int with_values = 0;
+static int sort_parts(fopo_dataset *d, fopo_spill *s, int with_times) {
+  size_t from = 0, done = 0, users = d->matrix.rows;
+  int with_values = 0, status = FOPO_OK;
   for (size_t k = 0; k < s->n_pieces; k++) with_values |= s->pieces[k].with_values;
-  int status = fopo_csr_init(&d->matrix, users, items, 0, 0);
   for (size_t k = 1; from << s->shift < users && status == FOPO_OK; k++) {
     fopo_pairs p = {.with_values = with_values, .with_times = with_times};
     size_t to = from;
@@ -310,10 +319,31 @@ static int sort_parts(fopo_dataset *d, fopo_spill *s, int with_times, size_t use
   return status;
 }
 
+/* array: of the n elements of that file. */
+static int map(void *array, const fopo_spill *s, int file, size_t n, size_t width) {
+  void *block = fopo_map_file(s->array[file], n * width);
+  memcpy(array, &block, sizeof block);
+  return block != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+}
+
+static int map_arrays(fopo_dataset *d, const fopo_spill *s, int with_times) {
+  fopo_csr *m = &d->matrix;
+  fopo_csr_times *t = &d->times;
+  size_t n = fopo_csr_nnz(m);
+  fopo_free(m->ids);
+  int status = map(&m->ids, s, IDS, n, sizeof *m->ids);
+  if (status == FOPO_OK && s->has_values) status = map(&m->values, s, VALUES, n, sizeof(float));
+  if (status == FOPO_OK && with_times) status = map(&t->first, s, FIRST, n, sizeof(double));
+  return status == FOPO_OK && s->has_last ? map(&t->last, s, LAST, n, sizeof(double)) : status;
+}
+
 int fopo_spill_build(fopo_dataset *d, fopo_spill *s, int with_times, size_t users, size_t items,
                      const char *path) {
   if (s->n == 0) return fopo_pairs_refuse_none(path, d->skipped);
   int status = fopo_pairs_check_shape(path, users, items, s->n);
-  if (status == FOPO_OK) status = sort_parts(d, s, with_times, users, items);
+  if (status == FOPO_OK) status = fopo_csr_init(&d->matrix, users, items, 0, 0);
+  for (int a = 0; a < ARRAYS && status == FOPO_OK; a++) status = open_file(s, &s->array[a]);
+  if (status == FOPO_OK) status = sort_parts(d, s, with_times);
+  if (status == FOPO_OK) status = map_arrays(d, s, with_times);
   return status == FOPO_OK ? fopo_dataset_finish(d, path) : status;
 }

@@ -3,8 +3,9 @@
  *
  * Every block of rows becomes a piece of a file. When all names are known, each piece is put in the
  * order of ranges of the users, in its place; then a part, some neighbouring ranges, is read from
- * all pieces and sorted, and its rows are added to the matrix. The file has no name, so it is gone
- * when the process ends, however that is. */
+ * all pieces and sorted, and its rows are added to files of the matrix's arrays, which it is read
+ * from (fopo_map_file). The files have no names, so they are gone when the process ends, however
+ * that is. */
 #ifndef FOPO_DATA_SPILL_H
 #define FOPO_DATA_SPILL_H
 

@@ -65,6 +65,26 @@ TEST(blocks_are_zeroed_and_counted) {
   assert_int_equal(fopo_memory_in_use().bytes, before.bytes);
 }
 
+/* Its bytes are the file's, and are not counted. */
+TEST(a_file_is_a_block) {
+  fopo_memory_use before = fopo_memory_in_use();
+  char bytes[70000];
+  FILE *file = tmpfile();
+  for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)(i % 251);
+  assert_int_equal(fwrite(bytes, 1, sizeof bytes, file), sizeof bytes);
+  assert_int_equal(fflush(file), 0);
+  char *block = fopo_map_file(fileno(file), sizeof bytes);
+  fclose(file);
+  assert_non_null(block);
+  assert_int_equal((uintptr_t)block % 64, 0);
+  assert_memory_equal(block, bytes, sizeof bytes);
+  assert_int_equal(fopo_memory_in_use().bytes, before.bytes);
+  fopo_free(block);
+  assert_int_equal(fopo_memory_in_use().blocks, before.blocks);
+  assert_null(fopo_map_file(-1, 1));
+  assert_int_equal(fopo_memory_in_use().blocks, before.blocks);
+}
+
 /* Every pair of sizes: old bytes stay, added ones are zero. */
 TEST(blocks_grow_and_shrink) {
   static const size_t sizes[] = {0, 10, 5000, 5000000, 4194304, 12000000, 6000001, 6000000, 20};

@@ -86,6 +86,7 @@ static const struct {
      "user,item,rating\n1,2,x\n1,3,4\n\"a\"\"b\",3,5\n7,,1\n",
      {.skip_errors = 1, .max_errors = 9}},
     {"where", "user,item,rating\n1,2,3\n1,3,4\nb,3,5\n", {.where = "rating>3"}},
+    {"parts", "user,item,rating,time\n3,7,2,30\n1,8,3,20\n3,7,4,10\nann,7,5,40\n", {.parts = 2}},
     {"json.json",
      "{\"user\":\"\\u00e9\",\"item\":\"a\",\"x\":[{}]}\n{\"user\":\"b\",\"item\":7}\n"
      "{broken\n{\"user\":3,\"item\":\"long enough for more than a small block of it\"}\n",
@@ -105,13 +106,15 @@ static const char *write_case(size_t i) {
  * each time it is `code` or the same dataset, and nothing is left over. */
 static void sweep(size_t i, const char *path, int code, void (*arm)(long after),
                   void (*disarm)(void)) {
-  fopo_dataset *whole = read_as(path, &cases[i].options), *d;
+  fopo_read_options plain = cases[i].options;
+  plain.parts = 0;
+  fopo_dataset *whole = read_as(path, &plain), *d;
   size_t blocks = fopo_memory_in_use().blocks;
   int status = code;
   long after = 0;
   for (; status != FOPO_OK && after < 2000; after++) {
     arm(after);
-    status = fopo_dataset_read(&d, path, &cases[i].options);
+    status = fopo_dataset_read_all(&d, &path, 1, &cases[i].options);
     disarm();
     if (status == FOPO_OK) {
       if (!same_dataset(d, whole)) fail_msg("%s: %ld gives another result", cases[i].name, after);

@@ -112,7 +112,8 @@ add("read several files", function(folder)
   assert(os.execute("gzip -c " .. day .. " > " .. night))
   local files = {day, "tests/fixtures/mixed_ids.csv", night, "tests/fixtures/scipy_plain.npz"}
   return function()
-    return rows(fopo.data.read(files)), rows(fopo.data.read(files, {shard = true}))
+    return rows(fopo.data.read(files)), rows(fopo.data.read(files, {shard = true})),
+      rows(fopo.data.read(files, {parts = 2}))
   end
 end)
 
