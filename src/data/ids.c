@@ -335,13 +335,18 @@ void fopo_ids_move(fopo_names *names, fopo_ids *ids) {
   }
 }
 
+void fopo_ids_close(fopo_ids *ids) {
+  fopo_free(ids->direct);
+  fopo_free(ids->slots);
+  fopo_free(ids->hashes);
+  ids->direct = ids->slots = ids->hashes = NULL;
+  ids->direct_n = ids->slot_n = 0;
+}
+
 int fopo_ids_finish(fopo_names *names, uint32_t **place, fopo_ids *ids) {
   *place = NULL;
   *names = (fopo_names){.n = ids->n};
-  fopo_free(ids->direct); /* nothing is looked up any more */
-  fopo_free(ids->slots);
-  ids->direct = ids->slots = NULL;
-  ids->direct_n = ids->slot_n = 0;
+  fopo_ids_close(ids);
   if (ids->is_text) {
     fopo_ids_move(names, ids);
     return FOPO_OK;

@@ -51,6 +51,9 @@ int fopo_ids_add_all(fopo_ids *ids, uint32_t *index, const int64_t *numbers,
 /* The integers so far become texts, their digits; their indices stay. */
 int fopo_ids_become_text(fopo_ids *ids);
 
+/* No more ids are added: frees what they are looked up by. */
+void fopo_ids_close(fopo_ids *ids);
+
 /* Moves the names out, integers in ascending order. *place: fresh [n], to be freed; the id with
  * index i is name (*place)[i]. NULL if all indices stay. Integers 0 .. n - 1 need no names. */
 int fopo_ids_finish(fopo_names *names, uint32_t **place, fopo_ids *ids);

@@ -440,6 +440,8 @@ static int build(fopo_dataset *d, part *p, const char *title) {
   d->rows_read = all.rows_read;
   d->skipped = all.skipped;
   d->malformed = all.errors;
+  fopo_ids_close(&s->users);
+  fopo_ids_close(&s->items);
   status = join_side(&d->users, &users, &s->users, all.text_users, pairs->user, pairs->n);
   if (status != FOPO_OK) return status;
   status = join_side(&d->items, &items, &s->items, all.text_items, pairs->item, pairs->n);
