@@ -49,33 +49,48 @@ function files.read()
   local rows = bench.scaled(20000000)
   local csv, npz = bench.folder .. "/pairs.csv", bench.folder .. "/pairs.npz"
   bench.run(("%s pairs %d 500000 800000 1 %s"):format(bench.program("world.c", "-lm"), rows, csv))
-  local dense, about, d = {}, nil, nil
+  local d, memory = nil, {}
   local function read(path, warm)
     d = nil
     collectgarbage()
     if warm and path == npz then fopo.data.read(csv):save(npz) end
-    return (bench.time(function() d = fopo.data.read(path) end))
+    native.memory_mark()
+    local before, seconds = fopo.memory().bytes, bench.time(function() d = fopo.data.read(path) end)
+    if path == csv and not warm then memory[#memory + 1] = (fopo.memory().peak - before) / 1e9 end
+    return seconds
   end
-  local function peer(warm)
-    about = bench.values_of(bench.script("read_baseline.py") .. " " .. csv)
-    if not warm then dense[#dense + 1] = about[2] end
-    return about[1]
-  end
-  local pandas = bench.line_of(
-    script.python .. " -c 'import pandas; print(pandas.__version__)' 2>/dev/null")
   local cases = {{"csv", function(warm) return read(csv, warm) end},
                  {"npz", function(warm) return read(npz, warm) end}}
-  if pandas then cases[3] = {"pandas", peer} end
+  local peers = {}
+  for _, program in ipairs{"pandas", "polars"} do
+    local version = bench.line_of(("%s -c 'import scipy, %s as p; print(p.__version__)' 2>/dev/null")
+                                    :format(script.python, program))
+    if version then
+      local peer = {name = program, version = version, dense = {}, memory = {}}
+      peers[#peers + 1] = peer
+      cases[#cases + 1] = {program, function(warm)
+        local about = bench.values_of(("%s %s %s"):format(bench.script("read_baseline.py"), csv,
+                                                          program))
+        if not warm then peer.dense[#peer.dense + 1] = about[2] end
+        if not warm then peer.memory[#peer.memory + 1] = about[6] end
+        peer.rows = about[5]
+        return about[1]
+      end}
+    else
+      bench.note("%s skipped: %s does not have it", program, script.python)
+    end
+  end
   local s = bench.in_turn(cases, bench.options.limit)
-  if pandas then
-    bench.row{what = ("csv of %d rows"):format(rows), unit = "s", mine = s.csv,
-              against = "pandas + SciPy, ids as they are", other = s.pandas, faster = true,
-              target = 3}
-    bench.row{what = ("csv of %d rows"):format(rows), unit = "s", mine = s.csv,
-              against = "pandas + SciPy, ids made dense", other = dense, faster = true}
-    bench.note("pandas %s: %d rows counted; ours %s", pandas, about[5], d:describe())
-  else
-    bench.note("pandas skipped: python3-pandas is absent")
+  for _, peer in ipairs(peers) do
+    local function row(ids, mine, other, unit, target)
+      bench.row{what = ("csv of %d rows%s"):format(rows, unit == "GB" and ": memory" or ""),
+                unit = unit, mine = mine, against = ("%s + SciPy%s"):format(peer.name, ids),
+                other = other, faster = unit == "s", target = target}
+    end
+    row(", ids as they are", s.csv, s[peer.name], "s", peer.name == "pandas" and 3 or nil)
+    row(", ids made dense", s.csv, peer.dense, "s")
+    row("", memory, peer.memory, "GB")
+    bench.note("%s %s: %d rows counted; ours %s", peer.name, peer.version, peer.rows, d:describe())
   end
   local parquet = bench.folder .. "/pairs.parquet"
   if bench.line_of(("%s %s %s 2>/dev/null"):format(bench.script("read_baseline.py"), csv, parquet))

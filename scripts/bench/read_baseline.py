@@ -1,14 +1,15 @@
-"""Pairs "user,item" from a CSV into a sparse matrix with pandas and SciPy, or from a Parquet file
-with pyarrow and SciPy.
+"""Pairs "user,item" from a CSV into a sparse matrix with pandas or polars and SciPy, or from a
+Parquet file with pyarrow and SciPy.
 
-    read_baseline.py FILE.csv
+    read_baseline.py FILE.csv pandas|polars
     read_baseline.py FILE.csv FILE.parquet    only writes the one as the other
     read_baseline.py FILE.parquet
 
-Prints "seconds,seconds with ids made dense,rows,columns,sum": the first takes the numbers of the
-file as they stand as places in the matrix, the second numbers the users and items that occur, as
-names of any kind need.
+Prints "seconds,seconds with ids made dense,rows,columns,sum,GB of the first at its peak": the first
+takes the numbers of the file as they stand as places in the matrix, the second numbers the users
+and items that occur, as names of any kind need.
 """
+import resource
 import sys
 import time
 
@@ -38,22 +39,38 @@ def columnar(path):
 if sys.argv[1].endswith(".parquet"):
     print(",".join(map(str, columnar(sys.argv[1]))))
     sys.exit(0)
-if len(sys.argv) > 2:
+if sys.argv[2].endswith(".parquet"):
     from pyarrow import csv, parquet
     parquet.write_table(csv.read_csv(sys.argv[1]), sys.argv[2])
     print("written")
     sys.exit(0)
 
-import pandas  # noqa: E402
+if sys.argv[2] == "polars":
+    import polars
 
-start = time.perf_counter()
-frame = pandas.read_csv(sys.argv[1])
+    def dense_ids(column):
+        return column.rank("dense").to_numpy() - 1
+    read_csv = polars.read_csv
+else:
+    import pandas
+
+    def dense_ids(column):
+        return pandas.factorize(column)[0]
+    read_csv = pandas.read_csv
+
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+
+
+before, start = peak(), time.perf_counter()
+frame = read_csv(sys.argv[1])
 read = time.perf_counter()
 A = matrix(frame["user"].to_numpy(), frame["item"].to_numpy())
-as_is = time.perf_counter()
+as_is, gigabytes = time.perf_counter(), peak() - before
 del A
 again = time.perf_counter()
-A = matrix(pandas.factorize(frame["user"])[0], pandas.factorize(frame["item"])[0])
+A = matrix(dense_ids(frame["user"]), dense_ids(frame["item"]))
 dense = time.perf_counter()
 print(f"{as_is - start:.6f},{read - start + dense - again:.6f},{A.shape[0]},{A.shape[1]},"
-      f"{int(A.data.sum(dtype=np.float64))}", flush=True)
+      f"{int(A.data.sum(dtype=np.float64))},{gigabytes:.3f}", flush=True)
