@@ -6,14 +6,16 @@ with autograd or torch.compile; and of REINFORCE in torch without autograd.
 
 FOLDER is as torch_baseline.py reads it. First "ready,<version>" or "absent,<why>". Each line of
 standard input is "METHOD STEPS BATCH"; the answer is "METHOD,STEPS,CPU seconds a step,mean reward
-of the last step", or "METHOD,absent,why". One thread.
+of the last step", or "METHOD,absent,why", also of a compiler that takes too long. One thread.
 """
+import signal
 import sys
 import time
 
 import numpy as np
 
 HEAD, TAIL, SAMPLES, RATE = 256, 256, 1000, 1e-4
+PATIENCE = 60  # seconds for a compiler and its first steps
 
 
 class Numbers:
@@ -174,6 +176,10 @@ def torch_methods():
         "compiled": lambda p, n: by_hand(p, n, faster)}
 
 
+def stalled(*_):
+    raise TimeoutError(f"not compiled within {PATIENCE} s")
+
+
 def main():
     if sys.argv[2] == "numpy":
         version, methods = np.__version__, {"head_tail": numpy_head_tail}
@@ -183,13 +189,17 @@ def main():
     print(f"ready,{sys.argv[2]} {version}", flush=True)
     for line in sys.stdin:
         method, steps, batch = line.split()
+        signal.signal(signal.SIGALRM, stalled)
+        signal.alarm(PATIENCE if method == "compiled" else 0)
         try:
             start = time.process_time()
             for _ in range(int(steps)):
                 reward = methods[method](p, int(batch))
             seconds = (time.process_time() - start) / int(steps)
+            signal.alarm(0)
             print(f"{method},{steps},{seconds:.9g},{reward:.5f}", flush=True)
-        except Exception as error:  # a compiler that is absent, or memory
+        except Exception as error:  # a compiler that is absent or stalls, or memory
+            signal.alarm(0)
             why = " ".join(str(error).split()).replace(",", ";")[:100]
             print(f"{method},absent,{type(error).__name__} {why}", flush=True)
 
