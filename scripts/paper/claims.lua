@@ -220,7 +220,7 @@ claim("early and late", "rq2", "uniform draws do early, candidates are needed la
   for _, epsilon in ipairs(values(where(last, {method = "mixture"}), "epsilon")) do
     least = math.min(least, epsilon)
   end
-  local steps = values(rows, "step")
+  local steps = values(where(rows, {method = "uniform"}), "step")
   table.sort(steps)
   if #steps < 2 or steps[1] > EARLY * steps[#steps] then return {} end
   for i, those in ipairs{where(rows, {step = steps[1]}), last} do

@@ -82,14 +82,14 @@ end
 
 -- ---- which method is best
 
--- "uniform 0.20 (51 items in effect)" of the methods at their ends, eps 0.8 for the mixture.
+-- "uniform 0.20 (51 items in effect)" of the methods at their ends, eps 0.8 for the mixture; not of
+-- REINFORCE where it has had fewer steps.
 local function ends_of(w)
-  local parts = {}
+  local last, parts = shown.last(shown.tuned(rows_of(w, "rq2"), "valid_expected")), {}
+  local steps = mean(where(last, {method = "uniform"}), "step") or 0
   for _, method in ipairs{"uniform", "mixture", "REINFORCE"} do
-    local rows = shown.tuned(rows_of(w, "rq2"), "valid_expected")
-    local last = where(shown.last(rows), {method = method})
-    local those = method == "mixture" and where(last, {epsilon = 0.8}) or last
-    if mean(those, "expected") then
+    local those = where(last, {method = method, epsilon = method == "mixture" and 0.8 or nil})
+    if mean(those, "expected") and mean(those, "step") >= steps then
       parts[#parts + 1] = ("%s %.4g (%.0f)"):format(method, mean(those, "expected"),
                                                     mean(those, "effective"))
     end

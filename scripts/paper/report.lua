@@ -232,8 +232,8 @@ end
 local function put_worth()
   if o.served == "" then return end
   say "## What a learnt policy is worth\n"
-  local rows, curves = worth.of(o.served)
-  say("%s\n", filled(worth.says))
+  local rows, curves, sentence = worth.of(o.served)
+  say("%s\n", filled(worth.says .. sentence))
   if shown.figure(o.to .. "/served.svg", nil, nil, curves) then
     say "![what is served](served.svg)\n"
   end
