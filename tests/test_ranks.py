@@ -406,6 +406,8 @@ refused("contexts", gather, s.train.contexts, s.train, pi:items())
 refused("a session", gather, s.train.x, s.train, 1)
 refused("the reward", gather, fopo.reward.hits, s.train)
 refused("knn", gather, fopo.baseline.item_knn, {data = s.train})
+refused("als", "als solves for every item by", fopo.baseline.als, {data = s.train})
+refused("neighbours", "count the users that two of them share", policy.neighbours, {data = s.train})
 refused("a whole svd", gather, embed.svd, s.train, {dim = 8})
 refused("valid", "valid = s.valid:gather(1000)", fopo.trainer,
         {policy = pi, data = s.train:share(pi), valid = s.valid})

@@ -249,6 +249,11 @@ end
 
 local function with_weights(name, make)
   return function(o)
+    if o.data.shared then
+      define.fail("%s: weights between items count the users that two of them share, and of "
+                  .. "sessions that are shared out no rank has all; s:gather(1000) puts 1,000 of "
+                  .. "them on every rank, which it takes", name)
+    end
     if o.dense then take_dense(name, o) end
     if o.items and o.dense_start == 0 then o.dense_start = 1 end
     if not o.items and o.dense_start ~= 0 then

@@ -56,13 +56,17 @@ static fopo_baseline_options options_of(lua_State *L) {
  * sessions. */
 static int baseline(lua_State *L) {
   fopo_baseline_options o = options_of(L);
-  fopo_sessions *(*get)(lua_State *, int) = o.kind->join ? bind_any_sessions : bind_get_sessions;
-  get(L, 2);
+  if (bind_any_sessions(L, 2)->all > 0 && o.kind->join == NULL) {
+    bind_refuse(L,
+                "fopo.baseline.%s %s, and of sessions that are shared out no rank has all; "
+                "s:gather(1000) puts 1,000 of them on every rank, which it takes",
+                o.kind->name, o.kind->whole);
+  }
   int at = bind_option(L, 3, "value");
   if (!lua_isnil(L, at)) bind_values(L, &o.n_values, at);
   bind_baseline *b = bind_new(L, &bind_baseline_type, 0);
   if (!lua_isnil(L, at)) o.value = bind_values(L, &o.n_values, at);
-  bind_check(L, fopo_baseline_learn(&b->baseline, &b->search, get(L, 2), &o));
+  bind_check(L, fopo_baseline_learn(&b->baseline, &b->search, bind_any_sessions(L, 2), &o));
   return 1;
 }
 

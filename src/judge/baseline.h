@@ -47,8 +47,9 @@ struct fopo_baseline_kind {
                   const double *l2, size_t n);
 
   /* The models [.., P] that the ranks have fitted to their sessions become that of all; collective.
-   * NULL: the kind needs all sessions in one place. */
+   * NULL: the kind needs all sessions in one place, and `whole` says why. */
   int (*join)(void *model, size_t P);
+  const char *whole;
 
   /* scores [n, P] of the contexts first .. first + n - 1 with the items of X taken, on the calling
    * thread, n <= FOPO_BASELINE_BLOCK; -INFINITY: never recommended. scratch has scratch_bytes.

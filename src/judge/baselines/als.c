@@ -379,6 +379,7 @@ static const fopo_option options[] = {
 const fopo_baseline_kind fopo_baseline_als = {
     .name = "als",
     .fit = fit,
+    .whole = "solves for every item by the factors of all its users",
     .free = free_model,
     .score = score,
     .scratch_bytes = scratch_bytes,

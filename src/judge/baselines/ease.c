@@ -645,6 +645,7 @@ const fopo_baseline_kind fopo_baseline_ease = {
     .name = "ease",
     .fits = fits,
     .fit = fit,
+    .whole = "inverts the counts of the users that two items share",
     .free = free_model,
     .score = score,
     .scratch_bytes = scratch_bytes,

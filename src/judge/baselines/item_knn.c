@@ -89,6 +89,7 @@ static const fopo_option options[] = {{.name = "neighbours",
 const fopo_baseline_kind fopo_baseline_item_knn = {
     .name = "item_knn",
     .fit = fit,
+    .whole = "counts the users that two items share",
     .free = fopo_weights_free,
     .score = score,
     .item_weights = fopo_weights_get,

@@ -580,6 +580,7 @@ static const fopo_option options[] = {{.name = "m",
 const fopo_baseline_kind fopo_baseline_slim = {
     .name = "slim",
     .fit = fit,
+    .whole = "counts the users that two items share",
     .fit_each = fit_each,
     .free = fopo_weights_free,
     .score = score,
