@@ -63,8 +63,8 @@ function files.read()
                  {"npz", function(warm) return read(npz, warm) end}}
   local peers = {}
   for _, program in ipairs{"pandas", "polars"} do
-    local version = bench.line_of(("%s -c 'import scipy, %s as p; print(p.__version__)' 2>/dev/null")
-                                    :format(script.python, program))
+    local command = "%s -c 'import scipy, %s as p; print(p.__version__)' 2>/dev/null"
+    local version = bench.line_of(command:format(script.python, program))
     if version then
       local peer = {name = program, version = version, dense = {}, memory = {}}
       peers[#peers + 1] = peer
