@@ -47,8 +47,9 @@ uninstall_and_check() {
 
 install_and_check /opt/x PREFIX=/opt/x
 share=$top/root/opt/x/share/fopo
-(cd "$top/elsewhere" && ../root/opt/x/bin/fopo "$share/examples/quickstart.lua" \
-  "$share/datasets/sample.csv" 8 5) >"$top/talk" 2>&1 ||
+head -n 1200 "$share/datasets/sample.csv" >"$top/some.csv" # test_snippets.py takes all of it
+(cd "$top/elsewhere" && ../root/opt/x/bin/fopo "$share/examples/quickstart.lua" ../some.csv 8 5) \
+  >"$top/talk" 2>&1 ||
   fail 'the installed example' "$(cat "$top/talk")"
 
 # The CUDA part is found in ../lib/fopo beside the program's folder. Its stand-in is the emulation,

@@ -8,7 +8,7 @@ local world = {seed = 1} -- of the trainers
 -- Training contexts over P items: about 14,000, or ten times as many where embeddings are learnt
 -- from them.
 function world.sessions(P)
-  local users = bench.options.data == "svd" and bench.scaled(200000) or 20000
+  local users = bench.scaled(bench.options.data == "svd" and 200000 or 20000)
   local d = fopo.data.synthetic{users = users, items = P, clusters = math.min(200, P // 10),
                                 seed = 1}
   return d:sessions{min_items = 20, valid = 0, test = 0, seed = 1}.train

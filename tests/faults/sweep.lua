@@ -207,12 +207,14 @@ for i = first, #run do
   if not fine then wrong(s.name .. ": " .. all) all = {} end
   print = print_all -- luacheck: ignore
   local list, drawn = chosen(s, all, (tries - sum) / (#run - i + 1))
+  local possible = #all
+  all = nil -- tens of thousands, which every collection would mark
   for k, c in ipairs(list) do
     raised = raised + (try(s, c) > 0 and 1 or 0)
     if k % AGAIN == 0 then try_without(s, c.kind .. " " .. c.n) end
   end
   sum, made = sum + drawn, made + #list
-  if os.getenv "SWEEP_TALK" then print(s.name, #all, #list) end
+  if os.getenv "SWEEP_TALK" then print(s.name, possible, #list) end
 end
 print(("%d scenarios, %d faults, %d of them met a call; libzip lost blocks of its own %d times; "
        .. "%d failures"):format(#run, made, raised, of_libraries, #failures))
