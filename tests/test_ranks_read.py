@@ -194,34 +194,37 @@ for n in (1, 3):
 write("wrong.csv", table(rows(1200) + ["7,8,bad,1"] + rows(900) + ["7,8,worse,1"] + rows(50)))
 write("wrong_quotes.csv", digest("quoted.csv") + "5,,x\n" + digest("quoted.csv")[15:])
 write("nothing.csv", "")
-WRONG = """
-local ok, why = pcall(fopo.data.read, FILES, OPTIONS)
-local f <close> = assert(io.open("why." .. fopo.ranks().rank, "w"))
-f:write(tostring(why))
-local d = fopo.data.read("text.csv", {shard = true}) -- and the ranks go on together
-print(ok, d.nnz)
+WRONG = [
+    ("a row", '{"whole.csv", "wrong.csv"}', "", "wrong.csv, line 1202, column 3 (rating): "
+     "'bad' is not a number", True),
+    ("a row between quotes", '"wrong_quotes.csv"', "", None, True),
+    ("a column", '"whole.csv"', 'user = "nobody"', "no such column", False),
+    ("a file", '{"whole.csv", "absent.csv"}', "", "absent.csv", False),
+    ("an empty file", '{"whole.csv", "nothing.csv"}', "", "nothing.csv is empty", False),
+    ("no row", '"head.csv"', "", "head.csv holds no interaction", False),
+    ("too many", '{"malformed.csv", "malformed.csv"}', "skip_errors = true, max_errors = 5",
+     "there are 6 malformed rows, max_errors is 5", False),
+    ("baskets", '{"lists.txt", "lists.txt"}', 'format = "baskets"', "line i is user i", False)]
+# after each of them the ranks go on together
+READ_WRONG = "for i, case in ipairs{%s} do" % ", ".join(
+    "{%s, {%s}}" % (files, options) for _, files, options, _, _ in WRONG) + """
+  local files, options = table.unpack(case)
+  options.shard = SHARD
+  local ok, why = pcall(fopo.data.read, files, options)
+  local f <close> = assert(io.open(("why%d.%d"):format(i, fopo.ranks().rank), "w"))
+  f:write(tostring(why))
+  print(ok, fopo.data.read("text.csv", {shard = true}).nnz)
+end
 """
-for what, files, options, said, elsewhere in (
-        ("a row", '{"whole.csv", "wrong.csv"}', "{}", "wrong.csv, line 1202, column 3 (rating): "
-         "'bad' is not a number", True),
-        ("a row between quotes", '"wrong_quotes.csv"', "{}", None, True),
-        ("a column", '"whole.csv"', '{user = "nobody"}', "no such column", False),
-        ("a file", '{"whole.csv", "absent.csv"}', "{}", "absent.csv", False),
-        ("an empty file", '{"whole.csv", "nothing.csv"}', "{}", "nothing.csv is empty", False),
-        ("no row", '"head.csv"', "{}", "head.csv holds no interaction", False),
-        ("too many", '{"malformed.csv", "malformed.csv"}', "{skip_errors = true, max_errors = 5}",
-         "there are 6 malformed rows, max_errors is 5", False),
-        ("baskets", '{"lists.txt", "lists.txt"}', '{format = "baskets"}', "line i is user i",
-         False)):
-    script = WRONG.replace("FILES", files)
-    run(1, script.replace("OPTIONS", options))
-    alone = digest("why.0")
-    check(f"{what}: one process", (said or "is not an id") in alone, alone)
-    code, out, err = run(4, script.replace("OPTIONS", options[:-1] + (", " if len(options) > 2
-                                                                      else "") + "shard = true}"))
-    check(f"{what}: all ranks go on", code == 0 and out.startswith("false"), out, err)
-    told = [digest("why.%d" % r) for r in range(4)]
-    sentence = alone.split(": ", 1)[-1] if "malformed" not in what else said
+done = run(1, "SHARD = false\n" + READ_WRONG)
+alone = [digest("why%d.0" % i) for i in range(1, len(WRONG) + 1)]
+code, out, err = run(4, "SHARD = true\n" + READ_WRONG)
+check("all ranks go on", code == 0 and out == done[1] and out.count("false") == len(WRONG), out,
+      err)
+for i, (what, _, _, said, elsewhere) in enumerate(WRONG):
+    check(f"{what}: one process", (said or "is not an id") in alone[i], alone[i])
+    told = [digest("why%d.%d" % (i + 1, r)) for r in range(4)]
+    sentence = alone[i].split(": ", 1)[-1]
     known = [(said or sentence) in t for t in told]
     others = ["has failed, and says why" in t for t in told]
     check(f"{what}: each rank is told", all(a or b for a, b in zip(known, others)) and any(known),
@@ -232,7 +235,7 @@ for what, files, options, said, elsewhere in (
 
 block = "".join("%d,%d\n" % (i * 7919 % 100003, i * 104729 % 50021) for i in range(1_000_000))
 with open("large.csv", "w") as f:
-    f.write("user,item\n" + 12 * block)
+    f.write("user,item\n" + 6 * block)
 write("names.csv", "user,item\n" + "".join("%d,%d\n" % (i * 2654435761 % 999999999989,
                                                         i * 2654435783 % 999999999959)
                                            for i in range(1_000_000)))
@@ -244,7 +247,7 @@ for line in io.lines("/proc/self/status") do
   if kb then f:write(kb) end
 end
 """
-for what, file in (("12,000,000 rows", "large.csv"),
+for what, file in (("6,000,000 rows", "large.csv"),
                    ("1,000,000 users and as many items", "names.csv")):
     run(1, PEAK.replace("FILE", file).replace("SHARD", "false"))
     one = int(digest("peak.0")) / 1024

@@ -61,7 +61,9 @@ local function collect(s)
   until not s.threads or seam.threads() == s.threads or fopo.clock() > until_when
   job.idle() -- settles one whose thread has ended meanwhile
   collectgarbage()
-  collectgarbage()
+  if not s.blocks or seam.lost() > s.kept or native.memory().blocks ~= s.blocks then
+    collectgarbage() -- what a finaliser has held
+  end
 end
 
 local failures, of_libraries, say = {}, 0, print
@@ -203,12 +205,16 @@ for i = first, #run do
   local s = run[i]
   if s.quiet then print = silent end -- luacheck: ignore
   s.place, s.begun, s.got = i, sum, false
-  local fine, all = xpcall(prepare, debug.traceback, s, folder)
-  if not fine then wrong(s.name .. ": " .. all) all = {} end
+  -- of tens of thousands those that are made stay alone: every collection marks them
+  local fine, possible, list, drawn = xpcall(function()
+    local all = prepare(s, folder)
+    return #all, chosen(s, all, (tries - sum) / (#run - i + 1))
+  end, debug.traceback)
+  if not fine then
+    wrong(s.name .. ": " .. possible)
+    list, drawn = {}, 0
+  end
   print = print_all -- luacheck: ignore
-  local list, drawn = chosen(s, all, (tries - sum) / (#run - i + 1))
-  local possible = #all
-  all = nil -- tens of thousands, which every collection would mark
   for k, c in ipairs(list) do
     raised = raised + (try(s, c) > 0 and 1 or 0)
     if k % AGAIN == 0 then try_without(s, c.kind .. " " .. c.n) end
