@@ -160,8 +160,8 @@ do_curves() {
 
 do_sweep() {
   local set talk case
-  for set in "" FOPO_RECORD=0 FOPO_GPU_PERSISTENT={1,4} FOPO_GPU_EARLY=1 \
-    FOPO_GPU_SPLITS={2,4,8,16,32} head FOPO_GPU_PERSISTENT=4,head; do
+  for set in "" FOPO_RECORD=0 FOPO_GPU_PERSISTENT={1,2} FOPO_GPU_EARLY=1 \
+    FOPO_GPU_SPLITS={2,4,8,16,32} head FOPO_GPU_PERSISTENT=2,head; do
     [[ -z $emulated || $set == FOPO_RECORD=0 ]] || continue
     case=uniform
     [[ $set != *head ]] || case="shared head 512 + 64, bfloat16"

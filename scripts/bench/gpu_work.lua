@@ -203,7 +203,7 @@ for _, kind in ipairs{{2048, "float32", 4, 1}, {2048, "bfloat16", 2, 2}, {512, "
 end
 
 
--- Steps of the one kernel of src/device/cuda/persistent.cu, with four rows of a team on their way,
+-- Steps of the one kernel of src/device/cuda/persistent.cu, with two rows of a team on their way,
 -- which the step before has asked for. Its chain: the query, a number a thread; the rows; the sums
 -- of a block; the last block of a context, which is found by an atomic and reads what others wrote;
 -- a barrier; a tile of the gradient; a barrier; theta, by 64 bytes a cycle.
@@ -216,7 +216,7 @@ for _, kind in ipairs{{"uniform", S}, {"shared head 512 + 64", 512 + 64}} do
     s:add("the kernel", 1 / 32, 0, o.processors)
     s:add("queries", 0, 4 * B * L, B * splits, parts * 8 * L / (1000 * GHz))
     s:add("the weights of the samples", 0, B * samples * sectors(L, 4), B * splits,
-          parts * ceil_div(ceil_div(samples, splits), 4 * teams) * round, nil, nil, o.cache)
+          parts * ceil_div(ceil_div(samples, splits), 2 * teams) * round, nil, nil, o.cache)
     s:add("the sums of a block", 0, 16 * B * splits * L, B * splits, 1.5 * parts, nil, nil, o.cache)
     s:add("the sums of a context", 0, 8 * B * L, B, 3 * round)
     s:add("two barriers", 0, 0, o.processors, 2 * o.barrier)

@@ -51,7 +51,7 @@ local environment = {
    "1: on a GPU of compute 9.0 and later the kernels of a small batch are launched before the one "
    .. "in front has ended, and wait for it; no card has tried it yet"},
   {"FOPO_GPU_PERSISTENT",
-   "1 or 4: one kernel makes the steps that a CUDA graph would replay, where it can, with so many "
+   "1 or 2: one kernel makes the steps that a CUDA graph would replay, where it can, with so many "
    .. "rows on their way; no card has tried it yet"},
   {"FOPO_GPU_SPLITS", "how many blocks of a GPU share the samples of a context, for measurements; "
    .. "without it what a rule takes for the best"},

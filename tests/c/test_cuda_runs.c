@@ -589,8 +589,8 @@ TEST(test_persistent) {
     const char *rows; /* on their way */
     int masks, same_bits, persistent;
   } kinds[] = {{&methods[0], "1", 0, 1, 1},
-               {&methods[0], "4", 1, 1, 1},
-               {&methods[7], "4", 0, 0, 1},
+               {&methods[0], "2", 1, 1, 1},
+               {&methods[7], "2", 0, 0, 1},
                {&rounded, "1", 1, 0, 1},
                {&methods[2], "1", 0, 1, 0}};
   char path[64];

@@ -1,9 +1,9 @@
 /* Many small steps by one kernel, whose blocks stay: an experiment, off until a card has measured
- * it. FOPO_GPU_PERSISTENT=1 or 4 switches it on and is how many rows a team has on their way; unset
+ * it. FOPO_GPU_PERSISTENT=1 or 2 switches it on and is how many rows a team has on their way; unset
  * or 0, steps are launched as a graph (graph.cu).
  *
- * Each block holds theta in shared memory, and the first blocks Adam's moments of a tile of theta
- * each in registers. A step is
+ * Each block holds theta in shared memory, and each of the first ones Adam's moments of a tile of
+ * theta. A step is
  *
  *   its part of the samples  queries from theta; sums over its samples; the last block of a context
  *                            to arrive writes the context's V
@@ -34,6 +34,7 @@ struct block_places {
   size_t theta;         /* [D, L] */
   size_t X[2], rows[2]; /* [B, D], [B]: of this step and the next, by turns */
   size_t V;             /* [B, SIDE] of a tile's columns */
+  size_t m, v;          /* [EACH_OF_TILE, THREADS] of a tile */
   size_t q;             /* [L] of the context at hand */
   size_t samples;       /* [own, chunk] ids, log q and rewards of all its parts */
   size_t work;          /* add_chunk's and finish_context's */
@@ -116,10 +117,11 @@ __device__ inline void estimate_step(const persistent_arguments &a, unsigned tur
   }
 }
 
-/* A tile of theta, whose numbers have moments in registers. */
+/* A thread's numbers of the block's tile of theta: where the first is, their gradient, and their
+ * moments once they are moved. */
 struct tile {
-  size_t row, column; /* of this thread's first number */
-  float m[EACH_OF_TILE], v[EACH_OF_TILE], g[EACH_OF_TILE];
+  size_t row, column;
+  float g[EACH_OF_TILE], m[EACH_OF_TILE], v[EACH_OF_TILE];
 };
 
 /* The block's tile of the gradient, by all threads, and the sum of its squares. */
@@ -165,14 +167,16 @@ __global__ void __launch_bounds__(THREADS, 1)
   uint32_t arrivals = 0;
   if (halted(a.outer.t)) return;
   for (size_t i = threadIdx.x; i < n; i += blockDim.x) theta[i] = a.adam.theta[i];
+  float *m = shared_at<float>(a.at.m) + threadIdx.x, *v = shared_at<float>(a.at.v) + threadIdx.x;
   tile own = {blockIdx.x / a.outer.across * SIDE + threadIdx.x / SIDE,
               blockIdx.x % a.outer.across * SIDE + threadIdx.x % SIDE,
               {},
               {},
               {}};
   if (has_tile) {
-    each_of_tile(own.row, own.column, D, L,
-                 [&](unsigned k, size_t i) { own.m[k] = a.adam.m[i], own.v[k] = a.adam.v[i]; });
+    each_of_tile(own.row, own.column, D, L, [&](unsigned k, size_t i) {
+      m[k * THREADS] = a.adam.m[i], v[k * THREADS] = a.adam.v[i];
+    });
   }
   prepare_step<T>(a, a.steps->of[0], 0);
   for (size_t step = 0; step < a.n; step++) {
@@ -193,11 +197,11 @@ __global__ void __launch_bounds__(THREADS, 1)
       wait_for(&a.steps->arrived, arrivals += gridDim.x);
       o.scale = fopo_update_scale(&o.u, norm_of_tiles(a));
     }
-    tile moved = own;
     if (has_tile) {
       each_of_tile(own.row, own.column, D, L, [&](unsigned k, size_t i) {
         float x = theta[i];
-        move_by_adam(&x, moved.m + k, moved.v + k, own.g[k], a.adam, o, now.unbias);
+        own.m[k] = m[k * THREADS], own.v[k] = v[k * THREADS];
+        move_by_adam(&x, own.m + k, own.v + k, own.g[k], a.adam, o, now.unbias);
         a.theta[i] = x;
       });
     }
@@ -206,13 +210,17 @@ __global__ void __launch_bounds__(THREADS, 1)
     double norm = norm_of_tiles(a);
     if (is_last && threadIdx.x == 0) add_step(a.outer.t, a.outer.sums, norm);
     if (!isfinite(norm)) break;
-    own = moved;
+    if (has_tile) {
+      each_of_tile(own.row, own.column, D, L, [&](unsigned k, size_t) {
+        m[k * THREADS] = own.m[k], v[k * THREADS] = own.v[k];
+      });
+    }
     for (size_t i = threadIdx.x; i < n; i += blockDim.x) theta[i] = a.theta[i];
   }
   if (!has_tile) return;
   __syncthreads();
   each_of_tile(own.row, own.column, D, L, [&](unsigned k, size_t i) {
-    a.adam.theta[i] = theta[i], a.adam.m[i] = own.m[k], a.adam.v[i] = own.v[k];
+    a.adam.theta[i] = theta[i], a.adam.m[i] = m[k * THREADS], a.adam.v[i] = v[k * THREADS];
   });
 }
 
@@ -264,7 +272,7 @@ int begin_notes(fopo_device *d) {
   const char *wanted = getenv("FOPO_GPU_PERSISTENT");
   int flight = wanted != nullptr ? atoi(wanted) : 0;
   state *s = of(d);
-  if ((flight == 1 || flight == 4) && s->together && s->persistent == nullptr) {
+  if ((flight == 1 || flight == 2) && s->together && s->persistent == nullptr) {
     s->persistent = static_cast<persistent *>(fopo_alloc(1, sizeof *s->persistent));
     if (s->persistent == nullptr) return FOPO_ERR_MEMORY;
   }
@@ -298,7 +306,7 @@ static auto kernel_of(const fopo_rows *items, size_t L, int flight, size_t *team
     void (*kernel)(persistent_arguments) = nullptr;
     *teams = THREADS / LANES, *width = LANES * PER;
     if constexpr (LANES == 8 && BYTES == 16 && !std::is_same_v<T, fp16>) {
-      kernel = flight == 4 ? persistent_kernel<T, BYTES, LANES, PER, 4>
+      kernel = flight == 2 ? persistent_kernel<T, BYTES, LANES, PER, 2>
                            : persistent_kernel<T, BYTES, LANES, PER, 1>;
     }
     return kernel;
@@ -322,6 +330,8 @@ static block_places places_of(const snis_arguments &e, size_t B, size_t D, size_
     x.rows[turn] = place_in_block(used, B * sizeof(uint32_t));
   }
   x.V = place_in_block(used, B * SIDE * sizeof(float));
+  x.m = place_in_block(used, SIDE * SIDE * sizeof(float));
+  x.v = place_in_block(used, SIDE * SIDE * sizeof(float));
   x.q = place_in_block(used, e.L * sizeof(float));
   x.samples = place_in_block(used, own * e.chunk * 12);
   x.work = place_in_block(used, work > factors ? work : factors);
