@@ -784,7 +784,7 @@ def check_method(what, p, m, reply, sides, known):
         by_value = m["options"].get("value")
         if by_value:
             with np.errstate(invalid="ignore"):
-                scores = np.where(np.isfinite(scores), scores * np.array(by_value), -np.inf)
+                scores = np.where(np.isneginf(scores), scores, scores * np.array(by_value))
     for which in ("seen", "none"):
         ids = check_best("%s.%s" % (what, which), scores, X, "seen" if masks else which, 1e-4)
         if which == exclude:
