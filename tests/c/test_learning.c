@@ -161,6 +161,8 @@ TEST(test_evaluate) {
   assert_true(low <= 0.0 && fabs(high - 0.2775) < 1e-4);
   fopo_wilson(&low, &high, 10, 10);
   assert_true(high >= 1.0 && fabs(low - 0.7225) < 1e-4);
+  fopo_wilson(&low, &high, 0, 0);
+  assert_true(!(low > 0.0) && !(low < 0.0) && !(high > 1.0) && !(high < 1.0));
   fopo_index_free(ix);
   fopo_index_free(small);
   fopo_policy_done(&pi);

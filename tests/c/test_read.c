@@ -130,6 +130,8 @@ TEST(lists) {
   fopo_dataset_free(d);
   REFUSE_AS(write_text("0 5 6 7\n1 2 x\n2 3\n"), FOPO_ERR_FORMAT, "line 2, column 3: 'x'",
             .format = "lists");
+  REFUSE_AS(write_text("0 5 6\nx 2\n"), FOPO_ERR_FORMAT, "line 2, column 1: 'x'",
+            .format = "lists");
   REFUSE_AS(write_text("0 5 6 4294967295\n"), FOPO_ERR_FORMAT, "largest id", .format = "lists");
   REFUSE_AS(write_text("0 5 6 4294967294\n"), FOPO_ERR_FORMAT, "far apart", .format = "lists");
   REFUSE_AS(write_text("0 5 6 -1\n"), FOPO_ERR_FORMAT, "column 4: '-1'", .format = "lists");

@@ -235,6 +235,19 @@ function TestOthers:test_last_resort()
   lu.assertEquals(theta(t), theta(u))
 end
 
+function TestOthers:test_no_room_for_a_tail()
+  local large = fopo.data.synthetic{users = 200, items = 10000, clusters = 5, seed = 1}
+    :sessions{min_items = 5}.train
+  local pi = fopo.policy.linear{items = fopo.array.randn(10000, 2, 1)}
+  local function compute(k)
+    local g = fopo.gradient.head_tail{k = k, tail = 1000}
+    return g:compute(pi, fopo.array.randn(large.n, 2, 2), {1}, fopo.reward.hits(large))
+  end
+  lu.assertErrorMsgContains("1000 draws and 9001 candidates are more than the 10000 items", compute,
+                            9001)
+  lu.assertTrue(compute(9000):norm() > 0)
+end
+
 -- Draws, estimates, checks and OPE need no trainer.
 function TestOthers:test_without_a_trainer()
   local pi = policy()

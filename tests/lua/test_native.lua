@@ -437,8 +437,10 @@ function TestPolicy:test_theta()
   fails("theta", pi.set_theta, pi, theta)
   fails("theta must be one of identity, random, not \"half\"", policy, "half")
   fails("theta must be a string, not 5", policy, 5)
-  fails("temperature", n.policy_linear, {items = items, theta = "random", temperature = -1,
-                                         seed = 1})
+  for _, t in ipairs{-1, 0} do
+    fails("temperature", n.policy_linear, {items = items, theta = "random", temperature = t,
+                                           seed = 1})
+  end
   fails("array is needed here, not nil", n.policy_linear, {theta = "random", temperature = 1,
                                                            seed = 1})
 end
