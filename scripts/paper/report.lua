@@ -229,15 +229,16 @@ local function put_reasons(worlds)
   end
 end
 
+-- The table of what is served is put into results.md.
 local function put_worth()
-  if o.served == "" then return end
+  if o.served == "" then return {} end
   say "## What a learnt policy is worth\n"
   local rows, curves, sentence = worth.of(o.served)
   say("%s\n", filled(worth.says .. sentence))
   if shown.figure(o.to .. "/served.svg", nil, nil, curves) then
     say "![what is served](served.svg)\n"
   end
-  put_table(rows)
+  return rows
 end
 
 local function put_notes()
@@ -372,7 +373,7 @@ itself, which takes all P scores. The paper draws them of a proposal and weights
     trained(worlds))))
   put_claims(worlds)
   put_reasons(worlds)
-  put_worth()
+  local served = put_worth()
   put_notes()
   flush "README.md"
   say "# The paper's experiments: all tables\n"
@@ -381,6 +382,10 @@ itself, which takes all P scores. The paper draws them of a proposal and weights
     say("## %s\n", w.title)
     put_verdicts(w)
     for _, e in ipairs(shown_of(w)) do put_experiment(w, e) end
+  end
+  if #served > 0 then
+    say "## What is served\n"
+    put_table(served)
   end
   flush "results.md"
 end

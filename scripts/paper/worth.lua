@@ -10,7 +10,8 @@ paper's policy (mixture, raw singular vectors, 62.5 steps x lr), "masked linear"
 this program's defaults, which leave out seen items in training, "neighbours" learnt weights between
 items, "auto" the choice of `policy.auto`. The figure has the sets on which the paper's policy was
 trained. The methods of a set have the same splits; intervals are 95 %, over the test sessions of
-one, and known better where the mean of several is shown.]]}
+one, and known better where the mean of several is shown. [results.md](results.md#what-is-served)
+has the numbers, also of sets without that policy.]]}
 
 local TRIED = 4 -- methods that one would try first
 local methods = {{"popular", "popular"}, {"item-kNN", "cosine"}, {"EASE", "ease"}, {"ALS", "als"},
@@ -39,7 +40,7 @@ function worth.of(path)
   local rows = assert((csv.read(path)))
   local head = {"set", "test sessions"}
   local lines, shares = {head}, {}
-  local curves = {labels = {}, style = "bars", width = 1400, height = 560, ylabel = "reward",
+  local curves = {labels = {}, style = "bars", width = 1500, height = 560, ylabel = "reward",
                   title = "What is served: reward of the best item, seen items left out"}
   for i, m in ipairs(methods) do
     head[i + 2] = m[1]

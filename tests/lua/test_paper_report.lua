@@ -150,11 +150,12 @@ local served = file("served.csv", "file,seed,method,contexts,reward\nset,1,ease,
 assert(os.execute(("mkdir '%s/there'"):format(top)))
 file("there/verdicts.csv", "world,claim,verdict\nsmall,but uniform is not the best,holds\n"
      .. "small,uniform is the fastest,**does not hold**\n")
-local said, _
-text, _, said = report(("figures=none notes=%s served=%s against=%s/there"):format(notes, served,
-                                                                                   top))
+local said
+text, tables, said = report(("figures=none notes=%s served=%s against=%s/there"):format(notes,
+                            served, top))
 has("Words of a person.")
-has("| set | 100 |  |  | 0.500 ± 0.098 |  |  |  | 0.600 ± 0.096 |  |") -- of the split of both
+-- Of the split that both methods have.
+has("| set | 100 |  |  | 0.500 ± 0.098 |  |  |  | 0.600 ± 0.096 |  |", tables)
 has("small, but uniform is not the best: **does not hold**, and there holds", said)
 assert(said:find("^verdicts: 1 as in .*, 1 other than there, %d+ that are not there\n"), said)
 
