@@ -170,7 +170,7 @@ do_sweep() {
       bench 10 torch=no scale=0.3 batches=32 rounds=3 cases="$case" 2>&1
     )
     grep '^gpu: skipped' <<<"$talk" && return 77
-    printf '%-27s %s\n' "${set:-as it is}" "$(grep -oE "$case [0-9.]+ us" <<<"$talk")"
+    printf '%-27s %s\n' "${set:-as it is}" "$(grep -oE "${case/+/.} [0-9.]+ us" <<<"$talk")"
   done
   [[ -z $emulated ]] || return 0
   FOPO_GPU_EARLY=1 test_program test_cuda_runs "test_re*" && # recorded steps, against the CPU's
