@@ -7,10 +7,13 @@ here=$PWD
 top=$(mktemp -d)
 trap 'rm -rf "$top"' EXIT
 
+cp -r src "$top/src"
+
+# number FILE SED: with the file edited so; the next edit finds it as it was.
 number() {
-  rm -rf "$top/src"
-  cp -r src "$top/src"
-  (cd "$top" && sed -i "$2" "$1" && sh "$here/scripts/tools/device_abi.sh" "${CC:-gcc}")
+  sed "$2" "$1" >"$top/$1"
+  (cd "$top" && sh "$here/scripts/tools/device_abi.sh" "${CC:-gcc}")
+  cp "$1" "$top/$1"
 }
 
 # changes WANTED FILE SED: the number is (1) or is not (0) another after the edit.
