@@ -17,6 +17,7 @@
 enum {
   DIRECT_ALWAYS = 1 << 16, /* integers below this are always looked up directly */
   DIRECT_PER_ID = 8,       /* the direct table has at most so many more entries per known id */
+  LATEST = 32,             /* ids by which it is judged whether most will be in that table */
   FIRST_CAPACITY = 1024
 };
 
@@ -89,14 +90,18 @@ static int reserve_name(fopo_ids *ids) {
   return status;
 }
 
-/* Extends the direct table to `number` if that is worth its memory. Ids that were hashed before are
+/* Extends the direct table to `number` if that is worth its memory, which a small number among
+ * large ones is not. Ids that were hashed before are
  * entered; their slots remain and are no longer looked up. */
 static int cover(fopo_ids *ids, int64_t number) {
   uint64_t wanted = (uint64_t)number + 1;
+  size_t latest = ids->n < LATEST ? ids->n : LATEST, inside = 0;
   if (number < 0 || wanted <= ids->direct_n ||
       wanted > DIRECT_ALWAYS + (uint64_t)DIRECT_PER_ID * ids->n) {
     return FOPO_OK;
   }
+  for (size_t i = 1; i <= latest; i++) inside += (uint64_t)ids->numbers[ids->n - i] < wanted;
+  if (wanted > DIRECT_ALWAYS && 2 * inside < latest) return FOPO_OK;
   size_t n = ids->direct_n == 0 ? DIRECT_ALWAYS : 2 * ids->direct_n;
   if (n < wanted) n = (size_t)wanted;
   if (fopo_resize(&ids->direct, n, sizeof *ids->direct) != FOPO_OK) return FOPO_ERR_MEMORY;

@@ -252,6 +252,19 @@ TEST(many_ids) {
   }
 }
 
+/* Small numbers among large ones: no table up to the small ones for their sake. */
+TEST(few_small_ids) {
+  DONE(fopo_ids_done) fopo_ids ids = {0};
+  uint32_t index;
+  for (int64_t i = 0; i < 200000; i++) {
+    ok(fopo_ids_number(&ids, &index, i % 1000 == 999 ? 7 * i : 1000000000 + 7919 * i));
+    assert_int_equal(index, i);
+  }
+  assert_true(ids.direct_n <= 1 << 17);
+  ok(fopo_ids_number(&ids, &index, 7 * 199999));
+  assert_int_equal(index, 199999);
+}
+
 /* Integers of every length, and texts that begin like them, are read back unchanged. */
 TEST(numbers_of_every_length) {
   static const char digits[] = "9081726354091827364";
