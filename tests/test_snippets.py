@@ -328,7 +328,7 @@ RUN = {
     ("README.md", "Build it and try it", 0): make_targets,
     ("README.md", "Build it and try it", 1):
         lambda text: ran("README's quickstart", ["bash", "-ec", text.rstrip() + " 8 5"],
-                         "SNIS, mixture", "rank  item"),
+                         "SNIS, mixture", "items for user user", "rank  item"),
     ("README.md", "A session", 0): lambda text: None,  # readme_session
     ("README.md", "The policy in NumPy", 0):
         lambda text: readme_numpy(text, blocks_below("README.md", "The policy in NumPy")[1]),

@@ -93,8 +93,7 @@ end
 local function spread(list)
   table.sort(list)
   local n = #list
-  local middle = n % 2 == 1 and list[n // 2 + 1] or (list[n // 2] + list[n // 2 + 1]) / 2
-  return {list[math.min(2, n)], middle, list[math.max(n - 1, 1)]}
+  return {list[math.min(2, n)], study.median(list), list[math.max(n - 1, 1)]}
 end
 
 local function shown(x) return x == NEVER and "never" or ("%.3f"):format(x) end
