@@ -87,7 +87,7 @@ parts = n reads the same dataset, bit by bit, with less memory: the interactions
 without names in $TMPDIR (/var/tmp if that is not set; with --safe the current folder): 8 bytes
 each, 4 more with values and 8 with times, and the arrays of the dataset, 8 bytes, 24 with times.
 When all are read, the users are taken in n parts of about as many interactions, and memory holds
-one part three times. Of the arrays it holds what the system has room for. Lists, matrices and .npz
+one part twice. Of the arrays it holds what the system has room for. Lists, matrices and .npz
 files are held whole until they are there; tables are not.]],
   example = [[path = os.tmpname()
 f = io.open(path, "w")

@@ -187,6 +187,8 @@ typedef struct {
   fopo_csr *m;          /* the result; not owned */
   double *first, *last; /* the times of its entries, as in fopo_csr_times; owned until it is made */
   int counted;          /* 1: the number of repeats of a pair becomes its value */
+  void (*used)(void *); /* called with `of` once no pair is read any more; or NULL */
+  void *of;
   size_t slices, buckets;
   int shift;         /* row >> shift is the bucket */
   int passes, digit; /* passes over the bits of a column, and bits of each */
@@ -530,9 +532,18 @@ static int alloc_entries(job *j, size_t largest) {
   return status == FOPO_OK ? entries_alloc(&j->spare, spare, with_weights, with_times) : status;
 }
 
+/* The matrix, which has its rows, gets room for all pairs. */
+static int alloc_matrix(job *j) {
+  fopo_csr *m = j->m;
+  int with_values = j->values != NULL, with_times = j->times != NULL;
+  int status = fopo_resize(&m->ids, j->n, sizeof *m->ids);
+  if (status == FOPO_OK && with_values) status = fopo_resize(&m->values, j->n, sizeof *m->values);
+  return status == FOPO_OK && with_times ? fopo_resize(&j->first, j->n, sizeof *j->first) : status;
+}
+
 static int build(job *j, size_t *repeats) {
   fopo_csr *m = j->m;
-  if (j->n == 0) return FOPO_OK;
+  if (j->n == 0) return alloc_matrix(j);
   j->slices = 1;
   if (m->rows == 0) return count(j); /* refuses the first pair */
   plan(j);
@@ -540,6 +551,8 @@ static int build(job *j, size_t *repeats) {
   if (status == FOPO_OK) status = count(j);
   if (status == FOPO_OK) status = alloc_entries(j, (size_t)place_buckets(j));
   if (status == FOPO_OK) status = scatter(j);
+  if (status == FOPO_OK && j->used != NULL) j->used(j->of);
+  if (status == FOPO_OK) status = alloc_matrix(j);
   if (status == FOPO_OK) status = sort_buckets(j);
   entries_done(&j->sorted);
   entries_done(&j->spare);
@@ -554,17 +567,15 @@ static int build(job *j, size_t *repeats) {
 static int run(job *j, size_t rows, size_t cols, size_t *repeats) {
   *j->m = (fopo_csr){0};
   *repeats = 0;
-  /* The matrix and one array of entries; alloc_entries knows how long the spare ones are. */
-  uint64_t entry = sizeof(uint32_t) + sizeof(uint64_t) +
-                   (j->values == NULL ? 0 : 2 * sizeof(float)) +
-                   (j->times == NULL ? 0 : 2 * sizeof(double));
-  uint64_t bytes = j->n * entry + rows * sizeof(uint64_t);
-  int status = fopo_memory_suffices(bytes, BUILDING, "use fewer users or items");
-  if (status == FOPO_OK) status = fopo_csr_init(j->m, rows, cols, j->n, j->values != NULL);
-  if (status == FOPO_OK && j->times != NULL) {
-    j->first = fopo_alloc(j->n, sizeof *j->first);
-    if (j->first == NULL) status = FOPO_ERR_MEMORY;
-  }
+  /* One array of entries, and the matrix, for which the pairs leave room if they go; alloc_entries
+   * knows how long the spare ones are. */
+  int with_values = j->values != NULL, with_times = j->times != NULL;
+  uint64_t entry =
+      sizeof(uint64_t) + (with_values ? sizeof(float) : 0) + (with_times ? sizeof(double) : 0);
+  uint64_t bytes = j->n * (j->used != NULL ? entry : 2 * entry - sizeof(uint32_t));
+  int status =
+      fopo_memory_suffices(bytes + rows * sizeof(uint64_t), BUILDING, "use fewer users or items");
+  if (status == FOPO_OK) status = fopo_csr_init(j->m, rows, cols, 0, 0);
   if (status == FOPO_OK) status = build(j, repeats);
   fopo_free(j->place);
   fopo_free(j->start);
@@ -582,22 +593,19 @@ int fopo_csr_from_pairs(fopo_csr *m, const uint32_t *row, const uint32_t *col, c
   return run(&j, rows, cols, repeats);
 }
 
-int fopo_csr_count_pairs(fopo_csr *m, const uint32_t *row, const uint32_t *col, size_t n,
-                         size_t rows, size_t cols, size_t *repeats) {
-  job j = {.row = row, .col = col, .n = n, .m = m, .counted = 1};
-  return run(&j, rows, cols, repeats);
-}
-
 int fopo_csr_from_timed_pairs(fopo_csr *m, fopo_csr_times *entry, const uint32_t *row,
                               const uint32_t *col, const float *values, const double *times,
-                              size_t n, size_t rows, size_t cols, size_t *repeats) {
+                              size_t n, size_t rows, size_t cols, size_t *repeats,
+                              void (*used)(void *), void *of) {
   job j = {.row = row,
            .col = col,
            .values = values,
            .times = times,
            .n = n,
            .m = m,
-           .counted = values == NULL};
+           .counted = values == NULL,
+           .used = used,
+           .of = of};
   *entry = (fopo_csr_times){0};
   int status = run(&j, rows, cols, repeats);
   if (status == FOPO_OK) *entry = (fopo_csr_times){j.first, j.last};

@@ -42,21 +42,20 @@ int fopo_csr_take(fopo_csr *some, const fopo_csr *m, const uint32_t *rows, size_
 int fopo_csr_from_pairs(fopo_csr *m, const uint32_t *row, const uint32_t *col, const float *values,
                         size_t n, size_t rows, size_t cols, size_t *repeats);
 
-/* The same, with the number of repeats of each pair as its value; values is NULL if none repeats.
- */
-int fopo_csr_count_pairs(fopo_csr *m, const uint32_t *row, const uint32_t *col, size_t n,
-                         size_t rows, size_t cols, size_t *repeats);
-
 /* Times of the entries of a matrix, in its order. */
 typedef struct {
   double *first; /* [nnz] the earliest of a pair; NULL: no times */
   double *last;  /* [nnz] the latest; NULL: no pair repeats, so it is the first */
 } fopo_csr_times;
 
-/* The same with a time for each pair. values NULL: repeats are counted. *entry is the caller's. */
+/* The same with a time for each pair; times NULL: without. values NULL: the number of repeats of
+ * each pair is its value, and values stays NULL if none repeats. *entry is the caller's. used(of),
+ * unless it is NULL, is called when the pairs are not needed any more, and the matrix is not there
+ * yet. */
 int fopo_csr_from_timed_pairs(fopo_csr *m, fopo_csr_times *entry, const uint32_t *row,
                               const uint32_t *col, const float *values, const double *times,
-                              size_t n, size_t rows, size_t cols, size_t *repeats);
+                              size_t n, size_t rows, size_t cols, size_t *repeats,
+                              void (*used)(void *), void *of);
 
 /* *t becomes a fresh transpose; m has fewer than 2^32 rows. */
 int fopo_csr_transpose(fopo_csr *t, const fopo_csr *m);

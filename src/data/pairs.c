@@ -57,10 +57,9 @@ void fopo_pairs_drop_times(fopo_pairs *p) {
 }
 
 int fopo_pairs_check_more(const char *path, double rows, const fopo_pairs *p) {
-  /* While sorting, three things exist at once: the pairs, their keys and the matrix, of 12 bytes
-   * (8 without values, 8 more with times) for each row. While reading it is less: arrays of at most
-   * twice the need. */
-  double bytes = (rows * 3 + (double)p->n * 2) * (double)fopo_pairs_bytes(p);
+  /* While sorting, two things exist at once: the pairs and their keys, or the keys and the matrix.
+   * While reading it is no more: arrays of at most twice the need. */
+  double bytes = (rows * 2 + (double)p->n) * (double)fopo_pairs_bytes(p);
   return fopo_memory_suffices((uint64_t)bytes, path,
                               "read a part of the file, or on a machine with more memory");
 }
@@ -135,20 +134,11 @@ int fopo_pairs_check_shape(const char *path, size_t users, size_t items, size_t 
                    path, users, items, n);
 }
 
-static int sort(fopo_dataset *d, const fopo_pairs *p, size_t users, size_t items) {
-  fopo_csr *m = &d->matrix;
-  if (p->with_times) {
-    return fopo_csr_from_timed_pairs(m, &d->times, p->user, p->item, p->value, p->time, p->n, users,
-                                     items, &d->repeats);
-  }
-  if (!p->with_values) {
-    return fopo_csr_count_pairs(m, p->user, p->item, p->n, users, items, &d->repeats);
-  }
-  return fopo_csr_from_pairs(m, p->user, p->item, p->value, p->n, users, items, &d->repeats);
-}
+static void free_pairs(void *pairs) { fopo_pairs_done(pairs); }
 
 int fopo_pairs_sort(fopo_dataset *d, fopo_pairs *p, size_t users, size_t items) {
-  int status = sort(d, p, users, items);
+  int status = fopo_csr_from_timed_pairs(&d->matrix, &d->times, p->user, p->item, p->value, p->time,
+                                         p->n, users, items, &d->repeats, free_pairs, p);
   fopo_pairs_done(p);
   return status;
 }

@@ -94,7 +94,7 @@ static int check_disk(const fopo_spill *s, const char *path, double bytes) {
                    path, bytes / 1e6, s->folder, left / 1e6);
 }
 
-/* While a part is sorted there are three times its pairs. The arrays are on disk, too: ids, values,
+/* While a part is sorted there are twice its pairs. The arrays are on disk, too: ids, values,
  * and two times. */
 int fopo_spill_check_more(const char *path, double rows, const fopo_pairs *p) {
   if (p->spill == NULL) return fopo_pairs_check_more(path, rows, p);
@@ -102,7 +102,7 @@ int fopo_spill_check_more(const char *path, double rows, const fopo_pairs *p) {
   double arrays = sizeof(uint32_t) + sizeof(float) + (p->with_times ? 2 * sizeof(double) : 0);
   int status = check_disk(p->spill, path, rows * pair + all * arrays);
   if (status != FOPO_OK) return status;
-  return fopo_memory_suffices((uint64_t)(all * 3 * pair / (double)p->spill->parts), path,
+  return fopo_memory_suffices((uint64_t)(all * 2 * pair / (double)p->spill->parts), path,
                               "use more parts, or a machine with more memory");
 }
 

@@ -503,6 +503,8 @@ TEST(odd_sparse_matrices) {
   fopo_interrupt_clear();
 }
 
+static void count_use(void *n) { ++*(int *)n; }
+
 /* Enough pairs for many buckets and slices, spread evenly and unevenly, over few and over most
  * columns that are possible. Sums of small integers are exact, so each must be equal. */
 TEST(many_pairs) {
@@ -548,7 +550,11 @@ TEST(many_pairs) {
         }
       }
       DONE(fopo_csr_done) fopo_csr counts;
-      ok(fopo_csr_count_pairs(&counts, row, col, N, cases[k].rows, cases[k].cols, &repeats));
+      fopo_csr_times no_times;
+      int used = 0;
+      ok(fopo_csr_from_timed_pairs(&counts, &no_times, row, col, NULL, NULL, N, cases[k].rows,
+                                   cases[k].cols, &repeats, count_use, &used));
+      assert_true(used == 1 && no_times.first == NULL && no_times.last == NULL);
       assert_true(repeats == N - distinct && (counts.values != NULL) == (repeats > 0));
       assert_memory_equal(counts.ids, m.ids, distinct * sizeof *m.ids);
       double total = 0;

@@ -228,7 +228,7 @@ static void make_part(fopo_dataset *d, const uint32_t *users, const uint32_t *it
     ok(fopo_csr_from_pairs(&d->matrix, users, items, NULL, n, rows, cols, &repeats));
   } else {
     ok(fopo_csr_from_timed_pairs(&d->matrix, &d->times, users, items, NULL, times, n, rows, cols,
-                                 &repeats));
+                                 &repeats, NULL, NULL));
   }
   for (size_t i = 0; i < cols && names != NULL; i++) {
     if (i == 0) d->items = (fopo_names){0};
