@@ -215,6 +215,11 @@ TEST(test_obd) {
   REFUSE_AS(obd, "lacks item 1", .items = other);
   write_file(other, ",item_id,item_feature_0\n0,0,1\n1,0,1\n");
   REFUSE_AS(obd, "holds item 0 twice", .items = other);
+  for (const char *const *id = (const char *const[]){"-1", "4294967295", "x", NULL}; *id; id++) {
+    snprintf(bad, sizeof bad, ",item_id,item_feature_0\n0,0,1\n1,%s,1\n", *id);
+    write_file(other, bad);
+    REFUSE_AS(obd, "is not an item", .items = other);
+  }
 }
 
 /* ---- Vowpal Wabbit ---- */
