@@ -292,7 +292,9 @@ fopo_sparse_scores fopo_binding_sparse(const fopo_binding *b, size_t at) {
   const fopo_parts *p = b->parts;
   if (!has_lists(b)) return (fopo_sparse_scores){0};
   if (p->shared == NULL) return mask_of(&b->device_X, NULL);
-  return mask_of(p->part != NULL ? &p->fetched.own_seen : &p->fetched.seen, p->fetched.places + at);
+  const uint32_t *places = p->fetched.places; /* NULL before the first batch, where at is 0 */
+  return mask_of(p->part != NULL ? &p->fetched.own_seen : &p->fetched.seen,
+                 at > 0 ? places + at : places);
 }
 
 fopo_sparse_scores fopo_binding_sparse_host(const fopo_binding *b, const uint32_t *rows,
