@@ -36,13 +36,10 @@ typedef struct {
   size_t budget;   /* as given; 0: none */
 } norm_index;
 
-static void drop_prefix(norm_index *impl) {
-  fopo_free(impl->packed);
-  fopo_free(impl->prefix);
-  impl->packed = NULL;
-  impl->prefix = NULL;
-  impl->scan.packed = (fopo_matrix){0};
-  impl->scan.prefix.rows = 0;
+static int search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix, fopo_matrix Q,
+                  size_t k) {
+  norm_index *impl = ix->impl;
+  return fopo_scan_search(ids, scores, counts, &ix->scored, &impl->scan, Q, k, ix->without);
 }
 
 static void free_impl(fopo_index *ix) {
@@ -51,7 +48,8 @@ static void free_impl(fopo_index *ix) {
   fopo_scan_done(&impl->scan);
   fopo_free(impl->order);
   fopo_free(impl->norms);
-  drop_prefix(impl);
+  fopo_free(impl->packed);
+  fopo_free(impl->prefix);
   fopo_free(impl);
 }
 
@@ -166,8 +164,6 @@ static int pack_rounded(norm_index *impl, fopo_matrix items, size_t rows,
   return FOPO_OK;
 }
 
-/* Packs the first rows of the order, as many as a search within the limit reads, unless so many are
- * packed. */
 static int pack_prefix(norm_index *impl, fopo_matrix items) {
   const fopo_prefilter *prefilter = fopo_kernels_get()->prefilter;
   if (prefilter != NULL && items.cols > prefilter->max_dim) prefilter = NULL;
@@ -178,18 +174,8 @@ static int pack_prefix(norm_index *impl, fopo_matrix items) {
   if (rows < MIN_PACKED) rows = MIN_PACKED;
   rows = fopo_prefilter_rows(rows);
   if (rows > impl->scan.limit) rows = impl->scan.limit;
-  if (rows <= impl->scan.packed.rows + impl->scan.prefix.rows) return FOPO_OK;
-  drop_prefix(impl);
   return prefilter != NULL ? pack_rounded(impl, items, rows, prefilter)
                            : pack_float32(impl, items, rows);
-}
-
-static int search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix, fopo_matrix Q,
-                  size_t k) {
-  norm_index *impl = ix->impl;
-  int status = pack_prefix(impl, ix->items);
-  if (status != FOPO_OK) return status;
-  return fopo_scan_search(ids, scores, counts, &ix->scored, &impl->scan, Q, k, ix->without);
 }
 
 /* norms [P] belongs to the index from here on, also after a failure. */
@@ -210,9 +196,7 @@ static int build(fopo_index *ix, float *norms, size_t budget) {
   impl->scan.norms = impl->norms;
   impl->scan.max_norm = ix->max_norm;
   set_limit(impl, budget);
-  /* whose limit follows from the mass may never be searched: a head that is shared needs the order
-   */
-  return budget == FOPO_BUDGET_AUTO ? FOPO_OK : pack_prefix(impl, ix->items);
+  return pack_prefix(impl, ix->items);
 }
 
 /* The order follows from the items alone: it is built again, at the cost of a sort, and must equal
