@@ -43,14 +43,19 @@ static void stop(lua_State *L, lua_Debug *where) {
 }
 
 /* Sets our hook on all running states; while the main state is closed those are finalisers alone.
- * Async-signal-safe. */
+ * Async-signal-safe. Lua may be about to call the user's hook for lines: then it counts the one
+ * instruction down under the former mask, and what is counted is over for 2^32 more. So lines are
+ * asked for as well, and a further signal sets the hook once more. No call hook: message handlers
+ * must run. */
 static void arm(void) {
   for (running *r = top; r != NULL; r = r->below) {
-    if (r->L == NULL || lua_gethook(r->L) == stop) continue;
-    r->hook = lua_gethook(r->L);
-    r->mask = lua_gethookmask(r->L);
-    r->count = lua_gethookcount(r->L);
-    lua_sethook(r->L, stop, LUA_MASKCOUNT, 1); /* no call hook: message handlers must run */
+    if (r->L == NULL) continue;
+    if (lua_gethook(r->L) != stop) {
+      r->hook = lua_gethook(r->L);
+      r->mask = lua_gethookmask(r->L);
+      r->count = lua_gethookcount(r->L);
+    }
+    lua_sethook(r->L, stop, LUA_MASKCOUNT | LUA_MASKLINE, 1);
   }
 }
 
