@@ -1,13 +1,18 @@
-/* A join is made of exchanges between all ranks (comm/pieces.h):
+/* A join is made of exchanges between all ranks (comm/pieces.h).
  *
- *   deal     each own name goes to the rank that owns it, a text by its hash, an integer by its
- *            value: a rank owns a range of the integers, of ranges with about as many each
- *   list     an owner makes one list of what has come, that of rank 0 first
- *   number   the lists of integers, ascending, stand one behind the other. A text has its index
- * from the rank that sent it first, which counts those of its texts that are new: they come behind
- * those of the ranks before it, in its own order answer   each rank gets the indices of the names
- * that it sent spread   the names go to the ranks that have their indices: from the owners of
- * integers, and from those that sent a text first */
+ * Deal: each own name goes to the rank that owns it, a text by its hash, an integer by its value,
+ * as each rank owns a range of the integers, with about as many in each.
+ *
+ * List: an owner makes one list of what has come, that of rank 0 first.
+ *
+ * Number: the ascending lists of integers stand one behind the other. A text has its index from the
+ * first rank that sent it: a rank counts those of its texts that are new, which come behind those
+ * of the ranks before it, in its own order.
+ *
+ * Answer: each rank gets the indices of the names that it sent.
+ *
+ * Spread: the names go to the ranks that have their indices, integers from their owners, texts from
+ * the ranks where they were new. */
 #include "ranks/names.h"
 
 #include <string.h>
