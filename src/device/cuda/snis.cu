@@ -59,7 +59,7 @@ struct snis_plan {
 };
 
 static snis_plan plan_of(const fopo_rows *items, size_t L) {
-  return by_rows(items, L, []<class T, int BYTES, int LANES, int PER>() {
+  return by_rows(items, L, [=]<class T, int BYTES, int LANES, int PER>() {
     return snis_plan{snis_kernel<T, BYTES, LANES, PER>, THREADS / LANES, LANES * PER};
   });
 }
