@@ -161,9 +161,8 @@ void *fopo_map_file(int fd, size_t bytes) {
   head *h = (head *)(void *)(from + PAGE - HEAD);
   *h = (head){0, mapped, from, LIVE};
   count_blocks(1, 0, 0);
-  if (mmap(from + PAGE, bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) != MAP_FAILED) {
-    return from + PAGE;
-  }
+  void *file = mmap(from + PAGE, bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
+  if (file != MAP_FAILED) return file;
   fopo_free(from + PAGE);
   return refused(bytes, 1);
 }

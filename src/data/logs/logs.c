@@ -134,8 +134,9 @@ int fopo_logs_take(fopo_logs **part, const fopo_logs *logs, const uint32_t *rows
   p->propensities = fopo_alloc(count, sizeof *p->propensities);
   if (!p->actions || !p->rewards || !p->propensities) status = FOPO_ERR_MEMORY;
   if (status == FOPO_OK) status = fopo_names_copy(&p->names, &logs->names, 0, logs->names.n);
-  if (status == FOPO_OK)
+  if (status == FOPO_OK) {
     status = fopo_names_copy(&p->features, &logs->features, 0, logs->features.n);
+  }
   if (status == FOPO_OK) status = copy_scales(p, logs);
   if (status == FOPO_OK) status = copy_events(p, logs, rows);
   if (status != FOPO_OK) {

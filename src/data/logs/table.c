@@ -321,10 +321,12 @@ static int read_table(fopo_logs *logs, const char *path, const fopo_logs_options
     fopo_features_decide(&g.f);
   }
   if (status == FOPO_OK) status = fopo_features_arrange(&g.f, &logs->features, &header);
-  if (status == FOPO_OK && logs->n > 0)
+  if (status == FOPO_OK && logs->n > 0) {
     status = fopo_features_matrix(&logs->contexts, &g.f, header.t.path);
-  if (status == FOPO_OK)
+  }
+  if (status == FOPO_OK) {
     status = obd ? finish_obd(logs, &g, o, header.t.path) : finish_csv(logs, &g, o);
+  }
   fopo_log_table_close(&header);
   fopo_features_done(&g.f);
   fopo_ids_done(&g.ids);
