@@ -293,8 +293,16 @@ end
 
 TestText = {}
 
+local text = require "fopo.base.text"
+
+function TestText:test_three_digits_round_up_to_the_next_unit()
+  lu.assertEquals({text.seconds(0.99949), text.seconds(0.9996)}, {"999 ms", "1 s"})
+  lu.assertEquals({text.seconds(0.0009994), text.seconds(0.0009996)}, {"999 us", "1 ms"})
+  lu.assertEquals({text.bytes(999), text.bytes(1000)}, {"999 B", "1 kB"})
+  lu.assertEquals({text.bytes(999400), text.bytes(999600)}, {"999 kB", "1 MB"})
+end
+
 function TestText:test_fill_and_flow()
-  local text = require "fopo.base.text"
   lu.assertEquals(text.fill("aa bb  cc dd", 5, "  "), "aa bb\n  cc\n  dd")
   lu.assertEquals(text.fill("longer than that", 4, ""), "longer\nthan\nthat")
   lu.assertEquals(text.fill("", 4, ""), "")

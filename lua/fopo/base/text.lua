@@ -21,14 +21,14 @@ end
 -- bytes -> "3.2 MB"
 function text.bytes(n)
   local units, i = {"B", "kB", "MB", "GB", "TB"}, 1
-  while n >= 1000 and i < #units do n, i = n / 1000, i + 1 end
+  while n >= 999.5 and i < #units do n, i = n / 1000, i + 1 end
   return (i == 1 and "%d %s" or "%.3g %s"):format(n, units[i])
 end
 
--- seconds -> "340 us", "12.3 ms", "4.56 s", "3 min 20 s"
+-- seconds -> "340 us", "12.3 ms", "4.56 s", "3 min 20 s"; of 999.6 ms three digits are a second
 function text.seconds(s)
-  if s < 1e-3 then return ("%.3g us"):format(s * 1e6) end
-  if s < 1 then return ("%.3g ms"):format(s * 1e3) end
+  if s < 0.9995e-3 then return ("%.3g us"):format(s * 1e6) end
+  if s < 0.9995 then return ("%.3g ms"):format(s * 1e3) end
   if s < 60 then return ("%.3g s"):format(s) end
   if s < 3600 then return ("%.0f min %.0f s"):format(s // 60, s // 1 % 60) end
   return ("%.0f h %.0f min"):format(s // 3600, s % 3600 // 60)
