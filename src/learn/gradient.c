@@ -497,8 +497,9 @@ static int is_lost(const fopo_gradient *g, const uint32_t *rows, size_t B,
 void fopo_gradient_commit(fopo_gradient *g, const uint32_t *rows, size_t B,
                           const fopo_gradient_stats *stats) {
   size_t n_with_candidates = (size_t)stats->sum.n_with_candidates;
-  fopo_planner_commit(&g->planner, rows, B, g->batch.S, stats->mean.head_mass,
-                      is_lost(g, rows, B, stats), n_with_candidates);
+  int lost = is_lost(g, rows, B, stats);
+  fopo_planner_commit(&g->planner, rows, B, g->batch.S, stats->mean.head_mass, lost,
+                      n_with_candidates);
 }
 
 double fopo_gradient_by_log_sigma(const fopo_gradient *g) { return g->batch.by_log_sigma; }
