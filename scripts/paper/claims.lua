@@ -355,7 +355,7 @@ claim("fixed beta", "rq0", "fixing beta does no harm", "rP 0.40 to 0.83",
 
 claim("time of beta", "rq0", "learning beta takes no more time", "rS 1.00 and 1.01",
   "rS, the time of REINFORCE with learnt items / with fixed ones, at most 1.1 at every L",
-  "anywhere", learnt_over_fixed("rS", "ms_step", 1.1))
+  "at_size", learnt_over_fixed("rS", "ms_step", 1.1))
 
 -- ---- beyond: approximate search, and what the paper expects of others
 

@@ -203,9 +203,10 @@ local function put_claims(worlds)
 of its rule's bound; **open** says that the interval does not settle it, with the side of the mean:
 (+) for the claim, (-) against it. An empty cell was not tested there. The paper reports R_test, the
 reward of the best item; what is trained is the expected reward. Where the two verdicts differ both
-are given. Intervals are over sessions, splits and seeds at once. Times, and rewards after a time,
-are judged at the paper's P alone. [results.md](results.md) has the rules, the numbers of each
-verdict, and what would settle those that are open.]])
+are given. Intervals are over sessions, splits and seeds at once. Rewards after a time,
+and times, but for which of two draws is the faster, are judged at the paper's P alone.
+[results.md](results.md) has the rules, the numbers of each verdict, and what would settle those
+that are open.]])
   local head, rows = {"claim", "the paper"}, {}
   for _, w in ipairs(worlds) do head[#head + 1] = w.title end
   rows[1] = head
