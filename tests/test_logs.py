@@ -4,6 +4,8 @@ import csv
 import json
 import math
 import os
+import re
+import resource
 import shutil
 import struct
 import subprocess
@@ -13,10 +15,14 @@ from checks import check, finish, folder, FOPO
 from events import crc32c, fields, records
 
 
-def fopo(code, *args, **env):
-    """Runs the code in the folder; its output and its messages."""
+def fopo(code, *args, limit=None, **env):
+    """Runs the code in the folder, where no file may have more bytes than the limit; its output and
+    its messages. A write beyond the limit is cut there, and fails, as on a full disk."""
+    def tighten():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     done = subprocess.run([FOPO, *args, "-e", code], capture_output=True, text=True, cwd=folder,
-                          env={**os.environ, **env})
+                          env={**os.environ, **env}, restore_signals=limit is None,
+                          preexec_fn=limit and tighten)
     return done.stdout, done.stderr, done.returncode
 
 
@@ -220,9 +226,23 @@ os.mkdir(full)
 os.symlink("/dev/full", os.path.join(full, "history.jsonl"))
 out, err, code = fopo(WORLD + "t = new() t:run{steps = 4, every = 1, log = 'full'} "
                       "assert(t.step == 4)")
-check("a full disk costs the log only", code == 0 and err.count("ends here") == 1, err)
+check("a full disk costs the log only", code == 0 and err.count("ends without a record") == 1, err)
 with open(os.path.join(full, "history.csv")) as f:
     check("the table is written first", [line.split(",")[0] for line in f] == ["step", "1"])
+
+# no room in the middle of a record: at four fifths of the largest file
+LONG = WORLD + "t = new():run{steps = 200, every = 1, view = false, log = '%s'}"
+fopo(LONG % "roomy")
+room = os.path.getsize(os.path.join(folder, "roomy/history.jsonl")) * 4 // 5
+out, err, code = fopo(LONG % "tight", limit=room)
+path = os.path.join(folder, "tight/history.jsonl")
+said = re.fullmatch(r"fopo: the log in tight ends with the record of step (\d+): cannot write "
+                    r"tight/history.jsonl: File too large; the training goes on\n", err)
+check("the sentence names the file and the last whole record", code == 0 and said, err)
+last = int(said[1])
+with open(path) as f:
+    steps = [json.loads(line)["step"] for line in f]
+check("whole lines to the record of the sentence", steps == list(range(1, last + 1)), steps[-2:])
 
 # actions made again: from a list and from the folder of a log, to the bit
 out, err, code = fopo(WORLD + """

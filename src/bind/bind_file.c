@@ -26,11 +26,11 @@ static int write_file(lua_State *L) {
   return push_outcome(L, fopo_replace_whole(path, text, n));
 }
 
-/* native.append_file(path, text): adds the text to the end of the file. */
+/* native.append_file(path, text, to_disk): adds the text to the end of the file. */
 static int append_file(lua_State *L) {
   size_t n;
   const char *path = bind_path(L, 1), *text = luaL_checklstring(L, 2, &n);
-  return push_outcome(L, fopo_replace_append(path, text, n));
+  return push_outcome(L, fopo_replace_append(path, text, n, lua_toboolean(L, 3)));
 }
 
 /* native.lock(path): an integer for native.unlock; where another run holds it false and who; nil

@@ -257,14 +257,15 @@ int fopo_replace_whole(const char *path, const void *bytes, size_t n) {
   return fopo_replace_end(&r, FOPO_OK, fopo_write_all(r.fd, bytes, n), n);
 }
 
-int fopo_replace_append(const char *path, const void *bytes, size_t n) {
+int fopo_replace_append(const char *path, const void *bytes, size_t n, int to_disk) {
   if (fopo_replace_allowed(path) != FOPO_OK) return FOPO_ERR_FILE;
   int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0) return refuse(path, errno);
   off_t before = lseek(fd, 0, SEEK_END);
   int error = before < 0 ? errno : fopo_write_all(fd, bytes, n);
-  if (error == 0 && fsync(fd) != 0) error = errno;
-  if (error != 0 && before >= 0 && ftruncate(fd, before) != 0) error = errno;
+  if (error == 0 && to_disk && fsync(fd) != 0) error = errno;
+  /* What cannot be cut off either, of a device, is a torn line to who reads it. */
+  if (error != 0 && before >= 0) (void)!ftruncate(fd, before);
   close(fd);
   return error == 0 ? FOPO_OK : refuse(path, error);
 }

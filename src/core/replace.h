@@ -43,8 +43,8 @@ int fopo_replace_end(fopo_replacement *r, int status, int error, uint64_t bytes)
 /* Replaces the file by these bytes. */
 int fopo_replace_whole(const char *path, const void *bytes, size_t n);
 
-/* Adds these bytes to the end of the file, and flushes them to disk. If they do not fit the file is
- * as long as before. */
-int fopo_replace_append(const char *path, const void *bytes, size_t n);
+/* Adds these bytes to the end of the file and, if `to_disk`, flushes them to disk. If they do not
+ * fit the file is as long as before. */
+int fopo_replace_append(const char *path, const void *bytes, size_t n, int to_disk);
 
 #endif

@@ -8,6 +8,8 @@
 -- HPARAMS reads is a Value of its own with 9 SummaryMetadata{1 PluginData{1 string plugin_name,
 -- 2 bytes content}}, the content an HParamsPluginData (plugin_data.proto and api.proto in
 -- tensorboard/plugins/hparams).
+local native = require "fopo.native"
+
 local events = {}
 events.__index = events
 
@@ -63,13 +65,8 @@ function events.open(folder, host)
     if not there then break end
     there:close()
   end
-  local file, why = io.open(path, "ab")
-  if not file then return nil, why end
-  local e = setmetatable({file = file, path = path}, events)
-  local ok
-  ok, why = file:write(events.head(time))
-  if not ok then return nil, why end
-  return e
+  local made, why = native.append_file(path, events.head(time))
+  return made and setmetatable({path = path}, events), why
 end
 
 -- The events of a file's beginning, and of values, a list of {tag, number}, as bytes; what is not
@@ -90,9 +87,7 @@ end
 function events:add(step, values)
   local bytes = events.scalars(os.time(), step, values)
   if not bytes then return true end
-  local ok, why = self.file:write(bytes)
-  if ok then ok, why = self.file:flush() end
-  return ok, why
+  return native.append_file(self.path, bytes)
 end
 
 -- ---- settings of a run ----
@@ -129,10 +124,6 @@ function events.session(time, o)
                 field(3, table.concat(hparams) .. field(4, o.group) .. double(5, time))),
          plugin(time, "session_end_info",
                 field(4, whole(1, o.failed and FAILURE or SUCCESS) .. double(2, time)))
-end
-
-function events:close()
-  self.file:close()
 end
 
 return events

@@ -9,10 +9,11 @@
 --                   contexts, where records may be judged by a sample
 --   events.out.*    the same records for TensorBoard
 --
--- Every record is flushed. A disk that fills up costs the log and not the training: it is said
--- once. A last line that is torn (the process was killed, or the disk was full) is left out by
--- those who read the log, and taken away when a later run continues it. A run that goes on from a
--- checkpoint of before the log's end moves what lies behind to cut-STEP.jsonl and makes it again.
+-- Every record is handed to the system. A disk that fills up costs the log and not the training:
+-- it is said once, and every file ends with a whole line. A last line that is torn (the process
+-- was killed) is left out by who reads the log, and taken away by a run that continues it. A run
+-- that goes on from a checkpoint of before the log's end moves what lies behind to cut-STEP.jsonl
+-- and makes it again.
 local native = require "fopo.native"
 local define = require "fopo.base.define"
 local events = require "fopo.run.events"
@@ -202,14 +203,7 @@ local function cut_back(t, folder, last, at)
            .. "(records: %d, actions: %d) is in %s now", folder, last, t.step, n, m, aside)
 end
 
--- Opens a file to append to it. Returns it, and whether it is empty.
-local function open(path)
-  local file, why = io.open(path, "a")
-  if not file then define.fail("the log cannot be written: %s", why) end
-  return file, file:seek("end") == 0
-end
-
--- Opens the files of a log whose folder is locked, and continues what is there.
+-- Makes the files of a log whose folder is locked, and continues what is there.
 local function begin(l, t, folder, options, between)
   for _, name in ipairs{"history.jsonl", "history.csv", "actions.jsonl", "notes.txt"} do
     repair(folder .. "/" .. name)
@@ -217,6 +211,7 @@ local function begin(l, t, folder, options, between)
   local last, at = last_step(folder), t.history.step[#t.history.step] or 0
   if last and last > at and is_own(t, folder, at) then
     cut_back(t, folder, last, at)
+    last = at
   elseif last and last > t.step then
     define.fail("%s holds a run that is at step %d, and this one at step %d would be mixed with "
                 .. "it; name another folder", folder, last, t.step)
@@ -224,13 +219,15 @@ local function begin(l, t, folder, options, between)
   for _, name in ipairs(l.columns) do
     if tags[name] then l.tagged[#l.tagged + 1] = {name, tags[name]} end
   end
-  local begins, why, made
-  l.jsonl = open(folder .. "/history.jsonl")
-  l.csv, begins = open(folder .. "/history.csv")
-  l.actions = open(folder .. "/actions.jsonl")
+  l.last = last
+  local begins, made, why = (whole_lines(folder .. "/history.csv") or "") == ""
+  for _, name in ipairs{"history.jsonl", "history.csv", "actions.jsonl"} do
+    made, why = native.append_file(folder .. "/" .. name, "")
+    if not made then define.fail("the log cannot be written: %s", why) end
+  end
   l.events, why = events.open(folder, native.machine().host)
   if not l.events then define.fail("the log cannot be written: %s", why) end
-  l:put(l.csv, begins and table.concat(l.columns, ",") .. "\n" or "")
+  if begins then l:put("history.csv", table.concat(l.columns, ",") .. "\n") end
   begins = begins or not exists(folder .. "/config.json") -- its first part had no room for one
   local config = folder .. (begins and "/config.json" or ("/config-%d.json"):format(t.step))
   made, why = native.write_file(config, json.encode(facts(t, options)) .. "\n")
@@ -258,18 +255,19 @@ log.open = term.atomic(function(t, where, columns, options, between)
   return l
 end)
 
--- Writes and flushes; a failure ends the log.
-function log:put(file, text)
+-- Adds whole lines to a file; a failure leaves it as it was and ends the log.
+function log:put(name, lines)
   if self.broken then return end
-  local ok, why = file:write(text)
-  if ok then ok, why = file:flush() end
+  local ok, why = native.append_file(self.folder .. "/" .. name, lines)
   if not ok then self:fail(why) end
 end
 
 function log:fail(why)
   if self.broken then return end
   self.broken = why
-  complain("the log in %s ends here: %s; the training goes on", self.folder, why)
+  complain("the log in %s ends %s: %s; the training goes on", self.folder,
+           self.last and ("with the record of step %d"):format(self.last) or "without a record",
+           why)
 end
 
 -- One record: a table by the names of the columns. It comes first into history.csv, which says how
@@ -280,29 +278,27 @@ function log:record(row)
     local text = json.number(row[name])
     cells[i] = text == "null" and "" or text
   end
-  self:put(self.csv, table.concat(cells, ",") .. "\n")
-  self:put(self.jsonl, json.row(self.columns, row) .. "\n")
+  self:put("history.csv", table.concat(cells, ",") .. "\n")
+  self:put("history.jsonl", json.row(self.columns, row) .. "\n")
+  if self.broken then return end
+  self.last = row.step
   local list = {}
   for i, one in ipairs(self.tagged) do list[i] = {one[2], row[one[1]]} end
-  if self.broken then return end
   local ok, why = self.events:add(row.step, list)
   if not ok then self:fail(why) end
 end
 
 local action_keys = {"step", "seconds", "what", "value", "before"}
 
-function log:action(a) self:put(self.actions, json.row(action_keys, a) .. "\n") end
+function log:action(a) self:put("actions.jsonl", json.row(action_keys, a) .. "\n") end
 
 -- The sentences of the end of a run. A run whose process was killed after it wrote them, and before
 -- its checkpoint, comes to the same end once more.
 function log:notes(sentences)
   if #sentences == 0 then return end
-  local path, lines = self.folder .. "/notes.txt", table.concat(sentences, "\n") .. "\n"
-  local before = whole_lines(path) or ""
-  if before:sub(-#lines) == lines then return end
-  local file <close>, why = io.open(path, "a")
-  if not file then return self:fail(why) end
-  self:put(file, lines)
+  local lines = table.concat(sentences, "\n") .. "\n"
+  local before = whole_lines(self.folder .. "/notes.txt") or ""
+  if before:sub(-#lines) ~= lines then self:put("notes.txt", lines) end
 end
 
 -- What the policy holds at the end of a run of t.
@@ -318,9 +314,6 @@ end
 function log:close()
   if self.closed then return end
   self.closed = true
-  for _, name in ipairs{"jsonl", "csv", "actions", "events"} do
-    if self[name] then self[name]:close() end
-  end
   self.lock:release()
 end
 

@@ -127,7 +127,7 @@ function store:add(key, row)
   local columns = wider(self, row)
   if columns then widen(self, columns) end
   local line = csv.line(self.columns, row)
-  must(native.append_file(self.path, line))
+  must(native.append_file(self.path, line, true))
   self:take(key, csv.parse(csv.head(self.columns) .. line)[1])
 end
 
