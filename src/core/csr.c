@@ -109,10 +109,9 @@ void fopo_csr_add_rows(float *c, const uint32_t *ids, const float *values, size_
   }
 }
 
-/* One row of C: c = sum over its entries of value * B[id]. last: entries of the whole matrix. */
+/* One row of C: c += sum over its entries of value * B[id]. last: entries of the whole matrix. */
 static void row_times_dense(float *c, const fopo_csr *m, size_t row, fopo_matrix B, uint64_t last) {
   uint64_t begin = m->indptr[row], end = m->indptr[row + 1];
-  memset(c, 0, B.cols * sizeof *c);
   fopo_csr_add_rows(c, m->ids + begin, m->values == NULL ? NULL : m->values + begin,
                     (size_t)(end - begin), (size_t)(last - end), 0, B);
 }
@@ -127,7 +126,7 @@ int fopo_csr_columns_used(size_t *n, const fopo_csr *m) {
   return FOPO_OK;
 }
 
-int fopo_csr_times_dense(fopo_matrix C, const fopo_csr *m, fopo_matrix B) {
+int fopo_csr_times_dense(fopo_matrix C, const fopo_csr *m, fopo_matrix B, int adds) {
   if (B.rows != m->cols || C.rows != m->rows || C.cols != B.cols) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
                      "a sparse [%zu, %zu] times [%zu, %zu] does not fit in [%zu, %zu]", m->rows,
@@ -144,6 +143,7 @@ int fopo_csr_times_dense(fopo_matrix C, const fopo_csr *m, fopo_matrix B) {
   for (size_t t = 0; t < tiles; t++) {
     size_t end = (t + 1) * size < m->rows ? (t + 1) * size : m->rows;
     for (size_t r = t * size; r < end && !stopped; r++) {
+      if (!adds) memset(fopo_matrix_row(C, r), 0, C.cols * sizeof *C.x);
       row_times_dense(fopo_matrix_row(C, r), m, r, B, m->indptr[m->rows]);
     }
     if (interruptible) stopped |= fopo_interrupted();
@@ -620,10 +620,12 @@ int fopo_csr_from_timed_pairs(fopo_csr *m, fopo_csr_times *entry, const uint32_t
 enum { SHARES = 64 };
 #define TRANSPOSING "transposing a sparse matrix"
 
+static size_t entries_of(const fopo_csr *m) { return (size_t)(m->indptr[m->rows] - m->indptr[0]); }
+
 /* Afterwards start[c] is where column c begins, and first [shares + 1] whose columns each has. */
 static void share_columns(size_t *first, size_t shares, uint64_t *start, const fopo_csr *m) {
-  size_t nnz = fopo_csr_nnz(m), at = 0, share = 0;
-  for (size_t e = 0; e < nnz; e++) start[m->ids[e]]++;
+  size_t nnz = entries_of(m), at = 0, share = 0;
+  for (uint64_t e = m->indptr[0]; e < m->indptr[m->rows]; e++) start[m->ids[e]]++;
   for (size_t c = 0; c < m->cols; c++) {
     while (share < shares && at >= nnz / shares * share) first[share++] = c;
     size_t here = (size_t)start[c];
@@ -637,7 +639,7 @@ static void share_columns(size_t *first, size_t shares, uint64_t *start, const f
 static int write_columns(fopo_csr *t, uint64_t *next, const fopo_csr *m, size_t first,
                          size_t last) {
   enum { POLL = 1024 }; /* rows */
-  int reports = fopo_csr_nnz(m) >= REPORT_FROM && omp_get_thread_num() == 0;
+  int reports = entries_of(m) >= REPORT_FROM && omp_get_thread_num() == 0;
   for (size_t r = 0; r < m->rows; r++) {
     if (r % POLL == 0 && reports) {
       if (fopo_progress(TRANSPOSING, (double)r, (double)m->rows) != FOPO_OK) return 1;
@@ -656,7 +658,7 @@ static int write_columns(fopo_csr *t, uint64_t *next, const fopo_csr *m, size_t 
 }
 
 int fopo_csr_transpose(fopo_csr *t, const fopo_csr *m) {
-  size_t nnz = fopo_csr_nnz(m), first[SHARES + 1];
+  size_t nnz = entries_of(m), first[SHARES + 1];
   size_t shares = nnz > SLICE ? least((size_t)fopo_threads(), SHARES) : 1;
   uint64_t entry = sizeof *m->ids + (m->values != NULL ? sizeof *m->values : 0);
   *t = (fopo_csr){0};

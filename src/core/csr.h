@@ -57,7 +57,7 @@ int fopo_csr_from_timed_pairs(fopo_csr *m, fopo_csr_times *entry, const uint32_t
                               size_t n, size_t rows, size_t cols, size_t *repeats,
                               void (*used)(void *), void *of);
 
-/* *t becomes a fresh transpose; m has fewer than 2^32 rows. */
+/* *t becomes a fresh transpose; m, perhaps some rows of a matrix, has fewer than 2^32 of them. */
 int fopo_csr_transpose(fopo_csr *t, const fopo_csr *m);
 
 /* 1 if the row holds the id (binary search). */
@@ -71,7 +71,7 @@ int fopo_csr_columns_used(size_t *n, const fopo_csr *m);
 void fopo_csr_add_rows(float *c, const uint32_t *ids, const float *values, size_t n, size_t more,
                        size_t first, fopo_matrix B);
 
-/* C [rows, L] = M B, B [cols, L]; parallel over rows. */
-int fopo_csr_times_dense(fopo_matrix C, const fopo_csr *m, fopo_matrix B);
+/* C [rows, L] = M B or, if it adds, C += M B, B [cols, L]; parallel over rows. */
+int fopo_csr_times_dense(fopo_matrix C, const fopo_csr *m, fopo_matrix B, int adds);
 
 #endif

@@ -1,5 +1,7 @@
 /* Randomised subspace iteration on a sparse M [m, n] and its explicit transpose, so that both
- * products run over rows and every row is summed in one fixed order.
+ * products run over rows and every row is summed in one fixed order. Of both there is one block of
+ * the rows of M at a time; a row of M^T Y goes on where the block before has ended, so its sum is
+ * that of a single block.
  *
  *     Y = orth(M Omega) or, where M has fewer rows than columns, Y = orth(Omega)
  *     q times: W = orth(M^T Y), Y = orth(M W)         (Halko et al., algorithm 4.4)
@@ -30,18 +32,25 @@
 #define QR_COST   0.15 /* a multiply-add of one pass of QR */
 #define DRAW_COST 1.0  /* a random number */
 
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+static size_t block_entries = FOPO_SVD_BLOCK;
+
+void fopo_svd_block(size_t entries) { block_entries = entries > 0 ? entries : FOPO_SVD_BLOCK; }
+
 typedef struct {
-  const fopo_csr *M;  /* [m, n], not owned */
-  fopo_csr Mt;        /* [n, m] */
-  size_t dim;         /* L */
-  size_t l;           /* columns of the sketch */
-  fopo_matrix Y;      /* [m, l] */
-  fopo_matrix W;      /* [n, l] */
-  fopo_matrix R;      /* [l, l] */
-  fopo_matrix U;      /* [l, l] left singular vectors of R */
-  float *s;           /* [l] */
-  double *Gy, *Gw;    /* [l, l] Gram matrices of Y and W */
-  double done, total; /* work, in multiply-adds of the sparse product */
+  const fopo_svd_rows *M; /* [m, n], not owned */
+  size_t blocks, size;    /* of its rows: how many, and the rows of each */
+  fopo_csr Mt;            /* [n, size] the transpose of the block that was taken last */
+  size_t dim;             /* L */
+  size_t l;               /* columns of the sketch */
+  fopo_matrix Y;          /* [m, l] */
+  fopo_matrix W;          /* [n, l] */
+  fopo_matrix R;          /* [l, l] */
+  fopo_matrix U;          /* [l, l] left singular vectors of R */
+  float *s;               /* [l] */
+  double *Gy, *Gw;        /* [l, l] Gram matrices of Y and W */
+  double done, total;     /* work, in multiply-adds of the sparse product */
 } job;
 
 static int report(job *j, double work) {
@@ -49,7 +58,7 @@ static int report(job *j, double work) {
   return fopo_progress("finding singular vectors", j->done, j->total);
 }
 
-static int check(fopo_matrix V, const fopo_csr *M, size_t dim) {
+static int check(fopo_matrix V, const fopo_svd_rows *M, size_t dim) {
   size_t most = M->rows < M->cols ? M->rows : M->cols;
   if (most == 0) {
     return fopo_fail(FOPO_ERR_ARGUMENT,
@@ -68,19 +77,14 @@ static int check(fopo_matrix V, const fopo_csr *M, size_t dim) {
                      "the singular vectors are [%zu, %zu] but [%zu, %zu] was given for them",
                      M->cols, dim, V.rows, V.cols);
   }
-  size_t nnz = fopo_csr_nnz(M);
-  for (size_t e = 0; M->values != NULL && e < nnz; e++) {
-    if (!isfinite(M->values[e])) {
-      return fopo_fail(FOPO_ERR_NUMERIC, "value %zu of the matrix to decompose is %g", e + 1,
-                       (double)M->values[e]);
-    }
-  }
   return FOPO_OK;
 }
 
 static double product_work(const job *j, size_t rows) {
-  return (double)(fopo_csr_nnz(j->M) + rows) * (double)j->l;
+  return (double)(j->M->entries + rows) * (double)j->l;
 }
+
+static double by_columns_work(const job *j) { return product_work(j, j->blocks * j->M->cols); }
 
 static double draw_work(const job *j, size_t rows) {
   return (double)rows * (double)j->l * DRAW_COST;
@@ -97,25 +101,27 @@ static double all_work(const job *j, size_t q) {
   int on_rows = m < n;
   double y_passes = 0.5 + (double)(q - (on_rows && q > 0)), w_passes = 1.5 + (double)q;
   return draw_work(j, on_rows ? m : n) + (double)(q + !on_rows) * product_work(j, m) +
-         (double)(q + 1) * product_work(j, n) + y_passes * qr_work(j, m) + w_passes * qr_work(j, n);
+         (double)(q + 1) * by_columns_work(j) + y_passes * qr_work(j, m) + w_passes * qr_work(j, n);
 }
 
-static int init(job *j, const fopo_csr *M, const fopo_svd_options *options) {
+static int init(job *j, const fopo_svd_rows *M, const fopo_svd_options *options) {
   size_t most = M->rows < M->cols ? M->rows : M->cols;
   size_t extra = options->oversample == 0 ? 10 : options->oversample;
   size_t l = options->dim + (extra < most ? extra : most);
   l = (l + 15) / 16 * 16; /* whole cache lines: rows of Y and W are gathered */
   if (l > most) l = most;
+  size_t blocks = least(M->entries / block_entries + 1, M->rows);
   *j = (job){.M = M, .dim = options->dim, .l = l};
+  j->size = (M->rows + blocks - 1) / blocks;
+  j->blocks = (M->rows + j->size - 1) / j->size;
 
   uint64_t bytes = (uint64_t)(M->rows + M->cols + 2 * l) * l * sizeof(float) +
-                   (uint64_t)fopo_csr_nnz(M) * (M->values == NULL ? 4 : 8) + M->cols * 8 +
-                   2 * (uint64_t)l * l * sizeof(double) +
+                   (uint64_t)(M->entries / j->blocks) * 2 * (M->with_values ? 8 : 4) +
+                   (j->size + M->cols) * sizeof(uint64_t) + 2 * (uint64_t)l * l * sizeof(double) +
                    fopo_qr_bytes(M->rows > M->cols ? M->rows : M->cols, l);
   char what[128];
   snprintf(what, sizeof what, "the SVD of [%zu, %zu] with dim %zu", M->rows, M->cols, j->dim);
   int status = fopo_memory_suffices(bytes, what, "use a smaller dim or fewer users");
-  if (status == FOPO_OK) status = fopo_csr_transpose(&j->Mt, M);
   if (status == FOPO_OK) status = fopo_matrix_init(&j->Y, M->rows, l);
   if (status == FOPO_OK) status = fopo_matrix_init(&j->W, M->cols, l);
   if (status == FOPO_OK) status = fopo_matrix_init(&j->R, l, l);
@@ -167,20 +173,58 @@ static int draw_sketch(job *j, fopo_matrix omega, uint64_t seed) {
   return FOPO_OK;
 }
 
-/* C = S B in slabs of rows, with progress after each. */
-static int times(job *j, fopo_matrix C, const fopo_csr *S, fopo_matrix B) {
+/* C = S B or, if it adds, C += S B in slabs of rows, with progress after each. */
+static int times(job *j, fopo_matrix C, const fopo_csr *S, fopo_matrix B, int adds) {
   for (size_t first = 0, end; first < S->rows; first = end) {
     double work = 0;
     for (end = first; end < S->rows && work < SLAB; end++) {
       work += (double)(fopo_csr_count(S, end) + 1) * (double)j->l;
     }
     /* Rows first .. end - 1 of S; its ids and values are addressed through indptr. */
-    fopo_csr slab = {end - first, S->cols, S->indptr + first, S->ids, S->values};
-    int status = fopo_csr_times_dense(fopo_matrix_rows(C, first, end - first), &slab, B);
+    fopo_csr slab = fopo_csr_rows(S, first, end - first);
+    int status = fopo_csr_times_dense(fopo_matrix_rows(C, first, end - first), &slab, B, adds);
     if (status == FOPO_OK) status = report(j, work);
     if (status != FOPO_OK) return status;
   }
   return FOPO_OK;
+}
+
+static size_t rows_of(const job *j, size_t b) { return least(j->size, j->M->rows - b * j->size); }
+
+static int take(job *j, fopo_csr *block, size_t b) {
+  return j->M->take(block, j->M->of, b * j->size, rows_of(j, b));
+}
+
+/* Y = M W. */
+static int by_rows(job *j) {
+  fopo_csr block;
+  int status = FOPO_OK;
+  for (size_t b = 0; b < j->blocks && status == FOPO_OK; b++) {
+    status = take(j, &block, b);
+    fopo_matrix Y = fopo_matrix_rows(j->Y, b * j->size, rows_of(j, b));
+    if (status == FOPO_OK) status = times(j, Y, &block, j->W, 0);
+  }
+  return status;
+}
+
+/* Mt of block b. */
+static int transpose(job *j, size_t b) {
+  fopo_csr block;
+  if (j->blocks == 1 && j->Mt.indptr != NULL) return FOPO_OK;
+  fopo_csr_done(&j->Mt);
+  int status = take(j, &block, b);
+  return status == FOPO_OK ? fopo_csr_transpose(&j->Mt, &block) : status;
+}
+
+/* W = M^T Y. */
+static int by_columns(job *j) {
+  int status = FOPO_OK;
+  for (size_t b = 0; b < j->blocks && status == FOPO_OK; b++) {
+    status = transpose(j, b);
+    fopo_matrix Y = fopo_matrix_rows(j->Y, b * j->size, rows_of(j, b));
+    if (status == FOPO_OK) status = times(j, j->W, &j->Mt, Y, b > 0);
+  }
+  return status;
 }
 
 /* A becomes orthonormal up to rounding; R may be {0}. */
@@ -199,12 +243,12 @@ static int separate(job *j, fopo_matrix A) {
 static int iterate(job *j, const fopo_svd_options *options) {
   int on_rows = j->M->rows < j->M->cols;
   int status = draw_sketch(j, on_rows ? j->Y : j->W, options->seed);
-  if (status == FOPO_OK && !on_rows) status = times(j, j->Y, j->M, j->W);
+  if (status == FOPO_OK && !on_rows) status = by_rows(j);
   for (size_t q = 0; status == FOPO_OK && q < options->power_iterations; q++) {
     if (q > 0 || !on_rows) status = separate(j, j->Y);
-    if (status == FOPO_OK) status = times(j, j->W, &j->Mt, j->Y);
+    if (status == FOPO_OK) status = by_columns(j);
     if (status == FOPO_OK) status = separate(j, j->W);
-    if (status == FOPO_OK) status = times(j, j->Y, j->M, j->W);
+    if (status == FOPO_OK) status = by_rows(j);
   }
   return status;
 }
@@ -252,6 +296,13 @@ static int gram(job *j, double *G, fopo_matrix A) {
   return status == FOPO_OK ? report(j, 0.5 * qr_work(j, A.rows)) : status;
 }
 
+/* V = W C, for which Y and Mt leave room. */
+static int rotate(job *j, fopo_matrix V, fopo_matrix C) {
+  fopo_matrix_done(&j->Y);
+  fopo_csr_done(&j->Mt);
+  return fopo_gemm(V, 1.0f, j->W, 0, C, 0, 0.0f);
+}
+
 /* V = W C and s from the Gram matrices of Y and W = M^T Y. *trusted = 0: they are too
  * ill-conditioned, and V is not set. */
 static int extract_quickly(job *j, fopo_matrix V, int *trusted) {
@@ -259,24 +310,24 @@ static int extract_quickly(job *j, fopo_matrix V, int *trusted) {
   C.cols = j->dim;
   *trusted = 0;
   int status = gram(j, j->Gy, j->Y);
-  if (status == FOPO_OK) status = times(j, j->W, &j->Mt, j->Y);
+  if (status == FOPO_OK) status = by_columns(j);
   if (status == FOPO_OK) status = gram(j, j->Gw, j->W);
   if (status == FOPO_OK) status = fopo_svd_of_grams(C, j->s, j->Gy, j->Gw, trusted);
-  return status == FOPO_OK && *trusted ? fopo_gemm(V, 1.0f, j->W, 0, C, 0, 0.0f) : status;
+  return status == FOPO_OK && *trusted ? rotate(j, V, C) : status;
 }
 
 /* The same from orthonormal bases of both, for any condition. */
 static int extract_carefully(job *j, fopo_matrix V) {
   const fopo_matrix none = {0};
-  j->total += 2 * qr_work(j, j->Y.rows) + product_work(j, j->W.rows) + 2 * qr_work(j, j->W.rows);
+  j->total += 2 * qr_work(j, j->Y.rows) + by_columns_work(j) + 2 * qr_work(j, j->W.rows);
   int status = orthonormalise(j, j->Y, none);
-  if (status == FOPO_OK) status = times(j, j->W, &j->Mt, j->Y);
+  if (status == FOPO_OK) status = by_columns(j);
   if (status == FOPO_OK) status = orthonormalise(j, j->W, j->R);
   if (status == FOPO_OK) status = fopo_svd_dense(j->U, j->s, (fopo_matrix){0}, j->R);
   if (status != FOPO_OK) return status;
   fopo_matrix leading = j->U;
   leading.cols = j->dim;
-  return fopo_gemm(V, 1.0f, j->W, 0, leading, 0, 0.0f);
+  return rotate(j, V, leading);
 }
 
 /* V and s from Y. */
@@ -289,7 +340,8 @@ static int extract(job *j, fopo_matrix V, float *s) {
   return fopo_progress("finding singular vectors", j->total, j->total);
 }
 
-int fopo_svd_sparse(fopo_matrix V, float *s, const fopo_csr *m, const fopo_svd_options *options) {
+int fopo_svd_sparse(fopo_matrix V, float *s, const fopo_svd_rows *m,
+                    const fopo_svd_options *options) {
   job j = {0};
   int status = check(V, m, options->dim);
   if (status == FOPO_OK) status = init(&j, m, options);
@@ -309,7 +361,6 @@ int fopo_svd_sparse(fopo_matrix V, float *s, const fopo_csr *m, const fopo_svd_o
 
 #define GRAM_LEAST 1e-3 /* Gram matrices are trusted up to 1 over this condition number */
 
-static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 static size_t most(size_t a, size_t b) { return a > b ? a : b; }
 static int stride(fopo_matrix m) { return (int)most(m.ld, 1); }
 

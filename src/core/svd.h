@@ -14,12 +14,30 @@ typedef struct {
   uint64_t seed;
 } fopo_svd_options;
 
+/* M [rows, cols] by blocks of its rows, of which no more than one need be held. */
+typedef struct {
+  size_t rows, cols;
+  size_t entries;  /* that is, at most so many */
+  int with_values; /* 0: all are 1 */
+  /* *block: rows first .. first + n - 1, valid until the next is taken; not owned. */
+  int (*take)(fopo_csr *block, void *of, size_t first, size_t n);
+  void *of;
+} fopo_svd_rows;
+
+/* Entries of a block, about: 0.5 GB of ids, and as much of their transpose. A matrix of no more is
+ * one block, which is transposed once; others are in each product with M^T. */
+#define FOPO_SVD_BLOCK ((size_t)1 << 27)
+
+/* For tests: another size of the blocks; 0: FOPO_SVD_BLOCK. */
+void fopo_svd_block(size_t entries);
+
 /* V [cols, dim] the right singular vectors (columns), s [dim] singular values, descending. Signs
  * are fixed: the entry of largest magnitude of each vector is positive. If dim exceeds the rank of
  * M, the singular values beyond it are rounding errors, and the columns of V are still orthonormal.
  * Estimates its memory first, reports progress, can be interrupted (V and s are then unspecified).
- * The same bits for any number of threads. */
-int fopo_svd_sparse(fopo_matrix V, float *s, const fopo_csr *m, const fopo_svd_options *options);
+ * The same bits for any number of threads, and of blocks. */
+int fopo_svd_sparse(fopo_matrix V, float *s, const fopo_svd_rows *m,
+                    const fopo_svd_options *options);
 
 /* The random start of the iteration: x [i, j] of row first + i is uniform on (-1, 1) and a function
  * of (seed, row, j) alone. */

@@ -56,28 +56,47 @@ static int check_shapes(fopo_matrix items, const fopo_sessions *s, const fopo_sv
   return FOPO_OK;
 }
 
-/* ---- by degree ---- */
+/* ---- the interactions ---- */
 
-/* n [cols]: the entries of each column. */
-static void count_columns(uint32_t *n, const fopo_csr *m) {
-  for (size_t e = 0; e < fopo_csr_nnz(m); e++) n[m->ids[e]]++;
-}
+/* X + Y of the sessions. Of all their rows one block is here. */
+typedef struct {
+  const fopo_sessions *sessions; /* not owned */
+  const double *n; /* [P] as in scale_rows, of the normalised matrix; NULL: all are 1 */
+  fopo_csr block;  /* rows first .. first + block.rows - 1 */
+  size_t first;
+} interactions;
 
-/* The entries of m, all 1, become those of the normalised matrix; n [cols]. */
-static int normalise(fopo_csr *m, const uint32_t *n) {
-  m->values = fopo_alloc(fopo_csr_nnz(m), sizeof *m->values);
-  if (m->values == NULL) return FOPO_ERR_MEMORY;
+/* The entries of the block, all 1, become those of the normalised matrix. */
+static int normalise(interactions *m) {
+  fopo_csr *b = &m->block;
+  b->values = fopo_alloc(fopo_csr_nnz(b), sizeof *b->values);
+  if (b->values == NULL) return FOPO_ERR_MEMORY;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
-  for (size_t row = 0; row < m->rows; row++) {
-    for (uint64_t e = m->indptr[row]; e < m->indptr[row + 1]; e++) {
-      m->values[e] = fopo_embed_entry((double)fopo_csr_count(m, row), (double)n[m->ids[e]]);
+  for (size_t row = 0; row < b->rows; row++) {
+    for (uint64_t e = b->indptr[row]; e < b->indptr[row + 1]; e++) {
+      b->values[e] = fopo_embed_entry((double)fopo_csr_count(b, row), m->n[b->ids[e]]);
     }
   }
   return FOPO_OK;
 }
 
-/* V_a becomes n_a^1/2 V_a. */
-static void scale_rows(fopo_matrix V, const uint32_t *n) {
+static int take(fopo_csr *block, void *of, size_t first, size_t n) {
+  interactions *m = of;
+  int status = FOPO_OK;
+  if (m->first != first || m->block.rows != n) {
+    fopo_sessions some = {.X = fopo_csr_rows(&m->sessions->X, first, n),
+                          .Y = fopo_csr_rows(&m->sessions->Y, first, n)};
+    fopo_csr_done(&m->block);
+    m->first = first;
+    status = fopo_interactions(&m->block, &some);
+    if (status == FOPO_OK && m->n != NULL) status = normalise(m);
+  }
+  *block = m->block;
+  return status;
+}
+
+/* V_a becomes n_a^1/2 V_a, n [P] the users of each item. */
+static void scale_rows(fopo_matrix V, const double *n) {
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
   for (size_t a = 0; a < V.rows; a++) {
     float *row = fopo_matrix_row(V, a), root = sqrtf((float)n[a]);
@@ -85,48 +104,48 @@ static void scale_rows(fopo_matrix V, const uint32_t *n) {
   }
 }
 
-/* ---- both ---- */
+static int decompose(fopo_matrix items, float *s, const double *n, const fopo_sessions *sessions,
+                     const fopo_embed_options *o) {
+  interactions m = {.sessions = sessions, .n = o->by_degree ? n : NULL};
+  fopo_svd_rows rows = {.rows = sessions->X.rows,
+                        .cols = sessions->X.cols,
+                        .entries = fopo_csr_nnz(&sessions->X) + fopo_csr_nnz(&sessions->Y),
+                        .with_values = o->by_degree,
+                        .take = take,
+                        .of = &m};
+  int status = fopo_svd_sparse(items, s, &rows, &o->svd);
+  fopo_csr_done(&m.block);
+  return status;
+}
 
-static int decompose(fopo_matrix items, float *s, fopo_csr *m, const fopo_embed_options *o) {
-  size_t dim = o->svd.dim, seen = 0;
-  float *factor = fopo_alloc(dim, sizeof *factor);
-  double *squares = fopo_alloc(dim, sizeof *squares);
-  uint32_t *n = fopo_alloc(m->cols, sizeof *n);
-  int status = factor && squares && n ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) count_columns(n, m);
-  for (size_t a = 0; status == FOPO_OK && a < m->cols; a++) seen += n[a] > 0;
-  if (status == FOPO_OK && o->by_degree) status = normalise(m, n);
-  if (status == FOPO_OK) status = fopo_svd_sparse(items, s, m, &o->svd);
-  if (status == FOPO_OK && o->by_degree) {
+/* items, of the normalised matrix its V, are scaled; n as above, squares and factor [dim]. */
+static void scale(fopo_matrix items, const float *s, const double *n, double *squares,
+                  float *factor, const fopo_embed_options *o) {
+  size_t seen = 0;
+  for (size_t a = 0; a < items.rows; a++) seen += n[a] > 0;
+  if (o->by_degree) {
     scale_rows(items, n);
     fopo_embed_squares(squares, items);
   }
-  if (status == FOPO_OK) {
-    fopo_embed_factors(factor, s, o->by_degree ? squares : NULL, dim, seen, o->scale);
-    fopo_embed_scale(items, factor);
-  }
-  fopo_free(factor);
-  fopo_free(squares);
-  fopo_free(n);
-  return status;
+  fopo_embed_factors(factor, s, o->by_degree ? squares : NULL, items.cols, seen, o->scale);
+  fopo_embed_scale(items, factor);
 }
 
 int fopo_embed_svd(fopo_matrix items, float *singular, const fopo_sessions *sessions,
                    const fopo_embed_options *options) {
-  fopo_csr both = {0};
-  float *s = NULL;
+  size_t dim = options->svd.dim;
   int status = check_shapes(items, sessions, &options->svd);
   if (status != FOPO_OK) return status;
-  status = fopo_memory_suffices(
-      (uint64_t)(fopo_csr_nnz(&sessions->X) + fopo_csr_nnz(&sessions->Y)) *
-          (options->by_degree ? sizeof(uint32_t) + sizeof(float) : sizeof(uint32_t)),
-      "the matrix X + Y", "use fewer users");
-  if (status == FOPO_OK) status = fopo_interactions(&both, sessions);
-  if (status == FOPO_OK) s = fopo_alloc(options->svd.dim, sizeof *s);
-  if (status == FOPO_OK && s == NULL) status = FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) status = decompose(items, s, &both, options);
-  if (status == FOPO_OK && singular != NULL) memcpy(singular, s, options->svd.dim * sizeof *s);
-  fopo_csr_done(&both);
+  float *s = fopo_alloc(2 * dim, sizeof *s);
+  double *n = fopo_alloc(items.rows + dim, sizeof *n);
+  status = s != NULL && n != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK) {
+    fopo_interactions_count(n, sessions);
+    status = decompose(items, s, n, sessions, options);
+  }
+  if (status == FOPO_OK) scale(items, s, n, n + items.rows, s + dim, options);
+  if (status == FOPO_OK && singular != NULL) memcpy(singular, s, dim * sizeof *s);
   fopo_free(s);
+  fopo_free(n);
   return status;
 }

@@ -57,9 +57,9 @@ int fopo_histories_of(fopo_sessions *s, size_t *unknown, const fopo_csr *m, cons
 
 /* Two ascending rows become one. Each row is written by one thread. */
 
-/* Merges X and Y of a session into out, or counts only if out is NULL; returns how many there are.
- */
-static size_t merge_row(uint32_t *out, const fopo_sessions *s, size_t row) {
+/* Merges X and Y of a session into out, and adds 1 to the count [P] of each item; either may be
+ * NULL. Returns how many items there are. */
+static size_t merge_row(uint32_t *out, double *count, const fopo_sessions *s, size_t row) {
   const uint32_t *x = fopo_csr_row(&s->X, row), *x_end = x + fopo_csr_count(&s->X, row);
   const uint32_t *y = fopo_csr_row(&s->Y, row), *y_end = y + fopo_csr_count(&s->Y, row);
   size_t n = 0;
@@ -68,9 +68,14 @@ static size_t merge_row(uint32_t *out, const fopo_sessions *s, size_t row) {
     if (x < x_end && *x == id) x++;
     if (y < y_end && *y == id) y++;
     if (out != NULL) out[n] = id;
+    if (count != NULL) count[id] += 1.0;
     n++;
   }
   return n;
+}
+
+void fopo_interactions_count(double *n, const fopo_sessions *s) {
+  for (size_t row = 0; row < s->X.rows; row++) merge_row(NULL, n, s, row);
 }
 
 int fopo_interactions(fopo_csr *m, const fopo_sessions *s) {
@@ -79,9 +84,9 @@ int fopo_interactions(fopo_csr *m, const fopo_sessions *s) {
   int status = fopo_csr_init(m, N, s->X.cols, nnz, 0);
   if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
-  for (size_t row = 0; row < N; row++) m->indptr[row + 1] = merge_row(NULL, s, row);
+  for (size_t row = 0; row < N; row++) m->indptr[row + 1] = merge_row(NULL, NULL, s, row);
   for (size_t row = 0; row < N; row++) m->indptr[row + 1] += m->indptr[row];
 #pragma omp parallel for num_threads(fopo_threads()) schedule(static)
-  for (size_t row = 0; row < N; row++) merge_row(m->ids + m->indptr[row], s, row);
+  for (size_t row = 0; row < N; row++) merge_row(m->ids + m->indptr[row], NULL, s, row);
   return FOPO_OK;
 }

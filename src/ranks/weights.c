@@ -8,10 +8,9 @@
 int fopo_item_weights(float *w, const fopo_encoder *encoder, const fopo_sessions *sessions) {
   size_t P = sessions->X.cols;
   double N = (double)fopo_sessions_count(sessions);
-  fopo_csr both = {0};
   double *n = fopo_alloc(P, sizeof *n); /* [P] sessions that have each item */
-  int status = n != NULL ? fopo_interactions(&both, sessions) : FOPO_ERR_MEMORY;
-  for (size_t e = 0; status == FOPO_OK && e < fopo_csr_nnz(&both); e++) n[both.ids[e]]++;
+  int status = n != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK) fopo_interactions_count(n, sessions);
   if (sessions->all > 0) {
     fopo_comm_begin();
     status = fopo_comm_agree(status);
@@ -21,7 +20,6 @@ int fopo_item_weights(float *w, const fopo_encoder *encoder, const fopo_sessions
   for (size_t a = 0; status == FOPO_OK && a < P; a++) {
     w[a] = (float)encoder->weight(n[a] > 1.0 ? n[a] : 1.0, N);
   }
-  fopo_csr_done(&both);
   fopo_free(n);
   return status;
 }

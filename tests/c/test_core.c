@@ -580,7 +580,7 @@ TEST(sparse_product_is_right) {
   for (size_t cols = 1; cols < 20; cols += 3) {
     DONE(fopo_matrix_done) fopo_matrix B = random_matrix(COLS, cols, 2, 1);
     DONE(fopo_matrix_done) fopo_matrix C = random_matrix(ROWS, cols, 1, 2);
-    ok(fopo_csr_times_dense(C, &m, B));
+    ok(fopo_csr_times_dense(C, &m, B, 0));
     for (size_t i = 0; i < ROWS; i++) {
       for (size_t j = 0; j < cols; j++) {
         double sum = 0;
@@ -589,7 +589,7 @@ TEST(sparse_product_is_right) {
       }
     }
     C.rows--;
-    assert_int_equal(fopo_csr_times_dense(C, &m, B), FOPO_ERR_ARGUMENT);
+    assert_int_equal(fopo_csr_times_dense(C, &m, B, 0), FOPO_ERR_ARGUMENT);
   }
 }
 
@@ -614,11 +614,11 @@ TEST(sparse_product_does_not_depend_on_threads) {
   DONE(fopo_matrix_done) fopo_matrix B = random_matrix(3000, 40, 0, 1);
   DONE(fopo_matrix_done) fopo_matrix one = random_matrix(20000, 40, 0, 2);
   fopo_threads_set(1);
-  ok(fopo_csr_times_dense(one, &m, B));
+  ok(fopo_csr_times_dense(one, &m, B, 0));
   for (int threads = 2; threads <= 4; threads += 2) {
     DONE(fopo_matrix_done) fopo_matrix other = random_matrix(20000, 40, 0, 3);
     fopo_threads_set(threads);
-    ok(fopo_csr_times_dense(other, &m, B));
+    ok(fopo_csr_times_dense(other, &m, B, 0));
     assert_memory_equal(one.x, other.x, 20000 * 40 * sizeof(float));
   }
 }

@@ -4,6 +4,7 @@
 #include "checks.h"
 #include "contexts/contexts.h"
 #include "core/progress.h"
+#include "core/sort.h"
 #include "core/threads.h"
 #include "data/embed.h"
 #include "data/world/synthetic.h"
@@ -170,6 +171,30 @@ TEST(same_for_any_threads) {
     assert_memory_equal(x.x, y.x, n * L * sizeof *x.x);
   }
   fopo_threads_set(before);
+}
+
+/* Items that are in X and in Y stand once in what a block takes, and weigh once by degree. */
+TEST(same_for_any_blocks) {
+  DONE(fopo_matrix_done) fopo_matrix one, other;
+  DONE(fopo_sessions_done) fopo_sessions s = {0};
+  ok(fopo_csr_copy(&s.X, &split.train.X));
+  ok(fopo_csr_copy(&s.Y, &split.train.Y));
+  for (size_t row = 0; row < s.X.rows; row++) {
+    if (row % 3 == 0) s.Y.ids[s.Y.indptr[row]] = s.X.ids[s.X.indptr[row]];
+    fopo_sort_u32(s.Y.ids + s.Y.indptr[row], fopo_csr_count(&s.Y, row));
+  }
+  ok(fopo_matrix_init(&one, P, L));
+  ok(fopo_matrix_init(&other, P, L));
+  for (int by_degree = 0; by_degree < 2; by_degree++) {
+    fopo_embed_options o = {svd.svd, {0.5, 1}, by_degree};
+    ok(fopo_embed_svd(one, NULL, &s, &o));
+    for (size_t entries = 1000; entries < 9000; entries *= 2) {
+      fopo_svd_block(entries);
+      ok(fopo_embed_svd(other, NULL, &s, &o));
+      assert_memory_equal(one.x, other.x, (size_t)P * L * sizeof *one.x);
+    }
+    fopo_svd_block(0);
+  }
 }
 
 TEST(refusals) {
