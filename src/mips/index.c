@@ -159,63 +159,80 @@ static int check_search(const fopo_index *ix, fopo_matrix Q, size_t k) {
 
 /* ---- without some items, for kinds that cannot leave items out ---- */
 
-enum { MORE = 5, FACTOR = 4 }; /* items beyond k of a first search, and what follows */
+/* Items beyond k of a first search, of which few are left out as a rule, and what follows for the
+ * queries that are left with less than k. So one that leaves out 10,000 items does not slow the
+ * others. */
+enum { MORE = 32, FACTOR = 4 };
 
 typedef struct {
-  uint32_t *ids; /* [queries, take] */
+  fopo_matrix Q;   /* [queries, L] those without an answer, */
+  uint32_t *which; /* [queries] and which they are */
+  uint32_t *ids;   /* [queries, take] what was found for each of them */
   float *scores;
+  uint32_t *counts; /* [queries] */
 } found;
 
-/* The first k items of each of n queries that are not left out; returns the least number of them.
- */
-static uint32_t pick(uint32_t *ids, float *scores, uint32_t *counts, const found *f, size_t n,
-                     size_t take, size_t k, fopo_left_out out) {
-  uint32_t least = UINT32_MAX;
-  for (size_t q = 0; q < n; q++) {
-    uint32_t count = 0;
-    for (size_t j = q * take; j < q * take + counts[q] && count < k; j++) {
-      if (fopo_is_left_out(&out, f->ids[j])) continue;
-      ids[q * k + count] = f->ids[j];
-      scores[q * k + count++] = f->scores[j];
-    }
-    for (size_t j = count; j < k; j++) {
-      ids[q * k + j] = FOPO_NO_ITEM;
-      scores[q * k + j] = -INFINITY;
-    }
-    counts[q] = count;
-    least = count < least ? count : least;
-  }
-  return least;
+static void found_done(found *f) {
+  fopo_matrix_done(&f->Q);
+  fopo_free(f->which);
+  fopo_free(f->ids);
+  fopo_free(f->scores);
+  fopo_free(f->counts);
 }
 
-/* Queries that leave the same items out: more than k items are found, and again four times as many
- * if one of them is left with less than k, up to k and all that is left out. */
+static int found_init(found *f, fopo_matrix Q) {
+  *f = (found){.which = fopo_alloc(Q.rows, sizeof *f->which),
+               .counts = fopo_alloc(Q.rows, sizeof *f->counts)};
+  for (size_t q = 0; q < Q.rows && f->which != NULL; q++) f->which[q] = (uint32_t)q;
+  return f->which && f->counts ? fopo_matrix_init(&f->Q, Q.rows, Q.cols) : FOPO_ERR_MEMORY;
+}
+
+/* Copies the first k items of an answer [n] that are not left out; returns how many there are. */
+static uint32_t pick(uint32_t *ids, float *scores, const uint32_t *found_ids,
+                     const float *found_scores, size_t n, size_t k, const fopo_left_out *out) {
+  uint32_t count = 0;
+  for (size_t i = 0; i < n && count < k; i++) {
+    if (fopo_is_left_out(out, found_ids[i])) continue;
+    ids[count] = found_ids[i];
+    scores[count++] = found_scores[i];
+  }
+  for (size_t i = count; i < k; i++) {
+    ids[i] = FOPO_NO_ITEM;
+    scores[i] = -INFINITY;
+  }
+  return count;
+}
+
+/* Queries are searched for more than k items, and those that are left with less again, up to k and
+ * all that they leave out, or until the index has no more. */
 static int search_wider(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix,
-                        fopo_matrix Q, size_t k, fopo_left_out out) {
-  size_t P = ix->items.rows, most = k + out.n < P ? k + out.n : P;
-  found f = {0};
-  int status = FOPO_OK;
-  for (size_t take = k + MORE;; take *= FACTOR) {
-    if (take > most) take = most;
-    status = fopo_resize(&f.ids, Q.rows * take, sizeof *f.ids);
-    if (status == FOPO_OK) status = fopo_resize(&f.scores, Q.rows * take, sizeof *f.scores);
-    if (status == FOPO_OK) status = ix->kind->search(f.ids, f.scores, counts, ix, Q, take);
-    if (status != FOPO_OK) break;
-    if (pick(ids, scores, counts, &f, Q.rows, take, k, out) == k || take == most) break;
+                        fopo_matrix Q, size_t k, fopo_without without) {
+  size_t P = ix->items.rows, open = Q.rows;
+  found f;
+  int status = found_init(&f, Q);
+  for (size_t take = k + MORE; open > 0 && status == FOPO_OK; take *= FACTOR) {
+    if (take > P) take = P;
+    for (size_t i = 0; i < open; i++) {
+      memcpy(fopo_matrix_row(f.Q, i), fopo_matrix_row(Q, f.which[i]), Q.cols * sizeof(float));
+    }
+    status = fopo_resize(&f.ids, open * take, sizeof *f.ids);
+    if (status == FOPO_OK) status = fopo_resize(&f.scores, open * take, sizeof *f.scores);
+    if (status == FOPO_OK) {
+      status =
+          ix->kind->search(f.ids, f.scores, f.counts, ix, fopo_matrix_rows(f.Q, 0, open), take);
+    }
+    size_t still = 0;
+    for (size_t i = 0; i < open && status == FOPO_OK; i++) {
+      size_t q = f.which[i];
+      const fopo_left_out *out = &without.rows[q / without.each];
+      counts[q] = pick(ids + q * k, scores + q * k, f.ids + i * take, f.scores + i * take,
+                       f.counts[i], k, out);
+      int ended = f.counts[i] < take || take == P || take >= k + out->n;
+      if (counts[q] < k && !ended) f.which[still++] = (uint32_t)q;
+    }
+    open = still;
   }
-  fopo_free(f.ids);
-  fopo_free(f.scores);
-  return status;
-}
-
-static int search_all_wider(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix,
-                            fopo_matrix Q, size_t k, fopo_without without) {
-  int status = FOPO_OK;
-  for (size_t q = 0, n = without.each; q < Q.rows && status == FOPO_OK; q += n) {
-    size_t rows = Q.rows - q < n ? Q.rows - q : n;
-    status = search_wider(ids + q * k, scores + q * k, counts + q, ix, fopo_matrix_rows(Q, q, rows),
-                          k, without.rows[q / n]);
-  }
+  found_done(&f);
   return status;
 }
 
@@ -232,7 +249,7 @@ static int search(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix
     ix->kind->set_budget(ix, limit);
   }
   ix->without = without;
-  int status = wider ? search_all_wider(ids, scores, counts, ix, Q, k, without)
+  int status = wider ? search_wider(ids, scores, counts, ix, Q, k, without)
                      : ix->kind->search(ids, scores, counts, ix, Q, k);
   ix->without = (fopo_without){0};
   if (limit > 0) ix->kind->set_budget(ix, facts.budget);

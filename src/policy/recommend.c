@@ -1,13 +1,10 @@
-/* The index is searched for more than k items, and those that are left out are skipped. How many
- * more are needed differs from context to context: a search begins with few, and contexts that were
- * left with less than k are searched again for four times as many, up to k and all that they leave
- * out, where the answer is certain. So a user who took 10,000 items does not slow the others. */
 #include "policy/recommend.h"
 
 #include <math.h>
 #include <omp.h>
 #include <string.h>
 
+#include "comm/comm.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/sort.h"
@@ -17,50 +14,28 @@
 #include "policy/lists.h"
 #include "policy/softmax.h"
 
-enum { BLOCK = 256, FIRST = 32, FACTOR = 4 };
+enum { BLOCK = 256 };
 
 /* Buffers for the contexts of one block. */
 typedef struct {
-  fopo_matrix Q, open;   /* [BLOCK, L] queries, and those of the contexts without an answer */
-  uint32_t which[BLOCK]; /* the contexts of `open`, by place in the block */
-  uint32_t counts[BLOCK];
-  uint32_t *ids; /* [BLOCK, wide] */
-  float *scores;
-  size_t wide; /* grown as needed */
+  fopo_matrix Q; /* [BLOCK, L] queries */
+  fopo_left_out out[BLOCK];
+  uint32_t *ids; /* [room] of those in `out` for which a mask and `never` are joined */
+  size_t room;
 } scratch;
 
 static void scratch_done(scratch *s) {
   fopo_matrix_done(&s->Q);
-  fopo_matrix_done(&s->open);
   fopo_free(s->ids);
-  fopo_free(s->scores);
 }
 
 static int scratch_init(scratch *s, size_t rows, size_t L) {
   *s = (scratch){0};
-  int status = fopo_matrix_init(&s->Q, rows, L);
-  return status == FOPO_OK ? fopo_matrix_init(&s->open, rows, L) : status;
-}
-
-static int widen(scratch *s, size_t rows, size_t wide) {
-  if (rows * wide <= s->wide) return FOPO_OK;
-  fopo_free(s->ids);
-  fopo_free(s->scores);
-  s->wide = 0;
-  s->ids = fopo_alloc(rows * wide, sizeof *s->ids);
-  s->scores = fopo_alloc(rows * wide, sizeof *s->scores);
-  if (s->ids == NULL || s->scores == NULL) return FOPO_ERR_MEMORY;
-  s->wide = rows * wide;
-  return FOPO_OK;
+  return fopo_matrix_init(&s->Q, rows, L);
 }
 
 static int never_holds(const fopo_recommend_plan *p, uint32_t id) {
   return fopo_sorted_holds(p->never, p->n_never, id);
-}
-
-static int left_out(const fopo_recommend_plan *p, size_t n, uint32_t id) {
-  fopo_score_row row = fopo_score_row_of(p->mask, n);
-  return never_holds(p, id) || fopo_sorted_holds(row.ids, row.n, id);
 }
 
 /* Items left out of context n; one that is both masked and in `never` counts once. */
@@ -91,49 +66,51 @@ static int check(const fopo_recommend_plan *p, size_t k) {
   return FOPO_OK;
 }
 
-/* Copies the first k items of a search that are not left out; returns how many there are. */
-static uint32_t pick(uint32_t *ids, float *scores, const uint32_t *found, const float *of_found,
-                     size_t n_found, const fopo_recommend_plan *p, size_t n, size_t k) {
-  uint32_t count = 0;
-  for (size_t i = 0; i < n_found && count < k; i++) {
-    if (left_out(p, n, found[i])) continue;
-    ids[count] = found[i];
-    scores[count++] = of_found[i];
+/* Joins two ascending lists, in which an item may come twice; returns how many there are. */
+static size_t join(uint32_t *to, const uint32_t *a, size_t n_a, const uint32_t *b, size_t n_b) {
+  size_t n = 0, i = 0, j = 0;
+  while (i < n_a || j < n_b) {
+    uint32_t id = j == n_b || (i < n_a && a[i] <= b[j]) ? a[i] : b[j];
+    i += i < n_a && a[i] == id;
+    j += j < n_b && b[j] == id;
+    to[n++] = id;
   }
-  for (size_t i = count; i < k; i++) {
-    ids[i] = FOPO_NO_ITEM;
-    scores[i] = -INFINITY;
+  return n;
+}
+
+/* What the contexts from `first` on leave out. */
+static int leave_out(scratch *s, const fopo_recommend_plan *p, size_t first, size_t rows) {
+  size_t all = 0, used = 0;
+  for (size_t i = 0; i < rows; i++) all += p->n_never + fopo_score_row_of(p->mask, first + i).n;
+  if (p->n_never == 0 || p->mask == NULL) all = 0;
+  if (all > s->room) {
+    int status = fopo_resize(&s->ids, all, sizeof *s->ids);
+    if (status != FOPO_OK) return status;
+    s->room = all;
   }
-  return count;
+  for (size_t i = 0; i < rows; i++) {
+    fopo_score_row row = fopo_score_row_of(p->mask, first + i);
+    if (p->n_never > 0 && row.n > 0) {
+      uint32_t *ids = s->ids + used;
+      used += row.n = join(ids, row.ids, row.n, p->never, p->n_never);
+      row.ids = ids;
+    } else if (p->n_never > 0) {
+      row = (fopo_score_row){.ids = p->never, .n = p->n_never};
+    }
+    s->out[i] = fopo_left_out_of(row.ids, row.n);
+  }
+  return FOPO_OK;
 }
 
 /* The answers of the contexts first .. first + rows - 1, whose queries are in s->Q. */
 static int answer(uint32_t *ids, float *scores, uint32_t *counts, const fopo_recommend_plan *p,
                   size_t first, size_t rows, size_t k, scratch *s) {
-  size_t P = fopo_policy_n_items(p->policy), L = s->Q.cols, open = rows;
-  for (size_t i = 0; i < rows; i++) s->which[i] = (uint32_t)i;
-  for (size_t take = k + FIRST; open > 0; take *= FACTOR) {
-    if (take > P) take = P;
-    for (size_t i = 0; i < open; i++) {
-      memcpy(fopo_matrix_row(s->open, i), fopo_matrix_row(s->Q, s->which[i]), L * sizeof(float));
-    }
-    int status = widen(s, open, take);
-    if (status != FOPO_OK) return status;
-    status = fopo_shard_search(s->ids, s->scores, s->counts, p->policy->shard, p->index,
-                               fopo_matrix_rows(s->open, 0, open), take, 0, 0);
-    if (status != FOPO_OK) return status;
-    size_t still = 0;
-    for (size_t i = 0; i < open; i++) {
-      size_t n = first + s->which[i];
-      counts[n] = pick(ids + n * k, scores + n * k, s->ids + i * take, s->scores + i * take,
-                       s->counts[i], p, n, k);
-      /* the index has no more items, or all that are left have been found */
-      int ended = s->counts[i] < take || take == P || take >= k + count_left_out(p, n);
-      if (counts[n] < k && !ended) s->which[still++] = s->which[i];
-    }
-    open = still;
-  }
-  return FOPO_OK;
+  int status = leave_out(s, p, first, rows);
+  if (p->policy->shard != NULL) status = fopo_comm_agree(status);
+  if (status != FOPO_OK) return status;
+  return fopo_shard_search_without(ids + first * k, scores + first * k, counts + first,
+                                   p->policy->shard, p->index, fopo_matrix_rows(s->Q, 0, rows), k,
+                                   (fopo_without){s->out, 1});
 }
 
 /* log_z [Q.rows] of the contexts from `first` on. */

@@ -23,6 +23,8 @@ void fopo_shard_done(fopo_shard *s) {
 
 /* ---- what belongs to a part ---- */
 
+enum { SMALL = 64 }; /* rows that need no more than a sort by insertion */
+
 static void sort_small(uint32_t *x, size_t n) {
   for (size_t i = 1; i < n; i++) {
     uint32_t one = x[i];
@@ -38,7 +40,11 @@ size_t fopo_shard_ids(uint32_t *rows, const fopo_shard *s, const uint32_t *ids, 
     uint32_t row = fopo_part_row(&s->part, ids[i]);
     if (row != UINT32_MAX) rows[held++] = row;
   }
-  sort_small(rows, held);
+  if (held > SMALL) {
+    fopo_sort_u32(rows, held);
+  } else {
+    sort_small(rows, held);
+  }
   return held;
 }
 
@@ -162,6 +168,38 @@ int fopo_shard_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_shard
   if (found > s->part.rows) found = s->part.rows;
   if (limit > 0) limit = fopo_part_places(&s->part, limit);
   int status = fopo_index_search_within(ids, scores, counts, ix, Q, found, limit, 0);
+  return fopo_shard_merge(ids, scores, counts, s, Q.rows, k, status);
+}
+
+/* What the queries leave out, as rows of this part, which are in *ids. */
+static int own_left_out(fopo_left_out *rows, uint32_t **ids, const fopo_shard *s,
+                        fopo_without without, size_t n) {
+  size_t all = 0;
+  for (size_t i = 0; i < n; i++) all += without.rows[i].n;
+  uint32_t *next = *ids = fopo_alloc(all, sizeof **ids);
+  if (next == NULL) return FOPO_ERR_MEMORY;
+  for (size_t i = 0; i < n; i++) {
+    rows[i] =
+        fopo_left_out_of(next, fopo_shard_ids(next, s, without.rows[i].ids, without.rows[i].n));
+    next += rows[i].n;
+  }
+  return FOPO_OK;
+}
+
+int fopo_shard_search_without(uint32_t *ids, float *scores, uint32_t *counts, fopo_shard *s,
+                              fopo_index *ix, fopo_matrix Q, size_t k, fopo_without without) {
+  if (s == NULL) return fopo_index_search_without(ids, scores, counts, ix, Q, k, 0, without);
+  size_t found = fopo_shard_found(s, k), n = (Q.rows + without.each - 1) / without.each;
+  if (found > s->part.rows) found = s->part.rows;
+  uint32_t *own = NULL;
+  fopo_left_out *rows = fopo_alloc(n, sizeof *rows);
+  int status = rows != NULL ? own_left_out(rows, &own, s, without, n) : FOPO_ERR_MEMORY;
+  if (status == FOPO_OK) {
+    without.rows = rows;
+    status = fopo_index_search_without(ids, scores, counts, ix, Q, found, 0, without);
+  }
+  fopo_free(rows);
+  fopo_free(own);
   return fopo_shard_merge(ids, scores, counts, s, Q.rows, k, status);
 }
 

@@ -83,6 +83,10 @@ size_t fopo_shard_found(const fopo_shard *s, size_t k);
 int fopo_shard_search(uint32_t *ids, float *scores, uint32_t *counts, fopo_shard *s, fopo_index *ix,
                       fopo_matrix Q, size_t k, size_t limit, int set);
 
+/* The same, best first, without the items that each query leaves out; 1 <= k <= all items. */
+int fopo_shard_search_without(uint32_t *ids, float *scores, uint32_t *counts, fopo_shard *s,
+                              fopo_index *ix, fopo_matrix Q, size_t k, fopo_without without);
+
 /* log_z [n], the logs of this rank's sums, become those of the sums of all ranks; squares [n]
  * (NULL: none), the sums of squared shares of them too. A sum of 0 has the log -INFINITY and the
  * squares 0. status: that of the work which made them. */
