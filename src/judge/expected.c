@@ -41,6 +41,8 @@ typedef struct {
   double *log_z;        /* [contexts] */
   double *error;        /* [contexts] the standard error of log_z; 0: all items were summed */
   float *tile;          /* [TILE, few items] of scores; NULL: all items are summed */
+  float *dots;          /* [TILE, most_y] with the items of Y */
+  size_t most_y;        /* items of a Y */
   double *value;        /* [contexts] of an objective */
   fopo_list_row *lists; /* [threads] of a policy that scores lists, else NULL */
 } work;
@@ -64,8 +66,9 @@ static size_t session_of(const plan *p, size_t i) {
 /* The largest reward of a context, which rounding may pass. */
 static double most_of(const plan *p) { return p->sessions->value != NULL ? (double)INFINITY : 1.0; }
 
-/* What the items of Y of a session come to, as far as this process holds them. */
-static in_y sum_y(const plan *p, const float *q, double log_z, size_t session) {
+/* What the items of Y of a session come to, as far as this process holds them. dots [Y]: q . beta
+ * of each, or NULL. */
+static in_y sum_y(const plan *p, const float *q, const float *dots, double log_z, size_t session) {
   const fopo_kernels *kernels = fopo_kernels_get();
   fopo_matrix items = p->pi->items;
   fopo_score_row s = fopo_score_row_of(p->sparse, session);
@@ -79,7 +82,8 @@ static in_y sum_y(const plan *p, const float *q, double log_z, size_t session) {
     worth += value;
     uint32_t row = fopo_shard_row(p->pi->shard, ids[k]);
     if (row == UINT32_MAX) continue;
-    double f = (double)kernels->dot(q, fopo_matrix_row(items, row), items.cols) + (double)sparse;
+    float dot = dots != NULL ? dots[k] : kernels->dot(q, fopo_matrix_row(items, row), items.cols);
+    double f = (double)dot + (double)sparse;
     reward += value * exp(f - log_z);
     logs += value * (f - log_z);
   }
@@ -93,7 +97,10 @@ int fopo_few_items_take(fopo_few_items *few, fopo_matrix items, const uint32_t *
   size_t n = HEAD + TAIL, M = items.rows - HEAD;
   *few = (fopo_few_items){.head = HEAD, .tail = TAIL, .others = M};
   few->places = fopo_alloc(n, sizeof *few->places);
-  int status = few->places != NULL ? fopo_matrix_init(&few->rows, n, items.cols) : FOPO_ERR_MEMORY;
+  few->bits = fopo_alloc(FOPO_FEW_BITS / 64, sizeof *few->bits);
+  int status = few->places != NULL && few->bits != NULL
+                   ? fopo_matrix_init(&few->rows, n, items.cols)
+                   : FOPO_ERR_MEMORY;
   for (size_t i = 0; i < n && status == FOPO_OK; i++) {
     uint64_t u = i < HEAD ? 0 : i - HEAD, place = i;
     if (i >= HEAD) {
@@ -101,6 +108,7 @@ int fopo_few_items_take(fopo_few_items *few, fopo_matrix items, const uint32_t *
       place = HEAD + (u * M + fopo_below((uint32_t)M, w, seed, 0, 0, (uint32_t)u)) / TAIL;
     }
     few->places[i] = (uint64_t)order[place] << 32 | i;
+    few->bits[order[place] % FOPO_FEW_BITS / 64] |= (uint64_t)1 << order[place] % 64;
     memcpy(fopo_matrix_row(few->rows, i), fopo_matrix_row(items, order[place]),
            items.cols * sizeof *items.x);
   }
@@ -112,6 +120,7 @@ int fopo_few_items_take(fopo_few_items *few, fopo_matrix items, const uint32_t *
 void fopo_few_items_done(fopo_few_items *few) {
   fopo_matrix_done(&few->rows);
   fopo_free(few->places);
+  fopo_free(few->bits);
   *few = (fopo_few_items){0};
 }
 
@@ -119,6 +128,7 @@ void fopo_few_items_done(fopo_few_items *few) {
  * it is in the head. */
 static int put_score(float *f, const fopo_few_items *few, uint32_t id, float score, size_t first) {
   size_t low = 0, n = few->head + few->tail;
+  if (!(few->bits[id % FOPO_FEW_BITS / 64] >> id % 64 & 1)) return 0;
   while (n > 0) { /* the first place of the item */
     int before = few->places[low + n / 2] >> 32 > id;
     low = before ? low + n / 2 + 1 : low;
@@ -133,10 +143,11 @@ static int put_score(float *f, const fopo_few_items *few, uint32_t id, float sco
   return in_head;
 }
 
-/* log Z of context n, and its standard error, from the scores f [head + tail] of the few items.
+/* log Z of context n, and its standard error, from the scores f [head + tail] of the few items, and
+ * what its Y come to, whose dots [Y] are scratch.
  *
  *   Z = sum over the head and Y of exp f + M / U sum over the draws that are not in Y of exp f */
-static void sum_few(work *w, const plan *p, float *f, const float *q, size_t n) {
+static in_y sum_few(work *w, const plan *p, float *f, float *dots, const float *q, size_t n) {
   const fopo_kernels *kernels = fopo_kernels_get();
   const fopo_few_items *few = p->few;
   fopo_matrix items = p->pi->items;
@@ -147,11 +158,11 @@ static void sum_few(work *w, const plan *p, float *f, const float *q, size_t n) 
   for (size_t i = 0; i < s.n; i++) put_score(f, few, s.ids[i], fopo_score_entry(&s, i), 0);
   float m = kernels->max(f, few->head + few->tail);
   if (m == -INFINITY) m = 0.0f;
+  kernels->gather_dot(dots, items.x, items.ld, Y, n_y, q, items.cols);
   for (size_t k = 0; k < n_y; k++) {
     float own = fopo_score_of(&s, Y[k]);
     if (put_score(f, few, Y[k], -INFINITY, few->head) || own == -INFINITY) continue;
-    double score = (double)kernels->dot(q, fopo_matrix_row(items, Y[k]), items.cols) + (double)own;
-    double weight = exp(score - (double)m);
+    double weight = exp((double)dots[k] + (double)own - (double)m);
     z += weight;
     zz += weight * weight;
   }
@@ -164,6 +175,7 @@ static void sum_few(work *w, const plan *p, float *f, const float *q, size_t n) 
   w->log_z[n] = (double)m + log(z);
   w->squares[n] = z > 0.0 ? zz / (z * z) : 0.0;
   w->error[n] = z > 0.0 ? M * sqrt(spread / U * (1.0 - U / M)) / z : 0.0;
+  return sum_y(p, q, dots, w->log_z[n], session);
 }
 
 static int sum_by_few(work *w, const plan *p, fopo_matrix Q, size_t first) {
@@ -176,7 +188,8 @@ static int sum_by_few(work *w, const plan *p, fopo_matrix Q, size_t first) {
     if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads_for(count *n * 16)) schedule(static)
     for (size_t b = 0; b < count; b++) {
-      sum_few(w, p, fopo_matrix_row(f, b), fopo_matrix_row(Q, at + b), first + at + b);
+      w->sums[at + b] = sum_few(w, p, fopo_matrix_row(f, b), w->dots + b * w->most_y,
+                                fopo_matrix_row(Q, at + b), first + at + b);
     }
     status = fopo_progress("evaluating", (double)(first + at + count), (double)p->n);
     if (status != FOPO_OK) return status;
@@ -194,14 +207,15 @@ static int sum_block(work *w, const plan *p, fopo_matrix Q, size_t first) {
       stopped = 1;
       continue;
     }
-    w->sums[b] = sum_y(p, fopo_matrix_row(Q, b), w->log_z[first + b], session_of(p, first + b));
+    w->sums[b] =
+        sum_y(p, fopo_matrix_row(Q, b), NULL, w->log_z[first + b], session_of(p, first + b));
   }
   return stopped ? fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while evaluating") : FOPO_OK;
 }
 
 /* The measures of the contexts from `first` on, from their queries and log Z. */
 static int measure_block(work *w, const plan *p, fopo_matrix Q, size_t first) {
-  int status = sum_block(w, p, Q, first);
+  int status = p->few == NULL ? sum_block(w, p, Q, first) : FOPO_OK;
   if (p->pi->shard != NULL) {
     status = fopo_comm_agree(status);
     if (status == FOPO_OK) status = fopo_comm_sum_doubles(&w->sums->reward, 2 * Q.rows);
@@ -377,8 +391,13 @@ int fopo_evaluate_expected_each(fopo_expected *e, float *each, fopo_objective_ki
       w.rows && w.sums && w.reward && w.squares && w.likelihood && w.log_z && w.error && w.value;
   status = got ? FOPO_OK : FOPO_ERR_MEMORY;
   if (status == FOPO_OK && few != NULL) {
+    for (size_t i = 0; i < x.rows; i++) {
+      size_t n_y = fopo_csr_count(&sessions->Y, i);
+      if (n_y > w.most_y) w.most_y = n_y;
+    }
     w.tile = fopo_alloc(TILE * (few->head + few->tail), sizeof *w.tile);
-    if (w.tile == NULL) status = FOPO_ERR_MEMORY;
+    w.dots = fopo_alloc(TILE * w.most_y, sizeof *w.dots);
+    if (w.tile == NULL || w.dots == NULL) status = FOPO_ERR_MEMORY;
   }
   if (status == FOPO_OK) status = fopo_matrix_init(&w.x, block, x.cols);
   if (status == FOPO_OK) status = fopo_matrix_init(&w.Q, block, pi->items.cols);
@@ -400,6 +419,7 @@ int fopo_evaluate_expected_each(fopo_expected *e, float *each, fopo_objective_ki
   fopo_free(w.log_z);
   fopo_free(w.error);
   fopo_free(w.tile);
+  fopo_free(w.dots);
   fopo_free(w.value);
   return status;
 }

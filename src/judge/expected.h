@@ -45,9 +45,12 @@ int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix 
 typedef struct {
   size_t head, tail, others;
   fopo_matrix rows; /* [head + tail, L] the items; owned */
+  uint64_t *bits;   /* [FOPO_FEW_BITS / 64] bit id % FOPO_FEW_BITS of each: most others are told
+                     * from them by it; owned */
   uint64_t *places; /* [head + tail] item << 32 | row, descending; owned */
 } fopo_few_items;
 
+enum { FOPO_FEW_BITS = 1 << 16 };
 enum { FOPO_FEW_ITEMS = 8192 }; /* up to so many items of a catalogue, all are summed */
 
 /* order [items.rows] by descending norm; more than FOPO_FEW_ITEMS items. */
