@@ -39,7 +39,8 @@ fopo_trainer *bind_run_plan(lua_State *L, fopo_run_plan *plan, bind_object *o) {
   plan->valid.unseen = bind_option_boolean(L, 2, "unseen");
   int validates = bind_has(L, 2, "valid");
   for (int i = BIND_RUN_VALID; i <= BIND_RUN_INDEX; i++) {
-    at[i] = validates && bind_has(L, 2, kept_names[i]) ? bind_option(L, 2, kept_names[i]) : 0;
+    int takes = validates || i == BIND_RUN_EXACT;
+    at[i] = takes && bind_has(L, 2, kept_names[i]) ? bind_option(L, 2, kept_names[i]) : 0;
   }
   if (validates) bind_array_numbers(L, at[BIND_RUN_CONTEXTS], "valid_contexts");
   for (int i = 0; i <= BIND_RUN_INDEX; i++) {
@@ -52,11 +53,11 @@ fopo_trainer *bind_run_plan(lua_State *L, fopo_run_plan *plan, bind_object *o) {
     if (at[i] > 0) bind_keep(o, i, bind_get(L, at[i], kept_types[i]));
   }
   bind_object **k = o->keeps;
+  fopo_validation_options *v = &plan->valid;
+  v->exact = k[BIND_RUN_EXACT] != NULL ? ((bind_index *)k[BIND_RUN_EXACT])->index : NULL;
   if (validates) {
-    fopo_validation_options *v = &plan->valid;
     v->sessions = &((bind_sessions *)k[BIND_RUN_VALID])->sessions;
     v->contexts = bind_matrix((bind_array *)k[BIND_RUN_CONTEXTS]);
-    v->exact = k[BIND_RUN_EXACT] != NULL ? ((bind_index *)k[BIND_RUN_EXACT])->index : NULL;
     v->index = k[BIND_RUN_INDEX] != NULL ? ((bind_index *)k[BIND_RUN_INDEX])->index : NULL;
   }
   return t->trainer;
@@ -66,7 +67,8 @@ fopo_trainer *bind_run_plan(lua_State *L, fopo_run_plan *plan, bind_object *o) {
  * valid_contexts, valid_most, expected_most, valid_sampled, unseen, exact, index}): an absent
  * number sets no limit, but without expected_most there is no expected reward, and without k no
  * measure of lists, as "ndcg"; by is greedy, the default, expected or measure. Sessions to validate
- * on need their contexts and the exact index; with ask = true the caller validates. */
+ * on need their contexts and the exact index, which the gradient may share; with ask = true the
+ * caller validates. */
 static int run(lua_State *L) {
   fopo_run_plan plan;
   lua_settop(L, 2);

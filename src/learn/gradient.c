@@ -79,8 +79,11 @@ void fopo_gradient_unbind(fopo_gradient *g) {
 void fopo_gradient_free(fopo_gradient *g) {
   if (g == NULL) return;
   fopo_gradient_unbind(g);
+  fopo_gradient_lend(g, NULL);
   fopo_free(g);
 }
+
+void fopo_gradient_lend(fopo_gradient *g, fopo_index *ix) { fopo_planner_lend(&g->planner, ix); }
 
 int fopo_gradient_set(fopo_gradient *g, const fopo_gradient_options *options) {
   int status = check_idle(g);

@@ -39,6 +39,9 @@ const fopo_proposal *fopo_gradient_proposal(const fopo_gradient *g);
  * not needed yet. */
 fopo_index *fopo_gradient_index(const fopo_gradient *g);
 
+/* An index that the gradient may share instead of making one (plan/plan.h). */
+void fopo_gradient_lend(fopo_gradient *g, fopo_index *ix);
+
 /* Whether it holds an order of the items or a structure over them, which must be made anew after
  * items were moved; and to do so, from the items on the host. */
 int fopo_gradient_orders_items(const fopo_gradient *g);

@@ -106,8 +106,20 @@ int fopo_index_end(fopo_index **ix, int status) {
   return status;
 }
 
+fopo_index *fopo_index_share(fopo_index *ix) {
+  pthread_mutex_lock(&ix->lock);
+  ix->shared++;
+  pthread_mutex_unlock(&ix->lock);
+  return ix;
+}
+
 void fopo_index_free(fopo_index *ix) {
   if (ix == NULL) return;
+  pthread_mutex_lock(&ix->lock);
+  int is_last = ix->shared == 0;
+  if (!is_last) ix->shared--;
+  pthread_mutex_unlock(&ix->lock);
+  if (!is_last) return;
   ix->kind->free(ix);
   pthread_mutex_destroy(&ix->lock);
   fopo_free(ix);

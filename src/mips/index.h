@@ -88,7 +88,9 @@ int fopo_index_search_within(uint32_t *ids, float *scores, uint32_t *counts, fop
 int fopo_index_search_without(uint32_t *ids, float *scores, uint32_t *counts, fopo_index *ix,
                               fopo_matrix Q, size_t k, size_t limit, fopo_without without);
 
-void fopo_index_free(fopo_index *ix); /* accepts NULL */
+/* One more owner of the index, who frees it in the end; returns it. */
+fopo_index *fopo_index_share(fopo_index *ix);
+void fopo_index_free(fopo_index *ix); /* by each owner; accepts NULL */
 
 typedef struct {
   const char *kind;

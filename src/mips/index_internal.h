@@ -53,6 +53,7 @@ struct fopo_index {
   size_t scored, queries;
   fopo_without without; /* of the search that is made */
   pthread_mutex_t lock; /* held during a search */
+  size_t shared;        /* owners beside the one who made it */
   void *impl;           /* the kind's structure */
 };
 

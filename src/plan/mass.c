@@ -132,7 +132,7 @@ void fopo_mass_unbind(fopo_mass_index *a, fopo_device *d) {
   fopo_index_free(a->index);
   fopo_index_free(a->clusters);
   fopo_mass_probe_free(a->memory);
-  *a = (fopo_mass_index){0};
+  *a = (fopo_mass_index){.lent = a->lent};
 }
 
 static int reserve(fopo_mass_index *a, const fopo_binding *data, size_t k) {
@@ -178,6 +178,10 @@ static int probe(fopo_mass_index *a, fopo_mass *m, fopo_norm_order *o, const fop
 
 int fopo_mass_index_make(fopo_mass_index *a, const fopo_binding *data) {
   if (a->index != NULL) return FOPO_OK;
+  if (a->lent != NULL && !data->learns_items && fopo_index_over(a->lent, data->items)) {
+    a->index = fopo_index_share(a->lent);
+    return FOPO_OK;
+  }
   return fopo_index_norm(&a->index, data->items, FOPO_BUDGET_AUTO);
 }
 

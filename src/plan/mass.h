@@ -90,6 +90,8 @@ enum { FOPO_MASS_ARRAYS = 5 };
 
 /* To be read; changed by the functions below alone. {0} is empty. */
 typedef struct {
+  fopo_index *lent;     /* a norm index of the caller's, which serves where it is over the bound
+                         * items and these are fixed; NULL: none; owned by both */
   fopo_index *index;    /* over the bound items; NULL: not made yet; owned */
   fopo_index *clusters; /* the same, of their clusters */
 
@@ -101,7 +103,7 @@ typedef struct {
   fopo_mass_probe *memory;
 } fopo_mass_index;
 
-/* Makes the automatic index over the bound items, unless it is there. */
+/* Takes or makes the automatic index over the bound items, unless it is there. */
 int fopo_mass_index_make(fopo_mass_index *a, const fopo_binding *data);
 
 /* Makes the automatic index, if q has none and it is not there yet, and the probe that is due
@@ -115,7 +117,7 @@ int fopo_mass_find(fopo_mass_index *a, fopo_mass *m, fopo_norm_order *o, const f
 fopo_index *fopo_mass_searched(const fopo_mass_index *a, const fopo_mass *m, const fopo_proposal *q,
                                const fopo_binding *data);
 
-/* Gives back the index, and what lies on the device and on the host. */
+/* Gives back the index, but for the lent one, and what lies on the device and on the host. */
 void fopo_mass_unbind(fopo_mass_index *a, fopo_device *d);
 
 #endif

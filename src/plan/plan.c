@@ -33,6 +33,13 @@ void fopo_planner_attach(fopo_planner *p, fopo_candidate_cache *cache) {
   if (cache != NULL) adapt(p);
 }
 
+void fopo_planner_lend(fopo_planner *p, fopo_index *ix) {
+  fopo_index_facts facts = ix != NULL ? fopo_index_about(ix) : (fopo_index_facts){0};
+  fopo_index_free(p->automatic.lent);
+  p->automatic.lent =
+      facts.by_norm && facts.reachable == facts.n_items ? fopo_index_share(ix) : NULL;
+}
+
 int fopo_planner_refresh(fopo_planner *p) {
   const fopo_proposal *q = p->request.proposal;
   fopo_index *own = p->automatic.index;

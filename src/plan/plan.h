@@ -71,6 +71,10 @@ void fopo_planner_ask(fopo_planner *p, const fopo_plan_request *request);
 /* From now on `cache` remembers, which is not owned; NULL: the own cache. */
 void fopo_planner_attach(fopo_planner *p, fopo_candidate_cache *cache);
 
+/* A norm index of all its items that may become the automatic one, so that none is built twice;
+ * NULL or an index of another kind: there is none. */
+void fopo_planner_lend(fopo_planner *p, fopo_index *ix);
+
 /* Items were moved, on the host too: refreshes the indices and the order of a head, or makes them.
  */
 int fopo_planner_refresh(fopo_planner *p);

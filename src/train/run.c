@@ -138,6 +138,7 @@ int fopo_run_new(fopo_run **run, fopo_trainer *t, const fopo_run_plan *plan) {
   r->plan.valid.rule = fopo_gradient_get(t->o.gradient)->rule;
   r->plan.valid.value = t->o.reward->value;
   r->plan.valid.seed = t->o.seed;
+  fopo_gradient_lend(t->o.gradient, plan->valid.exact);
   r->last = plan->steps < UINT64_MAX - t->step ? t->step + plan->steps : UINT64_MAX;
   r->valid = fopo_worth_unknown();
   r->judged = UINT64_MAX;

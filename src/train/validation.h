@@ -18,7 +18,7 @@ typedef enum {
 typedef struct {
   const fopo_sessions *sessions;
   fopo_matrix contexts;       /* [N, D] */
-  fopo_index *exact;          /* gives the true argmax */
+  fopo_index *exact;          /* gives the true argmax; the gradient may share it */
   fopo_index *index;          /* the reward through it too; NULL: not wanted */
   size_t most, expected_most; /* contexts of the reward and of the expected reward, evenly spread;
                                * most 0: all; expected_most 0: it is not computed */

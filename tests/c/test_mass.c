@@ -435,6 +435,28 @@ TEST_WITH(test_own_index, no_leak) {
   }
 }
 
+/* A norm index of all items that is lent is the automatic one, to the same bits, and stays when the
+ * lender frees it; one of other items, of a part of them, or of another kind is not taken. */
+TEST_WITH(test_lent, no_leak) {
+  for (int i = 0; i < WHICH; i++) {
+    outcome wanted = whole(i);
+    for (int other = 0; other < 4; other++) {
+      DONE(tear_down) setting s = {0};
+      set_up(&s, i, 0);
+      fopo_index *lent = NULL;
+      fopo_matrix items = other == 1 ? fopo_matrix_rows(s.w.items, 0, P - 1) : s.w.items;
+      ok(other == 3 ? fopo_index_exact(&lent, items)
+                    : fopo_index_norm(&lent, items, other == 2 ? P / 2 : 0));
+      fopo_gradient_lend(s.g, lent);
+      run(&s, STEPS);
+      assert_true((fopo_gradient_index(s.g) == lent) == (other == 0));
+      check_equal(&s, &wanted);
+      fopo_index_free(lent);
+      run(&s, 1);
+    }
+  }
+}
+
 /* What head and tail makes of H: a head that all contexts share; above 8,192 items candidates among
  * H norms; above half the catalogue the last resort. */
 TEST_WITH(test_change_over, no_leak) {

@@ -16,6 +16,9 @@ function cache.exact(items)
   return exact_of[items]
 end
 
+-- The same if it is there, nil if not.
+function cache.known_exact(items) return exact_of[items] end
+
 -- The exact index of a policy's items, brought up to date if the policy has learnt them since.
 function cache.exact_of(pi)
   local items = pi:items()

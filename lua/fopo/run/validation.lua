@@ -120,6 +120,7 @@ end
 function validation.plan(p, t, o, every)
   local way = validation.way(o.best_by, "trainer:run: best_by")
   p.by, p.measure, p.k = way.by, way.measure, way.k
+  if not t.policy.train_items then p.exact = cache.known_exact(t.policy:items()) end
   if define.kind(t.valid) == "logs" then
     p.ask = true
     if p.by ~= "greedy" then
