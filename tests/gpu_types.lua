@@ -27,8 +27,9 @@ end
 local snis = G.snis{samples = 40}
 local function likewise(objective) return G.snis{samples = 40, objective = objective} end
 
--- {what, gradient, hits = a reward of the sessions, reward = one of a log, which is trained on,
--- policy = a function that makes it, about = what the GPU does otherwise}
+-- {what, gradient or a function that makes it, hits = a reward of the sessions, reward = one of a
+-- log, which is trained on, policy = a function that makes it, about = what the GPU does otherwise,
+-- steps = 3 if it is left out}
 local TYPES = {
   {"uniform draws, items of X masked", snis},
   {"mixture over an exact or norm index", mixture(norm)},
@@ -66,7 +67,12 @@ local TYPES = {
   {"a network, a part of it learnt", snis, policy = function()
     return fopo.policy.mlp{items = items, hidden = {5}, learn = {"W2", "b2"}}
   end},
-  {"slates", G.slate{samples = 4, k = 3}},
+  {"slates", G.slate{samples = 40, k = 3, sigma = 0.5}},
+  {"slates, more than one search finds", G.slate{samples = 514, k = 3, sigma = 0.5}, steps = 1},
+  {"slates of the largest norms, sigma learnt", function()
+    return G.slate{samples = 6, k = 3, head = 40, measure = "ndcg", sigma_lr = 0.1}
+  end},
+  {"slates over clusters", G.slate{samples = 4, k = 3, index = fopo.index.clusters(items)}},
   {"Plackett-Luce", G.plackett_luce{samples = 4, k = 3}},
   {"item-to-item weights (policy.neighbours)", G.sparse{},
    policy = function() return fopo.policy.neighbours{data = s.train, start = "cosine"} end},
@@ -86,12 +92,13 @@ end
 
 local function train(t, device)
   local pi = t.policy and t.policy() or linear{items = t.reward and lg:items() or items}
-  local o = {policy = pi, gradient = t[2], optim = fopo.optim.sgd{lr = 0.5}, batch = 8, seed = 1,
+  local g = type(t[2]) == "function" and t[2]() or t[2]
+  local o = {policy = pi, gradient = g, optim = fopo.optim.sgd{lr = 0.5}, batch = 8, seed = 1,
              valid = false, device = device}
   o.data, o.reward = t.reward and lg or s.train, t.reward or t.hits
   local before = learnt(pi)
   local tr = fopo.trainer(o)
-  tr:run{steps = 3, view = false}
+  tr:run{steps = t.steps or 3, view = false}
   return learnt(pi) - before
 end
 

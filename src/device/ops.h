@@ -14,6 +14,7 @@
 #include "device/network.h"
 #include "device/objective.h"
 #include "device/score.h"
+#include "device/slate.h"
 #include "device/statistics.h"
 #include "kernels/rows.h"
 

@@ -398,7 +398,7 @@ static int absorb(fopo_batch *b) {
                                   b->part.device.rows);
     }
     if (status == FOPO_OK && b->options->estimator->joined != NULL) {
-      b->options->estimator->joined(b);
+      status = b->options->estimator->joined(b);
     }
     b->outer_due = may_wait(b);
     if (status == FOPO_OK && !b->outer_due) status = add_gradient(b);

@@ -35,10 +35,10 @@ typedef struct {
   float *host_r;
   size_t enumerated; /* rows of ids that list the whole catalogue (estimators/exact.c) */
 
-  /* Of estimators that search for themselves, on the host. */
+  /* Of estimators that search for themselves. */
   float *near;               /* [part, near, L] their queries */
-  fopo_candidate_sets found; /* ids and scores [part, near, k], counts [part, near] of a search */
-  fopo_left_out *masked;     /* [part] what it leaves out */
+  fopo_candidate_sets found; /* ids, scores and counts of a search; fopo_batch_places */
+  fopo_left_out *masked;     /* [part] what it leaves out, on the host */
 } fopo_draws;
 
 /* The arrays of a part, and the sums over the batch. Device memory, owned. */
@@ -51,7 +51,7 @@ typedef struct {
   float *G;              /* [n_theta] */
   fopo_statistics *sums; /* of the contexts absorbed */
   float *host_G;         /* [n_theta] on the host */
-  float *host_stats;     /* [part, FOPO_STATS] on the host, scratch of add_items */
+  float *host_stats;     /* [part, FOPO_STATS] on the host, scratch of add_items and joined */
   float *host_weight;    /* [part] */
   double *host_rule;     /* [3, part] R, value and slope of an objective of the caller's */
 } fopo_batch_arrays;
@@ -129,6 +129,16 @@ static inline int fopo_batch_proposes(const fopo_batch *b) {
 static inline int fopo_batch_shares_tail(const fopo_batch *b) {
   return b->plan->H > 0 && b->plan->listed == 0 && b->data->device->ops->snis_shared != NULL &&
          b->options->estimator->needs & FOPO_SHARES_HEAD;
+}
+
+/* The answers that a search of b->near queries for each of n contexts has room for: k of each; of a
+ * device that finds what is masked, too, those of one context at least. */
+enum { FOPO_PLACES = 1 << 20 };
+static inline size_t fopo_batch_places(const fopo_batch *b, size_t n) {
+  size_t P = b->data->P, widest = P < FOPO_TOPK_MOST ? P : FOPO_TOPK_MOST;
+  if (!b->plan->device_searches) return n * b->near * b->options->proposal.k;
+  size_t one = b->near * widest, all = n * one < FOPO_PLACES ? n * one : FOPO_PLACES;
+  return one > all ? one : all;
 }
 
 /* Whether the objective is the ratio of learn/ratio.h. */

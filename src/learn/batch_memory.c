@@ -27,7 +27,7 @@ static void list(fopo_buffer to[FOPO_BATCH_ARRAYS], fopo_batch *b) {
   size_t draws = part * b->S, fetched = are_fetched(b) ? draws : 0;
   size_t found = plan->n > 0 ? part * plan->q.k : 0, learns = data->learns_items != 0;
   size_t asked = fopo_estimator_asks(b->options->estimator) ? draws : 0;
-  size_t near = part * b->near, places = near * b->options->proposal.k;
+  size_t near = part * b->near, places = fopo_batch_places(b, part);
   size_t rows = learns * (b->items.dense || draws > data->P ? data->P : draws);
   const fopo_buffer all[FOPO_BATCH_ARRAYS] = {
       FOPO_BUFFER(w->samples.ids, draws),
@@ -51,7 +51,7 @@ static void list(fopo_buffer to[FOPO_BATCH_ARRAYS], fopo_batch *b) {
       FOPO_BUFFER(m->G, data->n_theta),
       FOPO_BUFFER(m->sums, 1),
       FOPO_HOST_BUFFER(m->host_G, data->n_theta),
-      FOPO_HOST_BUFFER(m->host_stats, learns * part * FOPO_STATS),
+      FOPO_HOST_BUFFER(m->host_stats, learns || near > 0 ? part * FOPO_STATS : 0),
       FOPO_HOST_BUFFER(m->host_weight, learns * part),
       FOPO_HOST_BUFFER(m->host_rule, b->options->rule != NULL ? 3 * part : 0),
       FOPO_BUFFER(b->items.rows, rows * data->L),
@@ -65,10 +65,10 @@ static void list(fopo_buffer to[FOPO_BATCH_ARRAYS], fopo_batch *b) {
       FOPO_HOST_BUFFER(c->host.counts, part),
       FOPO_HOST_BUFFER(c->host_expired, 2 * part),
       FOPO_HOST_BUFFER(c->host_Q, n),
-      FOPO_HOST_BUFFER(w->near, near * data->L),
-      FOPO_HOST_BUFFER(w->found.ids, places),
-      FOPO_HOST_BUFFER(w->found.scores, places),
-      FOPO_HOST_BUFFER(w->found.counts, near),
+      FOPO_BUFFER(w->near, near * data->L),
+      FOPO_BUFFER(w->found.ids, places),
+      FOPO_BUFFER(w->found.scores, places),
+      FOPO_BUFFER(w->found.counts, near),
       FOPO_HOST_BUFFER(w->masked, near > 0 ? part : 0)};
   memcpy(to, all, sizeof all);
 }

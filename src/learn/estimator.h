@@ -94,7 +94,7 @@ struct fopo_estimator {
 
   /* After V and stats of all contexts of a part are here, whichever rank made them; NULL: nothing
    * is left to do. */
-  void (*joined)(fopo_batch *b);
+  int (*joined)(fopo_batch *b);
 
   /* Whether the gradient of items that are learnt has a row for every item; NULL: it never has. */
   int (*dense)(const fopo_gradient_options *o);

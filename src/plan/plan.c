@@ -85,7 +85,8 @@ static int is_by_mass(const fopo_planner *p) {
   return !p->request.searches_itself && fopo_mass_serves(p->request.proposal);
 }
 
-/* The index of an estimator that searches for itself, and the largest norm beyond the limit. */
+/* The index of an estimator that searches for itself, the largest norm beyond the limit, and who
+ * searches. */
 static int plan_own_searches(fopo_planner *p, fopo_plan *plan) {
   size_t P = p->data->P, limit = p->request.limit;
   if (plan->q.index == NULL) {
@@ -93,11 +94,12 @@ static int plan_own_searches(fopo_planner *p, fopo_plan *plan) {
     if (status != FOPO_OK) return status;
     plan->q.index = p->automatic.index;
   }
-  if (limit == 0 || limit >= P) return FOPO_OK;
+  if (limit == 0 || limit >= P) return choose_search(p, plan);
   plan->limit = limit;
   int status = fopo_norm_order_take(&p->norms, plan->q.index, P);
-  if (status == FOPO_OK) plan->beyond = p->norms.norms[limit];
-  return status;
+  if (status != FOPO_OK) return status;
+  plan->beyond = p->norms.norms[limit];
+  return choose_search(p, plan);
 }
 
 /* The contexts that get candidates, the index, and among how many norms it is searched; or H by

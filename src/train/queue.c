@@ -30,10 +30,12 @@ int fopo_queue_begin(fopo_trainer *t) {
   const fopo_device_ops *ops = t->o.device->ops;
   fopo_totals start = {.record = t->record.sum};
   /* The totals know the norm of all of theta, and a replay repeats one update of it: a theta that
-   * is learnt in parts, or at several rates, is moved step by step and recorded in no graph. */
+   * is learnt in parts, or at several rates, is moved step by step and recorded in no graph. So is
+   * a sigma, by the host. */
   int queued = t->totals != NULL && fopo_comm_ranks() == 1 &&
                fopo_optim_is_one(t->o.optim, t->o.policy) &&
-               !t->o.policy->learns[FOPO_BLOCK_ITEMS] && !fopo_reward_from_caller(t->o.reward);
+               !t->o.policy->learns[FOPO_BLOCK_ITEMS] && !fopo_reward_from_caller(t->o.reward) &&
+               !(fopo_gradient_get(t->o.gradient)->sigma_lr > 0.0);
   t->pending = 0;
   t->on_device = 0.0;
   t->first_t = t->o.optim->t;

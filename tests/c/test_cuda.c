@@ -395,6 +395,109 @@ TEST(test_reinforce) {
   }
 }
 
+/* ---- slates ---- */
+
+/* Lists of 0 to 3 items for each of 2 B contexts. */
+static fopo_csr few(uint64_t *indptr, uint32_t *ids, size_t rows) {
+  indptr[0] = 0;
+  for (size_t n = 0; n < rows; n++) {
+    indptr[n + 1] = indptr[n] + n % 4;
+    for (uint64_t j = 0; j < n % 4; j++) ids[indptr[n] + j] = (uint32_t)(3 * j + n % 3);
+  }
+  return (fopo_csr){.indptr = indptr, .ids = ids, .rows = rows};
+}
+
+/* The slate of what was found for query q is right: the first k ids that are not masked. */
+static void check_slate(const uint32_t *ids, const float *logq, size_t k,
+                        const fopo_candidate_sets *found, size_t q, const fopo_csr *mask,
+                        size_t row) {
+  size_t taken = 0;
+  for (size_t j = 0; j < found->counts[q]; j++) {
+    int masked = 0;
+    for (uint64_t e = mask->indptr[row]; e < mask->indptr[row + 1]; e++) {
+      masked |= mask->ids[e] == found->ids[q * found->k + j];
+    }
+    if (masked || taken == k) continue;
+    assert_int_equal(ids[taken], found->ids[q * found->k + j]);
+    assert_true(logq[taken++] == 0.0f);
+  }
+  for (size_t j = taken; j < k; j++) assert_true(isinf(logq[j]) && ids[j] == (taken ? ids[0] : 0));
+}
+
+static void check_slates(size_t B, size_t S, size_t L, size_t k, int way) {
+  const size_t P = 40, wide = 2 * k + 5, n = B * S, draws = n * k;
+  fopo_draw_key key = {3, 5};
+  fopo_slates x = {.S = S, .k = k, .measure = way % 4, .discount = way % 3 ? 0.0 : 0.8};
+  x.baseline = way / 2 % 2, x.paired = way % 2, x.sigma = 0.3, x.beyond = way > 3 ? 0.04f : 0.0f;
+  FREED(free) float *Q = normals(B * L, 1 / sqrt((double)L), 2), *near = room(n * L, 4);
+  FREED(free) float *scores = room(n * wide, 4), *logq = room(draws, 4), *r = room(draws, 4);
+  FREED(free) float *V = room(B * L, 4), *stats = room(B * FOPO_STATS, 4);
+  FREED(free) uint32_t *found = room(n * wide, 4), *counts = room(n, 4), *ids = room(draws, 4);
+  FREED(free) uint32_t *rows = room(B, 4), *least = room(B, 4), *lists = room(4 * B, 4);
+  FREED(free) uint64_t *indptr = room(2 * B + 1, 8);
+  for (size_t b = 0; b < B; b++) rows[b] = (uint32_t)(2 * b + 1);
+  for (size_t q = 0; q < n; q++) {
+    int alone = S > 256 && q % S == 2; /* the first of two that a thread takes */
+    counts[q] = (uint32_t)(alone ? 0 : S <= 256 && q % 5 == 1 ? q % wide : wide);
+    for (size_t j = 0; j < wide; j++) {
+      found[q * wide + j] = (uint32_t)((7 * q + 11 * j) % P);
+      scores[q * wide + j] = 0.2f - 0.01f * (float)j;
+    }
+  }
+  fopo_csr list = few(indptr, lists, 2 * B), list_ = list;
+  list_.indptr = up(indptr, (2 * B + 1) * 8), list_.ids = up(lists, 4 * B * 4);
+  fopo_device_batch host = {.B = B, .S = S * k, .P = P, .L = L, .rows = rows, .Q = Q, .key = key};
+  fopo_device_batch card = host;
+  card.rows = up(rows, B * 4), card.Q = up(Q, B * L * 4);
+  host.sparse = (fopo_sparse_scores){.indptr = indptr, .ids = lists};
+  card.sparse = (fopo_sparse_scores){.indptr = list_.indptr, .ids = list_.ids};
+  fopo_slates y = x;
+  x.near = near, x.Y = list, x.rows = rows;
+  y.near = blank(n * L * 4), y.Y = list_, y.rows = card.rows;
+
+  ok(cpu->ops->perturb(cpu, &x, &host));
+  ok(gpu->ops->perturb(gpu, &y, &card));
+  assert_close(y.near, near, n * L, 1e-5, 1, "perturbed queries");
+  y.near = up(near, n * L * 4);
+
+  float *stats_ = blank(B * FOPO_STATS * 4), *logq_ = blank(draws * 4), *V_ = blank(B * L * 4);
+  uint32_t *ids_ = blank(draws * 4), *least_ = blank(B * 4);
+  fopo_samples a = {ids, logq, r}, a_ = {ids_, logq_, NULL};
+  fopo_candidate_sets sets = {wide, found, scores, counts};
+  fopo_candidate_sets sets_ = {wide, up(found, n * wide * 4), up(scores, n * wide * 4),
+                               up(counts, n * 4)};
+  ok(cpu->ops->take_slates(cpu, &a, least, stats, &sets, &x, &host));
+  ok(gpu->ops->take_slates(gpu, &a_, least_, stats_, &sets_, &y, &card));
+  for (size_t q = 0; q < n; q++) {
+    check_slate(ids + q * k, logq + q * k, k, &sets, q, &list, rows[q / S]);
+  }
+  assert_same(ids_, ids, draws * 4, "slates");
+  assert_same(logq_, logq, draws * 4, "the places of slates");
+  assert_same(least_, least, B * 4, "the shortest slates");
+  assert_close(stats_, stats, B * FOPO_STATS, 1e-7, 0, "what is proven of slates");
+  if (x.beyond > 0.0f && n > 20) assert_true(stats[FOPO_STAT_HEAD_MASS] < 1.0f);
+
+  for (size_t i = 0; i < draws; i++) r[i] = ids[i] % 3 == 0 ? 0.5f + (float)(i % 4) : 0.0f;
+  a_.r = up(r, draws * 4);
+  ok(cpu->ops->weigh_slates(cpu, &a, stats, &x, &host));
+  ok(gpu->ops->weigh_slates(gpu, &a_, stats_, &y, &card));
+  assert_close(a_.r, r, draws, 1e-6, 1e-3, "the coefficients of slates");
+  assert_close(stats_, stats, B * FOPO_STATS, 1e-6, 1e-3, "the statistics of slates");
+  ok(cpu->ops->add_perturbed(cpu, &(fopo_estimate){.V = V, .stats = stats}, &a, &x, &host));
+  ok(gpu->ops->add_perturbed(gpu, &(fopo_estimate){.V = V_, .stats = stats_}, &a_, &y, &card));
+  assert_close(V_, V, B * L, 1e-5, 1, "the gradient of slates");
+  assert_close(stats_, stats, B * FOPO_STATS, 1e-5, 1, "the spread of slates");
+  forget();
+}
+
+TEST(test_slates) {
+  const size_t shapes[][4] = {{3, 6, 10, 3}, {2, 300, 33, 1}, {5, 4, 270, 7}}; /* B, S, L, k */
+  for (size_t i = 0; i < 3; i++) {
+    const size_t *n = shapes[i];
+    for (int way = 0; way < 8; way++) check_slates(n[0], n[1], n[2], n[3], way);
+  }
+}
+
 /* ---- kept candidates, statistics ---- */
 
 TEST(test_sets) {

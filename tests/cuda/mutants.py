@@ -70,6 +70,7 @@ TESTS = {
                  "test_topk_rising"],
     "search.cu": ["test_topk_stops", "test_topk_prefix", "test_topk_rising", "test_topk",
                   "s:test_topk"],
+    "slate.cu": ["test_slates"],
     "items.cu": ["test_items"],
     "draw.cu": ["test_draw_uniform", "test_mixture", "test_tail", "test_draw_others"],
     "head.cu": ["test_pack_head", "test_snis_head_edges", "test_snis_head_peaked",

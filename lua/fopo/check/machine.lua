@@ -60,7 +60,7 @@ function machine.devices(c)
     return c.skip("CPU and GPU", (tostring(why):gsub("^.-:%d+: ", "")))
   end
   local gradients = {}
-  for _, g in ipairs(c.gradients) do -- slates are drawn on the CPU alone
+  for _, g in ipairs(c.gradients) do -- a slate may change with the rounding of a score
     if not native.gradient_common(g, "slates") then gradients[#gradients + 1] = g end
   end
   for _, given in ipairs(gradients) do

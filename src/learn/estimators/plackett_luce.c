@@ -20,6 +20,7 @@
 #include <math.h>
 
 #include "core/clock.h"
+#include "core/status.h"
 #include "core/threads.h"
 #include "learn/estimators/slates.h"
 
@@ -79,17 +80,21 @@ static void add_up(float *v, const fopo_batch *b, size_t i, double of_mean) {
   }
 }
 
-static void by_slates(fopo_batch *b) {
-  size_t S = b->options->samples, k = b->options->proposal.k;
-  fopo_slate_weigh(b, 0);
+static int by_slates(fopo_batch *b) {
+  fopo_slates x = fopo_slates_of(b);
+  fopo_device *d = b->data->device;
+  size_t S = x.S, k = x.k;
+  int status = d->ops->weigh_slates(d, &b->draws.samples, b->piece.stats, &x, &b->piece.device);
+  if (status != FOPO_OK) return status;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t i = 0; i < b->piece.n; i++) {
     const float *c = b->draws.samples.r + i * b->S;
     float *own = b->draws.samples.logq + i * b->S;
     double of_mean = 0.0;
-    for (size_t s = 0; s < S; s++) of_mean += coefficients(own + s * k, k, (double)c[s]);
+    for (size_t s = 0; s < S; s++) of_mean += coefficients(own + s * k, k, (double)c[s * k]);
     add_up(fopo_matrix_row(b->piece.V, i), b, i, of_mean);
   }
+  return FOPO_OK;
 }
 
 /* ---- PL-Rank ---- */
@@ -101,12 +106,11 @@ typedef struct {
 } place_sums;
 
 /* after [k] += R_(j+1) of a slate whose places earn r [k]; returns R_1. */
-static double add_after(double *after, const float *r, const float *logq,
-                        const fopo_gradient_options *o) {
+static double add_after(double *after, const float *r, const float *logq, const fopo_slates *x) {
   double from = 0.0;
-  for (size_t j = o->proposal.k; j-- > 0;) {
+  for (size_t j = x->k; j-- > 0;) {
     if (after != NULL) after[j] += from;
-    if (logq[j] > -INFINITY) from += fopo_slate_discount(o, j) * (double)r[j];
+    if (logq[j] > -INFINITY) from += fopo_slate_discount(x, j) * (double)r[j];
   }
   return from;
 }
@@ -119,16 +123,16 @@ typedef struct {
 
 /* logq [k] of a slate becomes the coefficients of its items; with the baseline, `of` not NULL, the
  * others' mean is subtracted from R_(j+1), and r(a_j) is E_j r beside E_j beta. */
-static place_sums by_place(float *logq, const float *r, const expected *of,
-                           const fopo_gradient_options *o, double scale) {
-  size_t k = o->proposal.k;
-  place_sums all = {scale * add_after(NULL, r, logq, o), 0.0, 0.0}, passed = {0.0, 0.0, 0.0};
+static place_sums by_place(float *logq, const float *r, const expected *of, const fopo_slates *x,
+                           double scale) {
+  size_t k = x->k;
+  place_sums all = {scale * add_after(NULL, r, logq, x), 0.0, 0.0}, passed = {0.0, 0.0, 0.0};
   for (int last = 0; last < 2; last++) {                    /* the sums over all places first */
     double taken = 0.0, earned = 0.0, next = all.R / scale; /* pi and pi r of the places before */
     for (size_t j = 0; j < k && logq[j] > -INFINITY; j++) {
-      double p = exp((double)logq[j]), d = fopo_slate_discount(o, j), g = rest(taken);
+      double p = exp((double)logq[j]), d = fopo_slate_discount(x, j), g = rest(taken);
       next -= d * (double)r[j];
-      double b = of != NULL ? (of->after[j] - next) / (double)(o->samples - 1) : 0.0;
+      double b = of != NULL ? (of->after[j] - next) / (double)(x->S - 1) : 0.0;
       double here = of != NULL ? g * (of->r - earned) : (double)r[j];
       place_sums *to = last ? &passed : &all;
       to->of_mean += g * (next - b + d * here);
@@ -145,15 +149,14 @@ static place_sums by_place(float *logq, const float *r, const expected *of,
 }
 
 /* E_pi r in context i; v += c E_pi[r beta], unless v is NULL. */
-static double add_hits(float *v, const fopo_batch *b, const fopo_slate_hits *h, size_t i,
-                       double c) {
+static double add_hits(float *v, const fopo_batch *b, const fopo_slates *x, size_t i, double c) {
   const float *q = fopo_matrix_row(b->piece.Q, i), *value = b->data->credited.value;
   fopo_sparse_scores scores = fopo_batch_scores(&b->piece.device);
   fopo_score_row mask = fopo_score_row_of(&scores, i);
   size_t L = b->data->L;
   double mean = 0.0;
-  for (size_t e = 0; e < fopo_csr_count(&h->Y, h->rows[i]); e++) {
-    uint32_t id = fopo_csr_row(&h->Y, h->rows[i])[e];
+  for (size_t e = 0; e < fopo_csr_count(&x->Y, x->rows[i]); e++) {
+    uint32_t id = fopo_csr_row(&x->Y, x->rows[i])[e];
     if (fopo_score_of(&mask, id) == -INFINITY) continue;
     const float *beta = fopo_matrix_row(b->data->device_items, id);
     double f = 0.0;
@@ -167,38 +170,38 @@ static double add_hits(float *v, const fopo_batch *b, const fopo_slate_hits *h, 
 }
 
 static void by_places(fopo_batch *b) {
-  const fopo_gradient_options *o = b->options;
-  size_t S = o->samples, k = o->proposal.k;
-  int baseline = fopo_slate_has_baseline(o);
-  fopo_slate_hits hits = fopo_slate_hits_of(b);
+  fopo_slates x = fopo_slates_of(b);
+  fopo_sparse_scores scores = fopo_batch_scores(&b->piece.device);
+  size_t S = x.S, k = x.k;
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
   for (size_t i = 0; i < b->piece.n; i++) {
     float *logq = b->draws.samples.logq + i * b->S, *v = fopo_matrix_row(b->piece.V, i);
     const float *r = b->draws.samples.r + i * b->S;
-    double scale = 1.0 / ((double)S * fopo_slate_ideal(b, &hits, i));
-    expected of = {.r = add_hits(NULL, b, &hits, i, 0.0)};
+    double scale = 1.0 / ((double)S * fopo_slate_ideal(&x, &scores, i));
+    expected of = {.r = add_hits(NULL, b, &x, i, 0.0)};
     place_sums sum = {0.0, 0.0, 0.0};
-    for (size_t s = 0; s < S; s++) add_after(of.after, r + s * k, logq + s * k, o);
+    for (size_t s = 0; s < S; s++) add_after(of.after, r + s * k, logq + s * k, &x);
     for (size_t s = 0; s < S; s++) {
-      place_sums one = by_place(logq + s * k, r + s * k, baseline ? &of : NULL, o, scale);
+      place_sums one = by_place(logq + s * k, r + s * k, x.baseline ? &of : NULL, &x, scale);
       sum.R += one.R, sum.of_mean += one.of_mean, sum.of_hits += one.of_hits;
     }
     add_up(v, b, i, sum.of_mean);
-    add_hits(v, b, &hits, i, sum.of_hits);
-    fopo_slate_tell(b, i, sum.R);
+    add_hits(v, b, &x, i, sum.of_hits);
+    fopo_slate_tell(b->piece.stats + i * FOPO_STATS, &x, sum.R);
   }
 }
 
 static int combine(fopo_batch *b) {
+  int status = FOPO_OK;
   if (b->options->own[CREDIT].choice == OF_PLACE) {
     by_places(b);
   } else {
-    by_slates(b);
+    status = by_slates(b);
   }
   for (size_t i = 0; i < b->piece.n; i++) {
     b->piece.stats[i * FOPO_STATS + FOPO_STAT_HEAD_MASS] = 0.0f;
   }
-  return FOPO_OK;
+  return status;
 }
 
 static int check(const fopo_gradient_options *o, const fopo_estimator_use *use) {
@@ -225,6 +228,11 @@ static int check(const fopo_gradient_options *o, const fopo_estimator_use *use) 
                      "a head of %zu items and a tail of %zu draws are more than the %zu items; use "
                      "a smaller head or tail",
                      o->head, o->own[TAIL].count, use->P);
+  }
+  if (use->device->ops->snis_shared == NULL) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                     "gradient plackett_luce draws items without repeats, on the CPU alone; use "
+                     "device = \"cpu\"");
   }
   return fopo_slate_check(o, use);
 }

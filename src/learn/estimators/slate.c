@@ -11,19 +11,11 @@
  * E[R (|e|^2 - L)].
  *
  * The S queries of all contexts of a piece are searched at once. */
-#include <math.h>
-#include <string.h>
-
 #include "core/clock.h"
-#include "core/norm.h"
-#include "core/rng.h"
 #include "core/status.h"
-#include "core/threads.h"
 #include "learn/estimators/slates.h"
 
 enum { DRAWS = FOPO_SLATE_OPTIONS };
-
-#define ROUNDING 1e-5 /* of the scores that a bound is compared with */
 
 static void prepare(fopo_batch *b) { b->near = b->options->samples; }
 
@@ -34,95 +26,18 @@ static double deviation(const fopo_batch *b) {
   return b->options->sigma / (double)b->data->policy->temperature;
 }
 
-/* fopo_unit in float32. */
-static inline float unit(uint32_t w) {
-  return ((float)(int32_t)(w >> 16) * 0x1p16f + ((float)(int32_t)(w & 65535u) + 0.5f)) * 0x1p-32f;
-}
-
-/* -log u, 0 < u <= 1: u = 2^e m with m in [2/3, 4/3), log m = 2 artanh s, s = (m - 1) / (m + 1). */
-static inline float minus_log(float u) {
-  uint32_t bits;
-  memcpy(&bits, &u, sizeof bits);
-  int32_t e = (int32_t)(bits - 0x3f2aaaab) >> 23; /* 2/3 is 0x3f2aaaab */
-  bits -= (uint32_t)e << 23;
-  float m;
-  memcpy(&m, &bits, sizeof m);
-  float s = (m - 1.0f) / (m + 1.0f), t = s * s;
-  float log_m = 2.0f * s * (1.0f + t * (1.0f / 3 + t * (1.0f / 5 + t * (1.0f / 7 + t / 9))));
-  return -(float)e * 0.69314718f - log_m;
-}
-
-/* z [n] of w [n], n even, by Box and Muller's pairs: fopo_normal_pair in float32 but for rounding,
- * with series that compilers make vectors of. They have the same bits in all of these. */
-static void normal_pairs(float *z, const uint32_t *w, size_t n) {
-#pragma omp simd
-  for (size_t i = 0; i < n; i += 2) {
-    float radius = sqrtf(2.0f * minus_log(unit(w[i])));
-    float turn = 4.0f * unit(w[i + 1]); /* in quarters, of which the nearest whole is q */
-    int32_t q = (int32_t)(turn + 0.5f);
-    float x = (turn - (float)q) * 1.5707963f, t = x * x;
-    float sine = x * (1.0f + t * (-1.0f / 6 + t * (1.0f / 120 - t * (1.0f / 5040))));
-    float cosine = 1.0f + t * (-0.5f + t * (1.0f / 24 + t * (-1.0f / 720 + t * (1.0f / 40320))));
-    float odd = (float)(q & 1), even = 1.0f - odd; /* sine and cosine change places */
-    float negative = 1.0f - (float)((q + 1) & 2), below = 1.0f - (float)(q & 2);
-    z[i] = radius * negative * (odd * sine + even * cosine);
-    z[i + 1] = radius * below * (even * sine + odd * cosine);
-  }
-}
-
-enum { NUMBERS = 256 }; /* of e at a time */
-
-/* near [S, L] = q + sigma / T e; e is a function of (seed, step, context, s) alone, and with
- * `paired` that of draw 2 j + 1 is minus that of 2 j. */
-static void perturb(float *near, const float *q, const fopo_batch *b, uint32_t row, int paired) {
-  size_t L = b->data->L, blocks = (L + 3) / 4, S = b->near;
-  float sigma = (float)deviation(b), z[NUMBERS];
-  uint32_t w[NUMBERS];
-  for (size_t s = 0; s < S; s += paired ? 2 : 1) {
-    float *x = near + s * L, *y = x + L;
-    for (size_t first = 0; first < L; first += NUMBERS) {
-      size_t n = L - first < NUMBERS ? L - first : NUMBERS, last = (n + 3) / 4;
-      for (size_t at = 0; at < last; at++) {
-        fopo_words four = fopo_random(b->key.seed, FOPO_STREAM_SLATE, b->key.step, row,
-                                      (uint32_t)(s * blocks + first / 4 + at));
-        memcpy(w + 4 * at, four.v, sizeof four.v);
-      }
-      normal_pairs(z, w, 4 * last);
-      for (size_t l = 0; l < n; l++) x[first + l] = q[first + l] + sigma * z[l];
-      for (size_t l = 0; paired && l < n; l++) y[first + l] = q[first + l] - sigma * z[l];
-    }
-  }
-}
-
 static int is_paired(const fopo_batch *b) { return b->options->own[DRAWS].choice == 0; }
 
-static void perturb_all(fopo_batch *b) {
-  size_t L = b->data->L;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
-  for (size_t i = 0; i < b->piece.n; i++) {
-    perturb(b->draws.near + i * b->near * L, fopo_matrix_row(b->piece.Q, i), b, b->piece.rows[i],
-            is_paired(b));
-  }
+static fopo_slates slates_of(const fopo_batch *b) {
+  fopo_slates x = fopo_slates_of(b);
+  x.near = b->draws.near;
+  x.sigma = deviation(b);
+  x.paired = is_paired(b);
+  x.beyond = b->plan->beyond;
+  return x;
 }
 
 /* ---- slates ---- */
-
-/* The n items that were found for slate s of context i; a slate that is short repeats its first
- * item in places that earn nothing. Returns 1 if no item beyond the limit can be in it
- * (Cauchy-Schwarz).
- */
-static int take(fopo_batch *b, size_t i, size_t s, size_t n) {
-  size_t k = b->options->proposal.k, L = b->data->L, q = i * b->near + s;
-  uint32_t *ids = b->draws.samples.ids + q * k;
-  float *logq = b->draws.samples.logq + q * k;
-  memcpy(ids, b->draws.found.ids + q * k, n * sizeof *ids);
-  for (size_t j = 0; j < k; j++) logq[j] = j < n ? 0.0f : -INFINITY;
-  for (size_t j = n; j < k; j++) ids[j] = n > 0 ? ids[0] : 0;
-  double beyond = (double)b->plan->beyond;
-  if (beyond == 0.0) return 1;
-  double most = fopo_norm(b->draws.near + q * L, L) * beyond * (1.0 + ROUNDING);
-  return n == k && (double)b->draws.found.scores[q * k + k - 1] > most;
-}
 
 /* What each context masks. */
 static fopo_without left_out(fopo_batch *b) {
@@ -135,36 +50,81 @@ static fopo_without left_out(fopo_batch *b) {
   return (fopo_without){b->draws.masked, b->near};
 }
 
-/* The slates of the piece, what is proven of them, and of each context the length of its shortest
- * slate. */
-static int find(fopo_batch *b) {
-  size_t n = b->piece.n, S = b->near, L = b->data->L;
-  const fopo_candidate_sets *f = &b->draws.found;
+/* The slates of n contexts of the piece from `first` on, of `each` items found for each query, less
+ * what `sparse` masks. */
+static int take(fopo_batch *b, const fopo_slates *of, size_t first, size_t n, size_t each,
+                fopo_sparse_scores sparse) {
+  fopo_device *d = b->data->device;
+  fopo_device_batch batch = b->piece.device;
+  fopo_samples s = b->draws.samples;
+  fopo_slates x = *of;
+  fopo_candidate_sets found = b->draws.found;
   uint32_t *counts = fopo_candidates_sets(&b->candidates, &b->part, &b->piece).counts;
+  s.ids += first * b->S;
+  s.logq += first * b->S;
+  x.near += first * b->near * b->data->L;
+  found.k = each;
+  batch.B = n;
+  batch.rows += first;
+  batch.sparse = sparse;
+  return d->ops->take_slates(d, &s, counts + first, b->piece.stats + first * FOPO_STATS, &found, &x,
+                             &batch);
+}
+
+static int find_on_host(fopo_batch *b, const fopo_slates *x) {
+  size_t n = b->piece.n;
+  const fopo_candidate_sets *f = &b->draws.found;
   int status = fopo_index_search_without(f->ids, f->scores, f->counts, b->plan->q.index,
-                                         fopo_matrix_view(b->draws.near, n * S, L),
-                                         b->options->proposal.k, b->plan->limit, left_out(b));
-  if (status != FOPO_OK) return status;
-#pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
+                                         fopo_matrix_view(x->near, n * x->S, b->data->L), x->k,
+                                         b->plan->limit, left_out(b));
+  return status == FOPO_OK ? take(b, x, 0, n, x->k, (fopo_sparse_scores){0}) : status;
+}
+
+enum { MOST_QUERIES = 4096 }; /* of one search, which takes memory for each */
+
+/* A card finds what is masked, too: as many items more as any context of the piece masks. */
+static int find_on_device(fopo_batch *b, const fopo_slates *x) {
+  const fopo_binding *data = b->data;
+  fopo_device *d = data->device;
+  fopo_sparse_scores masks = fopo_binding_sparse_host(data, b->piece.rows, 0);
+  size_t n = b->piece.n, each = x->k, most = 0;
   for (size_t i = 0; i < n; i++) {
-    double proven = 0.0;
-    counts[i] = UINT32_MAX;
-    for (size_t s = 0; s < S; s++) {
-      uint32_t count = f->counts[i * S + s];
-      proven += take(b, i, s, count);
-      counts[i] = count < counts[i] ? count : counts[i];
-    }
-    b->piece.stats[i * FOPO_STATS + FOPO_STAT_HEAD_MASS] = (float)(proven / (double)S);
+    size_t masked = fopo_score_row_of(&masks, i).n;
+    most = masked > most ? masked : most;
   }
-  return FOPO_OK;
+  each = each + most < data->P ? each + most : data->P;
+  if (!b->plan->device_searches || each > FOPO_TOPK_MOST) {
+    return fopo_fail(
+        FOPO_ERR_UNAVAILABLE,
+        "a GPU finds slates by an exact or norm index, %d items at most with those that "
+        "a context masks, not %zu by an index %s; use device = \"cpu\"",
+        FOPO_TOPK_MOST, each, fopo_index_about(b->plan->q.index).kind);
+  }
+  size_t room = FOPO_PLACES / each < MOST_QUERIES ? FOPO_PLACES / each : MOST_QUERIES;
+  size_t at_once = room / x->S > 0 ? room / x->S : 1;
+  int status = FOPO_OK;
+  for (size_t first = 0; first < n && status == FOPO_OK; first += at_once) {
+    size_t some = n - first < at_once ? n - first : at_once;
+    fopo_candidate_sets found = b->draws.found;
+    fopo_device_batch queries = {
+        .B = some * x->S, .P = data->P, .L = data->L, .Q = x->near + first * x->S * data->L};
+    found.k = each;
+    status = d->ops->topk(d, &found, &b->plan->catalogue, &queries);
+    if (status == FOPO_OK) status = take(b, x, first, some, each, b->piece.device.sparse);
+  }
+  return status;
 }
 
 static int draw(fopo_batch *b) {
+  fopo_device *d = b->data->device;
+  fopo_slates x = slates_of(b);
   double start = fopo_clock();
-  perturb_all(b);
+  int status = d->ops->perturb(d, &x, &b->piece.device);
   double perturbed = fopo_clock();
   b->seconds[FOPO_PHASE_PROPOSE] += perturbed - start;
-  int status = find(b);
+  if (status == FOPO_OK) {
+    status = d->ops->topk != NULL ? find_on_device(b, &x) : find_on_host(b, &x);
+  }
   b->seconds[FOPO_PHASE_SEARCH] += fopo_clock() - perturbed;
   return status;
 }
@@ -180,39 +140,26 @@ static double spread_share(const fopo_batch *b) {
 /* V = sum_s c_s (near_s - q) T^2 / sigma^2, near_s - q = sigma / T e_s as it was rounded. The
  * derivative by log sigma goes to all ranks in the place of a statistic that slates do not have. */
 static int combine(fopo_batch *b) {
-  size_t L = b->data->L, S = b->near;
-  double sigma = deviation(b);
-  float scale = (float)(1.0 / (sigma * sigma));
-  fopo_slate_weigh(b, is_paired(b));
-#pragma omp parallel for num_threads(fopo_threads()) schedule(static)
-  for (size_t i = 0; i < b->piece.n; i++) {
-    const float *near = b->draws.near + i * S * L, *c = b->draws.samples.r + i * b->S;
-    const float *q = fopo_matrix_row(b->piece.Q, i);
-    float *v = fopo_matrix_row(b->piece.V, i);
-    for (size_t l = 0; l < L; l++) v[l] = 0.0f;
-    double spread = 0.0;
-    for (size_t s = 0; s < S; s++, near += L) {
-      if (c[s] == 0.0f) continue;
-      float square = 0.0f;
-      for (size_t l = 0; l < L; l++) {
-        float moved = near[l] - q[l];
-        v[l] += c[s] * moved;
-        square += moved * moved;
-      }
-      spread += (double)c[s] * ((double)square / (sigma * sigma) - (double)L);
-    }
-    for (size_t l = 0; l < L; l++) v[l] *= scale;
-    b->piece.stats[i * FOPO_STATS + FOPO_STAT_MAX_WEIGHT] = (float)(spread_share(b) * spread);
-  }
-  return FOPO_OK;
+  fopo_device *d = b->data->device;
+  fopo_slates x = slates_of(b);
+  fopo_estimate e = fopo_batch_estimate(b);
+  const fopo_samples *s = &b->draws.samples;
+  int status = d->ops->weigh_slates(d, s, b->piece.stats, &x, &b->piece.device);
+  return status == FOPO_OK ? d->ops->add_perturbed(d, &e, s, &x, &b->piece.device) : status;
 }
 
-static void joined(fopo_batch *b) {
-  for (size_t i = 0; i < b->part.n; i++) {
-    float *stat = &b->part.stats[i * FOPO_STATS + FOPO_STAT_MAX_WEIGHT];
-    b->by_log_sigma += (double)*stat / (double)b->B;
+static int joined(fopo_batch *b) {
+  fopo_device *d = b->data->device;
+  float *stats = b->arrays.host_stats;
+  size_t bytes = b->part.n * FOPO_STATS * sizeof *stats;
+  double share = spread_share(b) / (double)b->B;
+  int status = d->ops->get(d, stats, b->part.stats, bytes);
+  for (size_t i = 0; i < b->part.n && status == FOPO_OK; i++) {
+    float *stat = &stats[i * FOPO_STATS + FOPO_STAT_MAX_WEIGHT];
+    b->by_log_sigma += share * (double)*stat;
     *stat = 1.0f / (float)b->near;
   }
+  return status == FOPO_OK ? d->ops->put(d, b->part.stats, stats, bytes) : status;
 }
 
 static int check(const fopo_gradient_options *o, const fopo_estimator_use *use) {
@@ -306,7 +253,8 @@ const fopo_estimator fopo_estimator_slate = {
           "of sum_s c_s (|e_s|^2 - L), where a pair counts as one draw; bias: none. One number for all dimensions, as\n"
           "its derivative has sqrt(L) times the signal to noise of that of one. Checkpoints keep it.\n"
           "Seen items that a policy masks are in no slate. A slate is short where the index finds fewer than k\n"
-          "items (short_rows); its other places, of its first item again, earn nothing. On the CPU; items that are\n"
+          "items (short_rows); its other places, of its first item again, earn nothing. On a GPU by an\n"
+          "exact or norm index, which finds at most 2,048 items with the masked ones of a context. Items that are\n"
           "learnt, and items that are dealt out to ranks, are refused.",
     .example = "items = fopo.array.randn(100, 4, 1)\n"
              "g = fopo.gradient.slate{k = 5, samples = 40, sigma = 0.2, measure = \"ndcg\"}\n"

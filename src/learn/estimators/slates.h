@@ -12,12 +12,10 @@
 
 #include "learn/batch.h"
 
-enum { FOPO_SLATE_HIT, FOPO_SLATE_SUM, FOPO_SLATE_DCG, FOPO_SLATE_NDCG }; /* measures */
-
 /* The places of the options that they share. */
 enum { FOPO_SLATE_MEASURE, FOPO_SLATE_DISCOUNT, FOPO_SLATE_BASELINE, FOPO_SLATE_OPTIONS };
 
-extern const char *const fopo_slate_measures[];  /* of the measures above */
+extern const char *const fopo_slate_measures[];  /* of the measures of device/slate.h */
 extern const char *const fopo_slate_baselines[]; /* leave-one-out, none */
 
 #define FOPO_OPTION_SLATE_K(more)                                                                  \
@@ -64,27 +62,7 @@ int fopo_slate_has_baseline(const fopo_gradient_options *o);
 /* Refuses what no estimator of slates can do. */
 int fopo_slate_check(const fopo_gradient_options *o, const fopo_estimator_use *use);
 
-/* d_j of place j, from 0 on: 1 in a sum. */
-double fopo_slate_discount(const fopo_gradient_options *o, size_t j);
-
-/* The reward of hits: Y of the piece's contexts, by b->piece.device.rows or what was fetched. */
-typedef struct {
-  fopo_csr Y;
-  const uint32_t *rows; /* of Y */
-} fopo_slate_hits;
-fopo_slate_hits fopo_slate_hits_of(const fopo_batch *b);
-
-/* By what the discounted sum of context i is divided: for ndcg that of a slate that begins with all
- * items of Y that it may show; 1 for other measures. */
-double fopo_slate_ideal(const fopo_batch *b, const fopo_slate_hits *h, size_t i);
-
-/* The statistics of a context whose slates earn `mean`. */
-void fopo_slate_tell(fopo_batch *b, size_t i, double mean);
-
-/* The coefficient of each slate of the piece, from draws.r and draws.logq: c_s of context i at
- * draws.r + i S k, s < S; and the statistics of its contexts but for HEAD_MASS. With the baseline
- * c_s = (R_s - Rbar) / n, n = S - 1, or S if `paired`: draws in pairs whose terms cancel whatever
- * is subtracted; else c_s = R_s / S. */
-void fopo_slate_weigh(fopo_batch *b, int paired);
+/* The slates of b->piece; what is of perturbed queries alone is 0. */
+fopo_slates fopo_slates_of(const fopo_batch *b);
 
 #endif
