@@ -85,6 +85,14 @@ print("all are compared")
 code, out, err = run(SAME)
 check("the bits of the whole read", out == "all are compared\n", out, err)
 
+run('''for path, parts in pairs{["whole.npy"] = {}, ["parts.npy"] = {parts = 3}} do
+  local s = fopo.data.read("blocks.csv", parts):sessions{min_items = 2}
+  fopo.embed.svd(s.train, {dim = 8}):save(path)
+end''')
+embedded = [open(path, "rb").read() for path in ("whole.npy", "parts.npy")]
+check("the embeddings have the bits of the whole read", embedded[0] == embedded[1]
+      and len(embedded[0]) > 2000 * 8 * 4, *map(len, embedded))
+
 # ---- errors are those of the whole read ----
 
 for files, options in (("{'malformed.csv'}", ""), ("{'integers.csv', 'malformed.csv'}", ""),
