@@ -4,7 +4,8 @@
 # the output is shown if it failed. A program that leaves with status 77, or prints lines beginning
 # with "skip", is skipped by name; lines "absent: NAME", of published data, are counted. Three run
 # at a time (TESTS_AT_ONCE=n: n), so that two cores are busy while a test waits for a terminal, each
-# shown when it ends; those named in `alone` then run one by one.
+# shown when it ends; first those named in `long`, so that at the end only short ones are left, and
+# last, one by one, those named in `alone`.
 # usage: run.sh BUILD_FOLDER [name ...]
 set -u
 cd "$(dirname "$0")/.."
@@ -21,6 +22,7 @@ fi
 # A crash is the program's own, as in the release.
 [[ $out == *clang* ]] && export UBSAN_OPTIONS=print_stacktrace=1:handle_segv=0:handle_abort=0
 
+long='test_ranks.py test_kills.py test_cuda_runs test_faults.py test_recipes.sh test_snippets.py'
 alone='test_read' # it asserts a ratio of times
 at_once=${TESTS_AT_ONCE:-3}
 talks=$(mktemp -d)
@@ -124,10 +126,12 @@ all_tests() {
     esac
   done
 }
+is_long() { [[ " $long " == *" $1 "* ]]; }
 is_alone() { [[ " $alone " == *" $1 "* ]]; }
-is_social() { ! is_alone "$1"; }
+is_short() { ! is_long "$1" && ! is_alone "$1"; }
 
-all_tests is_social "$@"
+all_tests is_long "$@"
+all_tests is_short "$@"
 running 1
 at_once=1
 all_tests is_alone "$@"

@@ -785,7 +785,7 @@ def job(steps):
                                  "PATH": folder + "/job:" + ALONE["PATH"]})
 
 
-process = job(1000000)
+process = job(40000)  # a line every twentieth of it: the first within seconds
 for line in process.stdout:
     if line.startswith("step "):
         break
