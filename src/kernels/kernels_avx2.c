@@ -14,27 +14,6 @@
 #include "kernels/kernels_panels.h"
 #include "kernels/prefilter_256.h"
 
-/* A mask of the first n <= 8 lanes. */
-INLINE __m256i first_lanes(size_t n) {
-  static const int32_t ramp[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
-  return _mm256_loadu_si256((const __m256i *)(const void *)(ramp + 8 - n));
-}
-
-static void axpy(float *y, float a, const float *x, size_t n) {
-  __m256 scale = _mm256_set1_ps(a);
-  size_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    __m256 sum = _mm256_fmadd_ps(scale, _mm256_loadu_ps(x + i), _mm256_loadu_ps(y + i));
-    _mm256_storeu_ps(y + i, sum);
-  }
-  if (i < n) {
-    __m256i rest = first_lanes(n - i);
-    __m256 sum =
-        _mm256_fmadd_ps(scale, _mm256_maskload_ps(x + i, rest), _mm256_maskload_ps(y + i, rest));
-    _mm256_maskstore_ps(y + i, rest, sum);
-  }
-}
-
 static size_t select_columns_at_least(uint32_t *list, const float *x, size_t ld, size_t count,
                                       const float *floor) {
   __m256 least0 = _mm256_loadu_ps(floor), least1 = _mm256_loadu_ps(floor + 8);

@@ -11,24 +11,6 @@
 #include "kernels/kernels_panels.h"
 #include "kernels/prefilter_512.h"
 
-/* A mask of the first n < 16 lanes. */
-INLINE __mmask16 first_lanes(size_t n) { return (__mmask16)((1u << n) - 1u); }
-
-static void axpy(float *y, float a, const float *x, size_t n) {
-  __m512 scale = _mm512_set1_ps(a);
-  size_t i = 0;
-  for (; i + 16 <= n; i += 16) {
-    __m512 sum = _mm512_fmadd_ps(scale, _mm512_loadu_ps(x + i), _mm512_loadu_ps(y + i));
-    _mm512_storeu_ps(y + i, sum);
-  }
-  if (i < n) {
-    __mmask16 rest = first_lanes(n - i);
-    __m512 sum = _mm512_fmadd_ps(scale, _mm512_maskz_loadu_ps(rest, x + i),
-                                 _mm512_maskz_loadu_ps(rest, y + i));
-    _mm512_mask_storeu_ps(y + i, rest, sum);
-  }
-}
-
 static size_t select_columns_at_least(uint32_t *list, const float *x, size_t ld, size_t count,
                                       const float *floor) {
   const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);

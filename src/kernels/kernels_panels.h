@@ -1,14 +1,14 @@
 /* The kernels over panels of queries (`scores`, and those of a shared head), for the instruction
  * set of the including file: each defines `scores`, `max_columns`, `exp_columns` and `add_products`
- * of kernels/kernels.h. Columns of a panel [.., width] are cut into blocks of WIDE vectors, whose
- * sums stay in registers; every number is one chain of operations, so cuts change no bit. */
+ * of kernels/kernels.h, and on x86-64 `axpy`. Columns of a panel [.., width] are cut into blocks of
+ * WIDE vectors, whose sums stay in registers; every number is one chain of operations, so cuts
+ * change no bit. */
 #ifndef FOPO_KERNELS_KERNELS_PANELS_H
 #define FOPO_KERNELS_KERNELS_PANELS_H
 
 #include "kernels/kernels_vectors.h"
 
 enum {
-  LANES = sizeof(floats) / sizeof(float),
   WIDE = LANES == 4 ? 4 : 2, /* vectors of a block */
   BLOCK = WIDE * LANES,
   WIDE_EXP = LANES == 8 ? 1 : 2, /* the same of exp, whose constants need registers too */
@@ -19,6 +19,20 @@ enum {
                       : 4,
   DIMS_REST = LANES == 16 ? 4 : 1 /* the same, where fewer than DIMS are left */
 };
+
+#if defined(__x86_64__)
+static void axpy(float *y, float a, const float *x, size_t n) {
+  floats scale = v_all(a);
+  size_t i = 0;
+  for (; i + LANES <= n; i += LANES) {
+    v_store(y + i, v_fma(scale, v_load(x + i), v_load(y + i)));
+  }
+  if (i < n) {
+    floats sum = v_fma(scale, v_load_first(x + i, n - i), v_load_first(y + i, n - i));
+    v_store_first(y + i, sum, n - i);
+  }
+}
+#endif
 
 /* n_rows <= SCORE_ROWS rows times `vectors` vectors of queries of a panel [dim, width]: one number
  * of each row at a time is multiplied with all of them. out [n_rows, width] */

@@ -1,25 +1,20 @@
 /* The kernel `product`, compiled by each instruction set of x86-64 for its own vectors. A file
  * defines first:
  *
- *   FLOATS, ROWS                  floats of a vector; rows of a block of c: 2 ROWS vectors of sums,
- *                                 two of b and one number of a fit in registers
- *   vector                        its type, and the functions on it:
- *   zero(), each(x)               0 and x in every lane
- *   load(x), store(x, v)          FLOATS numbers
- *   load_first(x, n), store_first(x, v, n)   the first n <= FLOATS of them, 0 behind them
- *   multiply_add(x, y, z)         x y + z, rounded once
+ *   ROWS   rows of a block of c: 2 ROWS vectors of sums, two of b and one number of a fit in
+ *          registers
  *
  * Every number of c is one chain of fused multiply-adds over p = 0 .. k - 1, whatever the shape and
  * the place: so its bits are the same for all sets, and for all ways to cut a product. */
 #ifndef FOPO_KERNELS_KERNELS_PRODUCT_H
 #define FOPO_KERNELS_KERNELS_PRODUCT_H
 
-#include "kernels/kernels_tables.h"
+#include "kernels/kernels_vectors.h"
 
 enum {
-  WIDTH = 2 * FLOATS, /* columns of a block */
-  DEPTH = 256,        /* columns of b that are transposed at once: 32 KiB at most */
-  HEIGHT = 8 * ROWS   /* rows of c that they serve */
+  WIDTH = 2 * LANES, /* columns of a block */
+  DEPTH = 256,       /* columns of b that are transposed at once: 32 KiB at most */
+  HEIGHT = 8 * ROWS  /* rows of c that they serve */
 };
 
 /* A part of a product: c = alpha (from + a b) + beta c, or to = from + a b if `to` is not NULL. */
@@ -35,24 +30,24 @@ typedef struct {
 } part;
 
 /* One vector of c, or its first n numbers if `some`. */
-INLINE void finish(float *c, vector sum, const fopo_product_task *o, size_t n, const int some) {
-  vector y = multiply_add(each(o->alpha), sum, zero());
-  if (o->beta != 0) y = multiply_add(each(o->beta), some ? load_first(c, n) : load(c), y);
+INLINE void finish(float *c, floats sum, const fopo_product_task *o, size_t n, const int some) {
+  floats y = v_fma(v_all(o->alpha), sum, v_zero());
+  if (o->beta != 0) y = v_fma(v_all(o->beta), some ? v_load_first(c, n) : v_load(c), y);
   if (some) {
-    store_first(c, y, n);
+    v_store_first(c, y, n);
   } else {
-    store(c, y);
+    v_store(c, y);
   }
 }
 
 /* The first `rows` rows and `vectors` vectors of columns, of the last one n numbers if `some`.
  * Three rows of a are addressed from one pointer. */
 INLINE void block(const part *x, const int rows, const int vectors, const int some, size_t n) {
-  vector sum[2 * ROWS], y[2];
+  floats sum[2 * ROWS], y[2];
 #pragma GCC unroll 24
   for (int i = 0; i < rows * vectors; i++) {
-    size_t at = (size_t)(i / vectors) * WIDTH + (size_t)(i % vectors) * FLOATS;
-    sum[i] = x->from == NULL ? zero() : load(x->from + at);
+    size_t at = (size_t)(i / vectors) * WIDTH + (size_t)(i % vectors) * LANES;
+    sum[i] = x->from == NULL ? v_zero() : v_load(x->from + at);
   }
   const float *a[(ROWS + 2) / 3], *b = x->b;
   size_t a_row = x->a_row, a_step = x->a_step, ldb = x->ldb;
@@ -62,14 +57,14 @@ INLINE void block(const part *x, const int rows, const int vectors, const int so
   for (size_t p = 0; p < x->k; p++, b += ldb) {
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; v++) {
-      y[v] = some && v + 1 == vectors ? load_first(b + v * FLOATS, n) : load(b + v * FLOATS);
+      y[v] = some && v + 1 == vectors ? v_load_first(b + v * LANES, n) : v_load(b + v * LANES);
     }
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) {
-      vector number = each(a[r / 3][(size_t)(r % 3) * a_row]);
+      floats number = v_all(a[r / 3][(size_t)(r % 3) * a_row]);
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; v++) {
-        sum[r * vectors + v] = multiply_add(number, y[v], sum[r * vectors + v]);
+        sum[r * vectors + v] = v_fma(number, y[v], sum[r * vectors + v]);
       }
     }
 #pragma GCC unroll 4
@@ -77,9 +72,9 @@ INLINE void block(const part *x, const int rows, const int vectors, const int so
   }
 #pragma GCC unroll 24
   for (int i = 0; i < rows * vectors; i++) {
-    size_t row = (size_t)(i / vectors), at = (size_t)(i % vectors) * FLOATS;
+    size_t row = (size_t)(i / vectors), at = (size_t)(i % vectors) * LANES;
     if (x->to != NULL) {
-      store(x->to + row * WIDTH + at, sum[i]);
+      v_store(x->to + row * WIDTH + at, sum[i]);
     } else {
       finish(x->c + row * x->o->ldc + at, sum[i], x->o, n, some && i % vectors + 1 == vectors);
     }
@@ -89,9 +84,9 @@ INLINE void block(const part *x, const int rows, const int vectors, const int so
 /* The same of n <= WIDTH columns. */
 INLINE void block_of(const part *x, const int rows, size_t n) {
   if (n == WIDTH) {
-    block(x, rows, 2, 0, FLOATS);
-  } else if (n > FLOATS) {
-    block(x, rows, 2, 1, n - FLOATS);
+    block(x, rows, 2, 0, LANES);
+  } else if (n > LANES) {
+    block(x, rows, 2, 1, n - LANES);
   } else {
     block(x, rows, 1, 1, n);
   }

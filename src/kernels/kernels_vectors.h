@@ -12,7 +12,8 @@
 #endif
 
 /* v_fma(a, b, c) = a b + c and v_fnma(a, b, c) = c - a b, each rounded once. v_larger(m, x): if x
- * is NaN, AVX2 and AVX-512 give x and NEON m. v_round: to the nearest integer. v_clip limits the
+ * is NaN, AVX2 and AVX-512 give x and NEON m. first_lanes(n), of x86-64: a mask of n <= LANES
+ * lanes, outside which v_load_first gives 0. v_round: to the nearest integer. v_clip limits the
  * argument of exp to what v_power can scale: exp overflows from 89 on; NaN stays NaN.
  * v_power(p, n, z) = p 2^n, and 0 where z < -87. */
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
@@ -28,6 +29,13 @@ INLINE floats v_mul(floats a, floats b) { return _mm512_mul_ps(a, b); }
 INLINE floats v_fma(floats a, floats b, floats c) { return _mm512_fmadd_ps(a, b, c); }
 INLINE floats v_fnma(floats a, floats b, floats c) { return _mm512_fnmadd_ps(a, b, c); }
 INLINE floats v_larger(floats m, floats x) { return _mm512_max_ps(m, x); }
+INLINE __mmask16 first_lanes(size_t n) { return (__mmask16)((1u << n) - 1u); }
+INLINE floats v_load_first(const float *x, size_t n) {
+  return _mm512_maskz_loadu_ps(first_lanes(n), x);
+}
+INLINE void v_store_first(float *x, floats a, size_t n) {
+  _mm512_mask_storeu_ps(x, first_lanes(n), a);
+}
 INLINE floats v_round(floats a) {
   return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
@@ -49,6 +57,16 @@ INLINE floats v_mul(floats a, floats b) { return _mm256_mul_ps(a, b); }
 INLINE floats v_fma(floats a, floats b, floats c) { return _mm256_fmadd_ps(a, b, c); }
 INLINE floats v_fnma(floats a, floats b, floats c) { return _mm256_fnmadd_ps(a, b, c); }
 INLINE floats v_larger(floats m, floats x) { return _mm256_max_ps(m, x); }
+INLINE __m256i first_lanes(size_t n) {
+  static const int32_t ramp[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
+  return _mm256_loadu_si256((const __m256i *)(const void *)(ramp + 8 - n));
+}
+INLINE floats v_load_first(const float *x, size_t n) {
+  return _mm256_maskload_ps(x, first_lanes(n));
+}
+INLINE void v_store_first(float *x, floats a, size_t n) {
+  _mm256_maskstore_ps(x, first_lanes(n), a);
+}
 INLINE floats v_round(floats a) {
   return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
@@ -91,6 +109,8 @@ INLINE floats v_power(floats p, floats n, floats z) {
 }
 
 #endif
+
+enum { LANES = sizeof(floats) / sizeof(float) };
 
 /* exp(z) = 2^n exp(r) with n = round(z / log 2), so |r| <= log(2) / 2, and on that interval
  * exp(r) = 1 + r + r^2 (c0 + .. + c4 r^4), the minimax polynomial, with relative error 3e-9. */
