@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "data/number.h"

@@ -19,7 +19,6 @@
 #include "core/values.h"
 #include "data/histories.h"
 #include "judge/baselines/baselines.h"
-#include "mips/index.h"
 #include "mips/topk.h"
 
 enum {

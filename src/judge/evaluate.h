@@ -6,7 +6,6 @@
 
 #include "data/sessions.h"
 #include "policy/policy.h"
-#include "policy/score.h"
 
 typedef struct {
   size_t contexts; /* N */

@@ -35,7 +35,6 @@
 #include "data/logs/logs.h"
 #include "learn/gradient.h"
 #include "learn/reward.h"
-#include "policy/score.h"
 
 /* ---- the pass over the catalogue ---- */
 

@@ -5,7 +5,6 @@
 #define FOPO_JUDGE_REFERENCE_H
 
 #include "policy/policy.h"
-#include "policy/score.h"
 
 /* The most parameter vectors of one pass, and the most directions of slopes. */
 enum { FOPO_REFERENCE_MOST = 33, FOPO_REFERENCE_DIRECTIONS = (FOPO_REFERENCE_MOST - 1) / 2 };

@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/sort.h"
 #include "core/status.h"
 #include "kernels/kernels.h"
 #include "policy/lists.h"

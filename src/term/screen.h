@@ -3,7 +3,6 @@
 #ifndef FOPO_TERM_SCREEN_H
 #define FOPO_TERM_SCREEN_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "term/theme.h"

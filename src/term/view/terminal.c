@@ -15,14 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <term.h>
 #include <termios.h>
 #include <unistd.h>
 #include <wchar.h>
 
 #include "core/platform.h"
-#include "core/progress.h"
 #include "core/status.h"
 #include "term/endings.h"
 #include "term/parent.h"
