@@ -251,14 +251,8 @@ FOPO_UNIT_FUNCTIONS(int16, FOPO_PACKED_INT16, unit_select_256)
 FOPO_KERNELS_FILL(avx2, table) {
   static const fopo_prefilter prefilter = FOPO_UNIT_MEMBERS(int16, FOPO_PACKED_INT16, 64);
   table->prefilter = &prefilter;
-  table->dot = fopo_dot_avx2;
+  fopo_fill_rows_avx2(table);
   table->axpy = axpy;
-  table->gather_dot = fopo_gather_dot_avx2;
-  table->gather_axpy = fopo_gather_axpy_avx2;
-  table->gather_dot_float16 = fopo_gather_dot_float16_avx2;
-  table->gather_axpy_float16 = fopo_gather_axpy_float16_avx2;
-  table->gather_dot_bfloat16 = fopo_gather_dot_bfloat16_avx2;
-  table->gather_axpy_bfloat16 = fopo_gather_axpy_bfloat16_avx2;
   table->scores = scores;
   table->max_columns = max_columns;
   table->exp_columns = exp_columns;

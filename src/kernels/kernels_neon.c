@@ -356,14 +356,8 @@ static size_t select_at_least(uint32_t *list, const uint32_t *words, size_t n, u
 }
 
 FOPO_KERNELS_FILL(neon, table) {
-  table->dot = fopo_dot_neon;
+  fopo_fill_rows_neon(table);
   table->axpy = axpy;
-  table->gather_dot = fopo_gather_dot_neon;
-  table->gather_axpy = fopo_gather_axpy_neon;
-  table->gather_dot_float16 = fopo_gather_dot_float16_neon;
-  table->gather_axpy_float16 = fopo_gather_axpy_float16_neon;
-  table->gather_dot_bfloat16 = fopo_gather_dot_bfloat16_neon;
-  table->gather_axpy_bfloat16 = fopo_gather_axpy_bfloat16_neon;
   table->scores = scores;
   table->max_columns = max_columns;
   table->exp_columns = exp_columns;

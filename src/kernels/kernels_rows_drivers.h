@@ -206,4 +206,13 @@ INLINE void gather_axpy(float *v, const void *rows, size_t ld, const uint32_t *i
   }                                                                                                \
   GATHERS(isa, float, FOPO_FLOAT32)                                                                \
   GATHERS(float16_##isa, uint16_t, FOPO_FLOAT16)                                                   \
-  GATHERS(bfloat16_##isa, uint16_t, FOPO_BFLOAT16)
+  GATHERS(bfloat16_##isa, uint16_t, FOPO_BFLOAT16)                                                 \
+  void fopo_fill_rows_##isa(fopo_kernels *table) {                                                 \
+    table->dot = fopo_dot_##isa;                                                                   \
+    table->gather_dot = fopo_gather_dot_##isa;                                                     \
+    table->gather_axpy = fopo_gather_axpy_##isa;                                                   \
+    table->gather_dot_float16 = fopo_gather_dot_float16_##isa;                                     \
+    table->gather_axpy_float16 = fopo_gather_axpy_float16_##isa;                                   \
+    table->gather_dot_bfloat16 = fopo_gather_dot_bfloat16_##isa;                                   \
+    table->gather_axpy_bfloat16 = fopo_gather_axpy_bfloat16_##isa;                                 \
+  }

@@ -31,6 +31,7 @@ typedef float fopo_dot(const float *a, const float *b, size_t n);
 typedef void fopo_product_kernel(const fopo_product_task *o);
 #define X(name, base, cpu_has_it)                                                                  \
   fopo_product_kernel fopo_product_##name;                                                         \
+  void fopo_fill_rows_##name(fopo_kernels *table);                                                 \
   fopo_dot fopo_dot_##name;                                                                        \
   fopo_gather_dot fopo_gather_dot_##name;                                                          \
   fopo_gather_axpy fopo_gather_axpy_##name;                                                        \
