@@ -13,10 +13,7 @@
 #include "train/job.h"
 
 /* native.clock(): monotonic seconds. */
-static int clock_now(lua_State *L) {
-  lua_pushnumber(L, fopo_clock());
-  return 1;
-}
+static int clock_now(lua_State *L) { return bind_return_number(L, fopo_clock()); }
 
 /* native.memory(): {blocks, bytes, peak, foreseen}, memory allocated by C, and `available`, bytes
  * that the process may still allocate; math.huge if no limit is known. */
@@ -75,10 +72,7 @@ static int isa_without_prefilter(lua_State *L) {
 }
 
 /* native.isa_names(): all names that the program knows: "portable, avx2, ...". */
-static int isa_names(lua_State *L) {
-  lua_pushstring(L, fopo_kernels_names());
-  return 1;
-}
+static int isa_names(lua_State *L) { return bind_return_string(L, fopo_kernels_names()); }
 
 /* native.memory_mark(): from now on `peak` and `foreseen` are counted anew. */
 static int memory_mark(lua_State *L) {

@@ -27,6 +27,7 @@
 
 #include <lauxlib.h>
 #include <lua.h>
+#include <math.h>
 #include <stdint.h>
 
 #include "core/status.h"
@@ -242,8 +243,21 @@ static inline int bind_return_nil(lua_State *L) {
   return 1;
 }
 
+/* nil for 0. */
+static inline int bind_return_positive(lua_State *L, size_t value) {
+  return value > 0 ? bind_return_count(L, value) : bind_return_nil(L);
+}
+
+/* nil for NaN. */
+static inline int bind_return_known(lua_State *L, double value) {
+  return isnan(value) ? bind_return_nil(L) : bind_return_number(L, value);
+}
+
+/* true, or nil and the core's sentence of a failure that is no error; returns how many. */
+int bind_return_outcome(lua_State *L, int status);
+
 /* The `get` of a field whose value is an expression of the object `o`: a count, number, string or
- * boolean. */
+ * boolean, or one of which 0 (positive) or NaN (known) is nil. */
 #define BIND_FIELD(function, kind, value)                                                          \
   static int function(lua_State *L, bind_object *o) { return bind_return_##kind(L, value); }
 

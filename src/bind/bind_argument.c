@@ -48,6 +48,13 @@ void bind_check(lua_State *L, int status) {
   if (status != FOPO_OK) bind_fail(L, status);
 }
 
+int bind_return_outcome(lua_State *L, int status) {
+  if (status == FOPO_OK) return bind_return_boolean(L, 1);
+  lua_pushnil(L);
+  lua_pushstring(L, fopo_error_sentence());
+  return 2;
+}
+
 const char *bind_found(lua_State *L, int index) {
   luaL_checkstack(L, 4, NULL);
   switch (lua_type(L, index)) {

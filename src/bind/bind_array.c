@@ -11,7 +11,6 @@
 #include "core/npy.h"
 #include "core/rng.h"
 #include "core/summary.h"
-#include "mips/index.h"
 
 enum {
   ELEMENT = 4,        /* bytes, float and uint32_t alike */

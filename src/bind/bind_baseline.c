@@ -246,8 +246,7 @@ static int other(lua_State *L, bind_object *o) {
   const fopo_option *row = bind_row(options->kind->options, name);
   if (row != NULL) return bind_push_row(L, row, options);
   if (strcmp(name, "seed") != 0 || !options->kind->has_seed) return 0;
-  lua_pushinteger(L, (lua_Integer)options->seed);
-  return 1;
+  return bind_return_count(L, options->seed);
 }
 
 const luaL_Reg bind_baseline_functions[] = {

@@ -8,29 +8,18 @@
 #include "core/plain.h"
 #include "core/replace.h"
 
-/* true, or nil and the sentence of the failure. */
-static int push_outcome(lua_State *L, int status) {
-  if (status == FOPO_OK) {
-    lua_pushboolean(L, 1);
-    return 1;
-  }
-  lua_pushnil(L);
-  lua_pushstring(L, fopo_error_sentence());
-  return 2;
-}
-
 /* native.write_file(path, text): replaces the file by the text. */
 static int write_file(lua_State *L) {
   size_t n;
   const char *path = bind_path(L, 1), *text = luaL_checklstring(L, 2, &n);
-  return push_outcome(L, fopo_replace_whole(path, text, n));
+  return bind_return_outcome(L, fopo_replace_whole(path, text, n));
 }
 
 /* native.append_file(path, text, to_disk): adds the text to the end of the file. */
 static int append_file(lua_State *L) {
   size_t n;
   const char *path = bind_path(L, 1), *text = luaL_checklstring(L, 2, &n);
-  return push_outcome(L, fopo_replace_append(path, text, n, lua_toboolean(L, 3)));
+  return bind_return_outcome(L, fopo_replace_append(path, text, n, lua_toboolean(L, 3)));
 }
 
 /* native.lock(path): an integer for native.unlock; where another run holds it false and who; nil
@@ -90,11 +79,11 @@ static int replacement_new(lua_State *L) {
   const char *path = bind_path(L, 1);
   replacement *r = bind_new(L, &bind_replacement_type, 0);
   if (snprintf(r->path, sizeof r->path, "%s", path) >= (int)sizeof r->path) {
-    return push_outcome(L, fopo_fail(FOPO_ERR_ARGUMENT, "the path %s is too long", path));
+    return bind_return_outcome(L, fopo_fail(FOPO_ERR_ARGUMENT, "the path %s is too long", path));
   }
   int status = fopo_replace_begin(&r->file, r->path);
   r->open = status == FOPO_OK;
-  if (!r->open) return push_outcome(L, status);
+  if (!r->open) return bind_return_outcome(L, status);
   return 1;
 }
 
@@ -108,13 +97,13 @@ static int replacement_write(lua_State *L) {
   int error = fopo_write_all(r->file.fd, text, n);
   r->bytes += n;
   r->share = lua_isnumber(L, 3) ? lua_tonumber(L, 3) : 0;
-  return push_outcome(L, error == 0 ? FOPO_OK : end(r, FOPO_OK, error));
+  return bind_return_outcome(L, error == 0 ? FOPO_OK : end(r, FOPO_OK, error));
 }
 
 /* r:finish(): the file takes the old one's place. */
 static int replacement_finish(lua_State *L) {
   replacement *r = bind_get(L, 1, &bind_replacement_type);
-  return push_outcome(L, end(r, FOPO_OK, 0));
+  return bind_return_outcome(L, end(r, FOPO_OK, 0));
 }
 
 /* r:cancel(): the old file stays as it is. */

@@ -469,7 +469,7 @@ static int field_epsilon(lua_State *L, bind_object *o) {
 
 static int field_k(lua_State *L, bind_object *o) {
   const fopo_proposal *q = fopo_gradient_proposal(gradient_of(o));
-  return q != NULL && q->k > 0 ? bind_return_count(L, q->k) : bind_return_nil(L);
+  return bind_return_positive(L, q != NULL ? q->k : 0);
 }
 
 static int field_refresh(lua_State *L, bind_object *o) {
@@ -482,10 +482,7 @@ static int field_refresh(lua_State *L, bind_object *o) {
 BIND_FIELD(field_kept_bytes, count, fopo_gradient_kept_bytes(gradient_of(o)))
 
 /* The norms in use where they follow from the mass, by what g:compute has made. */
-static int field_norms(lua_State *L, bind_object *o) {
-  const fopo_mass *norms = fopo_gradient_norms(gradient_of(o));
-  return norms->head > 0 ? bind_return_count(L, (size_t)norms->head) : bind_return_nil(L);
-}
+BIND_FIELD(field_norms, positive, (size_t)fopo_gradient_norms(gradient_of(o))->head)
 
 static int field_fault(lua_State *L, bind_object *o) {
   fopo_fault fault = fopo_gradient_planted(gradient_of(o));

@@ -251,21 +251,17 @@ static fopo_index_facts facts_of(const bind_object *o) {
   return fopo_index_about(((const bind_index *)o)->index);
 }
 
-/* nil for 0: the kind has no such option, or it is not set. */
-static int option_or_nil(lua_State *L, size_t value) {
-  return value > 0 ? bind_return_count(L, value) : bind_return_nil(L);
-}
-
 BIND_FIELD(field_kind, string, facts_of(o).kind)
 BIND_FIELD(field_n_items, count, facts_of(o).n_items)
 BIND_FIELD(field_dim, count, facts_of(o).dim)
 
-static int field_ef(lua_State *L, bind_object *o) { return option_or_nil(L, facts_of(o).ef); }
+/* 0: the kind has no such option, or it is not set. */
+BIND_FIELD(field_ef, positive, facts_of(o).ef)
 
 static int field_budget(lua_State *L, bind_object *o) {
   size_t budget = facts_of(o).budget;
   if (budget == FOPO_BUDGET_AUTO) return bind_return_string(L, "auto");
-  return option_or_nil(L, budget);
+  return bind_return_positive(L, budget);
 }
 
 /* ix.ef = n: for searches from now on. */

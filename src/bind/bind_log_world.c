@@ -60,24 +60,21 @@ static int true_value(lua_State *L) {
   bind_check(L, fopo_policy_queries(bind_matrix(q), &pi->policy, X));
   bind_check(L, fopo_log_world_value(&value, get_world(L, 5), X, bind_matrix(q), pi->policy.items,
                                      greedy));
-  lua_pushnumber(L, value);
-  return 1;
+  return bind_return_number(L, value);
 }
 
 /* world:best(contexts): the true value of the best policy. */
 static int world_best(lua_State *L) {
   double value = 0;
   bind_check(L, fopo_log_world_best(&value, get_world(L, 1), world_contexts(L, 2)));
-  lua_pushnumber(L, value);
-  return 1;
+  return bind_return_number(L, value);
 }
 
 /* world:logging(contexts): the true value of the logging policy. */
 static int world_logging(lua_State *L) {
   double value = 0;
   bind_check(L, fopo_log_world_logging(&value, get_world(L, 1), world_contexts(L, 2)));
-  lua_pushnumber(L, value);
-  return 1;
+  return bind_return_number(L, value);
 }
 
 /* world:contexts(n, seed): n new contexts [n, D] of the same distribution. */

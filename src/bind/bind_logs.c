@@ -141,8 +141,7 @@ static int scales(lua_State *L) {
 /* lg:items(): [P, L], the features of the actions, or nil; the same array every time. */
 static int items(lua_State *L) {
   if (get_logs(L, 1)->items.x != NULL) return push_array(L, 1, ITEMS);
-  lua_pushnil(L);
-  return 1;
+  return bind_return_nil(L);
 }
 
 /* Pushes n numbers or ids of the log as an array [1, n]. */
@@ -179,8 +178,7 @@ static int feature_name(lua_State *L) {
   fopo_logs *logs = get_logs(L, 1);
   size_t i = bind_id(L, 2, "feature", logs->contexts.cols);
   if (logs->features.n > i) return bind_push_name(L, &logs->features, i);
-  lua_pushnil(L);
-  return 1;
+  return bind_return_nil(L);
 }
 
 /* lg:part(first, count): events first .. first + count - 1 as a log of their own. */

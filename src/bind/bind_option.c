@@ -81,13 +81,10 @@ int bind_push_row(lua_State *L, const fopo_option *row, const void *options) {
   case FOPO_OPTION_HEAD:
     if (*(const size_t *)(const void *)member == 0) return bind_return_nil(L);
   /* fall through */
-  case FOPO_OPTION_COUNT:
-    lua_pushinteger(L, (lua_Integer) * (const size_t *)(const void *)member);
-    return 1;
+  case FOPO_OPTION_COUNT: return bind_return_count(L, *(const size_t *)(const void *)member);
   case FOPO_OPTION_NUMBER: lua_pushnumber(L, *(const double *)(const void *)member); return 1;
   case FOPO_OPTION_CHOICE:
-    lua_pushstring(L, row->choices[*(const int *)(const void *)member]);
-    return 1;
+    return bind_return_string(L, row->choices[*(const int *)(const void *)member]);
   case FOPO_OPTION_COUNTS: {
     const fopo_counts *c = (const void *)member;
     bind_push_counts(L, c->at, c->n);

@@ -116,11 +116,8 @@ static int draw_picture(lua_State *L) {
   for (size_t i = 0; i < n; i++) read_series(L, &series[i], (int)i + 1);
   p->series = series;
   p->n_series = n;
-  if (fopo_drawer_draw(&output, p) != FOPO_OK) {
-    lua_pushnil(L);
-    lua_pushstring(L, fopo_error_sentence());
-    return 2;
-  }
+  int status = fopo_drawer_draw(&output, p);
+  if (status != FOPO_OK) return bind_return_outcome(L, status);
   lua_pushinteger(L, output.code);
   /* Only the lack of memory for a string can raise here, and loses the output's memory. */
   lua_pushlstring(L, output.out, output.out_bytes);

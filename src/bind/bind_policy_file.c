@@ -1,10 +1,7 @@
 /* Policies as files, for Lua to make policies of. */
-#include <stdio.h>
 #include <string.h>
 
 #include "bind/families.h"
-#include "core/memory.h"
-#include "data/embed.h"
 #include "policy/policy_file.h"
 #include "ranks/shard.h"
 

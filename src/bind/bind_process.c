@@ -5,7 +5,6 @@
 
 #include "bind/bind.h"
 #include "core/child.h"
-#include "core/status.h"
 
 /* native.fork(threads): the child's number; 0 in the child, which must end by native.leave. */
 static int process_fork(lua_State *L) {

@@ -190,16 +190,9 @@ static int field_k(lua_State *L, bind_object *o) {
 
 BIND_FIELD(field_epsilon, number, proposal_of(o)->epsilon)
 BIND_FIELD(field_draws, string, is_mixture(o) ? draws[proposal_of(o)->stratified] : NULL)
-
-static int field_floor(lua_State *L, bind_object *o) {
-  return proposal_of(o)->adaptive ? bind_return_number(L, proposal_of(o)->floor)
-                                  : bind_return_nil(L);
-}
-
-static int field_smoothing(lua_State *L, bind_object *o) {
-  return proposal_of(o)->adaptive ? bind_return_number(L, proposal_of(o)->smoothing)
-                                  : bind_return_nil(L);
-}
+BIND_FIELD(field_floor, known, proposal_of(o)->adaptive ? proposal_of(o)->floor : (double)NAN)
+BIND_FIELD(field_smoothing, known,
+           proposal_of(o)->adaptive ? proposal_of(o)->smoothing : (double)NAN)
 
 const luaL_Reg bind_proposal_functions[] = {{"proposal_uniform", proposal_uniform},
                                             {"proposal_custom", proposal_custom},

@@ -121,8 +121,8 @@ static int reward_apply(lua_State *L) {
 static int reward_over(lua_State *L) {
   bind_logs *logs = get_logs(L, 1);
   bind_reward *r = get_reward(L, 2);
-  lua_pushboolean(L, r->reward.model.users != NULL && r->object.keeps[DATA] == &logs->object);
-  return 1;
+  return bind_return_boolean(L, r->reward.model.users != NULL &&
+                                    r->object.keeps[DATA] == &logs->object);
 }
 
 /* The reward at 2 must be direct and over the log at 1, whose events its model knows. */
@@ -252,29 +252,13 @@ static int translates(const fopo_reward *r) {
 }
 
 BIND_FIELD(field_kind, string, reward_of(o)->kind->title)
-
-static int field_n(lua_State *L, bind_object *o) {
-  return reward_of(o)->contexts ? bind_return_count(L, reward_of(o)->contexts) : bind_return_nil(L);
-}
-
+BIND_FIELD(field_n, positive, reward_of(o)->contexts)
 BIND_FIELD(field_valued, boolean, reward_of(o)->value != NULL)
-
-static int field_translate(lua_State *L, bind_object *o) {
-  return translates(reward_of(o)) ? bind_return_number(L, (double)reward_of(o)->credit.shift)
-                                  : bind_return_nil(L);
-}
-
-static int field_parameters(lua_State *L, bind_object *o) {
-  return fitted_of(o) ? bind_return_count(L, fitted_of(o)->parameters) : bind_return_nil(L);
-}
-
-static int field_loss(lua_State *L, bind_object *o) {
-  return fitted_of(o) ? bind_return_number(L, fitted_of(o)->loss) : bind_return_nil(L);
-}
-
-static int field_constant_loss(lua_State *L, bind_object *o) {
-  return fitted_of(o) ? bind_return_number(L, fitted_of(o)->constant_loss) : bind_return_nil(L);
-}
+BIND_FIELD(field_translate, known,
+           translates(reward_of(o)) ? (double)reward_of(o)->credit.shift : (double)NAN)
+BIND_FIELD(field_parameters, positive, fitted_of(o) ? fitted_of(o)->parameters : 0)
+BIND_FIELD(field_loss, known, fitted_of(o) ? fitted_of(o)->loss : (double)NAN)
+BIND_FIELD(field_constant_loss, known, fitted_of(o) ? fitted_of(o)->constant_loss : (double)NAN)
 
 /* rw.translate = lambda: from the next step on. */
 static int set_translate(lua_State *L, bind_object *o) {

@@ -208,8 +208,7 @@ static int advance(lua_State *L) {
 static int steps(lua_State *L) {
   double seconds = seconds_at(L, 2);
   uint64_t most = steps_at(L, 3);
-  lua_pushinteger(L, (lua_Integer)fopo_run_steps(get_run(L, 1)->run, seconds, most));
-  return 1;
+  return bind_return_count(L, fopo_run_steps(get_run(L, 1)->run, seconds, most));
 }
 
 /* r:judged(value): the answer to "validate"; before the first r:advance, the worth of the start. */
@@ -220,8 +219,7 @@ static int judged(lua_State *L) {
 
 /* r:record_now(): the next r:advance ends the record in hand; false if it has no steps. */
 static int record_now(lua_State *L) {
-  lua_pushboolean(L, fopo_run_record_now(get_run(L, 1)->run));
-  return 1;
+  return bind_return_boolean(L, fopo_run_record_now(get_run(L, 1)->run));
 }
 
 /* r:cut_record(): the record in hand as a row with cut = true, not validated; nil if it has no
@@ -243,15 +241,8 @@ static int finish(lua_State *L) {
   return 1;
 }
 
-static int field_done(lua_State *L, bind_object *o) {
-  lua_pushboolean(L, fopo_run_is_done(((bind_run *)o)->run));
-  return 1;
-}
-
-static int field_goes_on(lua_State *L, bind_object *o) {
-  lua_pushboolean(L, fopo_run_goes_on(((bind_run *)o)->run));
-  return 1;
-}
+BIND_FIELD(field_done, boolean, fopo_run_is_done(((bind_run *)o)->run))
+BIND_FIELD(field_goes_on, boolean, fopo_run_goes_on(((bind_run *)o)->run))
 
 const luaL_Reg bind_run_functions[] = {{"run", run}, {NULL, NULL}};
 

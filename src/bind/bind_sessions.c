@@ -97,16 +97,14 @@ static int sessions_y(lua_State *L) { return push_part(L, 0); }
 static int sessions_user(lua_State *L) {
   fopo_sessions *s = bind_get_sessions(L, 1);
   uint32_t i = bind_id(L, 2, "context", s->X.rows);
-  lua_pushinteger(L, (lua_Integer)s->users[i] + 1);
-  return 1;
+  return bind_return_count(L, (size_t)s->users[i] + 1);
 }
 
 /* s:hits(i, item): whether the item is in Y of context i. */
 static int sessions_hits(lua_State *L) {
   fopo_sessions *s = bind_get_sessions(L, 1);
   uint32_t i = bind_id(L, 2, "context", s->Y.rows);
-  lua_pushboolean(L, fopo_csr_contains(&s->Y, i, bind_id(L, 3, "item", s->Y.cols)));
-  return 1;
+  return bind_return_boolean(L, fopo_csr_contains(&s->Y, i, bind_id(L, 3, "item", s->Y.cols)));
 }
 
 BIND_FIELD(sessions_n, count, fopo_sessions_count(&((bind_sessions *)o)->sessions))

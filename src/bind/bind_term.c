@@ -45,22 +45,15 @@ static int lines(void) {
 }
 
 /* term.is_tty(): whether stdout is a terminal. */
-static int is_tty(lua_State *L) {
-  lua_pushboolean(L, isatty(STDOUT_FILENO));
-  return 1;
-}
+static int is_tty(lua_State *L) { return bind_return_boolean(L, isatty(STDOUT_FILENO)); }
 
 /* term.asks(): whether a person can be asked: a terminal to read from and one to write to. */
 static int asks(lua_State *L) {
-  lua_pushboolean(L, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
-  return 1;
+  return bind_return_boolean(L, isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
 }
 
 /* term.waits(): whether a person at the prompt waits for the end of what runs. */
-static int waits(lua_State *L) {
-  lua_pushboolean(L, fopo_prompt_waits());
-  return 1;
-}
+static int waits(lua_State *L) { return bind_return_boolean(L, fopo_prompt_waits()); }
 
 /* term.forget_typed(): drops what was typed before the question. */
 static int forget_typed(lua_State *L) {
@@ -82,10 +75,7 @@ static int height(lua_State *L) {
 }
 
 /* term.colour(): whether stdout shows colours. */
-static int colour(lua_State *L) {
-  lua_pushboolean(L, takes_colour());
-  return 1;
-}
+static int colour(lua_State *L) { return bind_return_boolean(L, takes_colour()); }
 
 /* Whether the terminal has blocks, but no braille: the console of Linux. */
 static int takes_blocks(void) {
@@ -94,16 +84,10 @@ static int takes_blocks(void) {
 }
 
 /* term.blocks(): the same. */
-static int blocks(lua_State *L) {
-  lua_pushboolean(L, takes_blocks());
-  return 1;
-}
+static int blocks(lua_State *L) { return bind_return_boolean(L, takes_blocks()); }
 
 /* term.utf8(): whether the locale's characters are UTF-8. */
-static int utf8(lua_State *L) {
-  lua_pushboolean(L, takes_utf8());
-  return 1;
-}
+static int utf8(lua_State *L) { return bind_return_boolean(L, takes_utf8()); }
 
 /* ---- the theme ---- */
 
@@ -112,8 +96,7 @@ static const char *const theme_names[] = {"dark", "light", NULL};
 /* term.theme([name]): chooses the theme if a name is given; the name of the one in use. */
 static int theme(lua_State *L) {
   if (!lua_isnoneornil(L, 1)) fopo_theme_set((fopo_theme)luaL_checkoption(L, 1, NULL, theme_names));
-  lua_pushstring(L, theme_names[fopo_theme_get()]);
-  return 1;
+  return bind_return_string(L, theme_names[fopo_theme_get()]);
 }
 
 /* term.colours(): of the theme in use: inks, a list of {rich, svg}, curves, a list of SGR
@@ -127,8 +110,7 @@ static int colours(lua_State *L) {
     lua_createtable(L, 0, 2);
     lua_pushinteger(L, look->rich);
     lua_setfield(L, -2, "rich");
-    lua_pushstring(L, look->svg);
-    lua_setfield(L, -2, "svg");
+    bind_set_string(L, "svg", look->svg);
     lua_rawseti(L, -2, ink + 1);
   }
   lua_setfield(L, -2, "inks");
@@ -138,10 +120,8 @@ static int colours(lua_State *L) {
     lua_rawseti(L, -2, i + 1);
   }
   lua_setfield(L, -2, "curves");
-  lua_pushstring(L, fopo_theme_paper(now));
-  lua_setfield(L, -2, "paper");
-  lua_pushstring(L, fopo_theme_bar(now));
-  lua_setfield(L, -2, "bar");
+  bind_set_string(L, "paper", fopo_theme_paper(now));
+  bind_set_string(L, "bar", fopo_theme_bar(now));
   return 1;
 }
 
@@ -218,10 +198,7 @@ static int json_wanted;
 void fopo_lua_json(int on) { json_wanted = on; }
 
 /* term.json(): whether runs print their records as JSON. */
-static int json(lua_State *L) {
-  lua_pushboolean(L, json_wanted);
-  return 1;
-}
+static int json(lua_State *L) { return bind_return_boolean(L, json_wanted); }
 
 /* ---- checkpoints and the end ---- */
 
@@ -230,10 +207,7 @@ static const char *checkpoint_path;
 void fopo_lua_checkpoint(const char *path) { checkpoint_path = path; }
 
 /* term.checkpoint(): the path of fopo --checkpoint, or nil. */
-static int checkpoint(lua_State *L) {
-  lua_pushstring(L, checkpoint_path);
-  return 1;
-}
+static int checkpoint(lua_State *L) { return bind_return_string(L, checkpoint_path); }
 
 /* term.defer(change): +1 if one more run keeps a checkpoint, -1 if one less (term/endings.h). */
 static int defer(lua_State *L) {

@@ -383,8 +383,7 @@ BIND_FIELD(field_steps_per_epoch, count, fopo_trainer_steps_per_epoch(((bind_tra
 /* How many of the largest norms are in use, and the share of the mass that they hold; nil unless
  * they follow from the mass. */
 static int field_head(lua_State *L, bind_object *o) {
-  const fopo_mass *norms = fopo_trainer_norms(((bind_trainer *)o)->trainer);
-  return norms->head > 0 ? bind_return_count(L, (size_t)norms->head) : bind_return_nil(L);
+  return bind_return_positive(L, (size_t)fopo_trainer_norms(((bind_trainer *)o)->trainer)->head);
 }
 
 static int field_held(lua_State *L, bind_object *o) {
@@ -399,7 +398,7 @@ static int uses(lua_State *L) {
   const fopo_trainer_options *o = &get_trainer(L, 1)->options;
   size_t head = bind_count(L, 2, "the number of norms", 1, SIZE_MAX);
   fopo_norms_use use = fopo_gradient_use(o->gradient, o->policy, o->device, head);
-  use.shared > 0 ? bind_return_count(L, use.shared) : bind_return_nil(L);
+  bind_return_positive(L, use.shared);
   lua_pushstring(L, use.by_index ? "index" : use.clusters ? "clusters" : "items");
   return 2;
 }

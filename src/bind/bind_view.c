@@ -319,15 +319,7 @@ static int view(lua_State *L) {
 }
 
 /* term.view_possible(): true, or nil and why not. */
-static int view_possible(lua_State *L) {
-  if (fopo_terminal_possible() == FOPO_OK) {
-    lua_pushboolean(L, 1);
-    return 1;
-  }
-  lua_pushnil(L);
-  lua_pushstring(L, fopo_error_sentence());
-  return 2;
-}
+static int view_possible(lua_State *L) { return bind_return_outcome(L, fopo_terminal_possible()); }
 
 const luaL_Reg bind_view_functions[] = {
     {"view", view}, {"view_possible", view_possible}, {NULL, NULL}};

@@ -79,8 +79,7 @@ static int world_best(lua_State *L) {
 /* world:cluster(i): the cluster of item i. */
 static int world_cluster(lua_State *L) {
   fopo_world *w = get_world(L, 1);
-  lua_pushinteger(L, (lua_Integer)w->cluster[bind_id(L, 2, "item", w->items)] + 1);
-  return 1;
+  return bind_return_count(L, (size_t)w->cluster[bind_id(L, 2, "item", w->items)] + 1);
 }
 
 static const fopo_world *world_of(const bind_object *o) { return ((const bind_world *)o)->world; }

@@ -9,7 +9,6 @@
 #include "data/logs/logs.h"
 #include "data/read/readers.h"
 #include "data/sessions.h"
-#include "device/device.h"
 #include "judge/baseline.h"
 #include "judge/expected.h"
 #include "judge/reward_model.h"
