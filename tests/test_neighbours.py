@@ -71,7 +71,8 @@ for _, name in ipairs{"cosine", "jaccard", "ease", "wide"} do
   print(name, "reward", ("%.9g"):format(stats.reward))
   local ids, rows = {}, {}
   for n = 1, data.n do rows[n] = n end
-  ids = native.best_unseen(pi, cache.contexts(data, pi), data, cache.exact_of(pi), 3, rows)
+  ids = native.recommend(pi, cache.contexts(data, pi), cache.exact_of(pi), 3,
+                         {seen = data, training = rows, may_be_short = true})
   ids:save(name .. "_best.npy")
 end
 known:close()

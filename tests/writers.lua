@@ -51,7 +51,7 @@ local writers = {
     policy(items, version):recommend_file(path .. ".users", path, {n = 50, quiet = true})
   end,
   ["text.lua"] = function(path, version)
-    native.replace_text(path, ("-- version %d\n"):format(version):rep(1000))
+    assert(native.write_file(path, ("-- version %d\n"):format(version):rep(1000)))
   end,
 }
 

@@ -115,7 +115,8 @@ function neighbours.measure(each, pi, draws, reward, rows)
   local k, sums = math.min(K, pi.n_items), nil
   for _, sessions in ipairs(draws) do
     local x = cache.contexts(sessions, pi)
-    local ids = native.best_unseen(pi, x, sessions, cache.exact_of(pi), k, rows)
+    local ids = native.recommend(pi, x, cache.exact_of(pi), k,
+                                 {seen = sessions, training = rows, may_be_short = true})
     local found = {native.measure_each(ids, sessions, k, reward)}
     for i = 1, sums and 2 or 0 do sums[i]:add(found[i]) end
     sums = sums or found

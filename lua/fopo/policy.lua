@@ -317,8 +317,8 @@ methods.best = define.fn{
     local index = o.index or cache.exact_of(pi)
     if define.kind(x) ~= "sessions" then return best(pi, x, index, o.k) end
     local made = cache.contexts(x, pi)
-    if pi.seen == "mask" then return native.best_unseen(pi, made, x, index, o.k) end
-    return best(pi, made, index, o.k)
+    if pi.seen ~= "mask" then return best(pi, made, index, o.k) end
+    return native.recommend(pi, made, index, o.k, {seen = x, may_be_short = true})
   end,
 }
 

@@ -46,7 +46,7 @@ local function save(items, path)
     if f then f:close() end
     local lines = {}
     for r = 0, ranks - 1 do lines[#lines + 1] = name(r):match("[^/]*$") .. "\n" end
-    native.replace_text(path, table.concat(lines))
+    assert(native.write_file(path, table.concat(lines)))
     for _, file in ipairs(old) do os.remove(file) end
   end)
 end

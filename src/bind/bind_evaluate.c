@@ -21,19 +21,6 @@ static void push_evaluation(lua_State *L, const fopo_evaluation *e) {
 /* Of all functions here that end with a reward, it is one of hits, by whose values they judge; nil:
  * each hit is worth 1. */
 
-/* native.evaluate(pi, x, sessions, index, reward): the mean of 1[best item in Y] over the contexts
- * x of the sessions, with its 95 % Wilson interval. */
-static int evaluate(lua_State *L) {
-  fopo_evaluation e;
-  bind_policy *pi = bind_get(L, 1, &bind_policy_type);
-  bind_array *x = bind_array_numbers(L, 2, "x");
-  fopo_sessions s = bind_judged(L, 3, 5);
-  bind_index *ix = bind_get(L, 4, &bind_index_type);
-  bind_check(L, fopo_evaluate(&e, &pi->policy, bind_matrix(x), &s, ix->index, NULL));
-  push_evaluation(L, &e);
-  return 1;
-}
-
 int bind_push_expected(lua_State *L, const fopo_expected *e) {
   lua_createtable(L, 0, 6);
   bind_set_count(L, "contexts", e->contexts);
@@ -92,51 +79,6 @@ static int evaluate_lost(lua_State *L) {
   return 1;
 }
 
-/* The numbers of training contexts in the list at `index`, one for each of n; NULL: nil is there.
- */
-static const uint32_t *read_training(lua_State *L, int index, size_t n) {
-  if (lua_isnoneornil(L, index)) return NULL;
-  bind_table(L, index, "the training contexts");
-  if (lua_rawlen(L, index) != n) {
-    bind_refuse(L, "%zu training contexts are named for %zu sessions; name one for each",
-                (size_t)lua_rawlen(L, index), n);
-  }
-  uint32_t *training = bind_scratch(L, n, sizeof *training);
-  for (size_t i = 0; i < n; i++) {
-    lua_rawgeti(L, index, (lua_Integer)i + 1);
-    training[i] = (uint32_t)bind_count(L, -1, "a training context", 1, UINT32_MAX) - 1;
-    lua_pop(L, 1);
-  }
-  return training;
-}
-
-/* native.best_unseen(pi, x, sessions, index, k, training): ids, scores [N, k] as of pi:best,
- * without the items of X of each session. training: a list [N] of which of a policy's training
- * contexts each session is of; nil: of none. */
-static int best_unseen(lua_State *L) {
-  lua_settop(L, 6);
-  bind_get(L, 1, &bind_policy_type);
-  bind_get_sessions(L, 3);
-  bind_index *ix = bind_get(L, 4, &bind_index_type);
-  size_t k = bind_index_k(L, 5, ix), rows = bind_array_numbers(L, 2, "x")->rows;
-  uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
-  const uint32_t *training = read_training(L, 6, rows);
-  bind_array *ids = bind_array_new(L, 1, rows, k);
-  bind_array *scores = bind_array_new(L, 0, rows, k);
-  const fopo_policy *pi = &((bind_policy *)bind_get(L, 1, &bind_policy_type))->policy;
-  const fopo_csr *X = &bind_get_sessions(L, 3)->X;
-  bind_check(L, fopo_mask_check(X, rows, fopo_policy_n_items(pi)));
-  fopo_sparse_scores seen = fopo_mask_of(X);
-  fopo_recommend_plan plan = {.policy = pi,
-                              .index = ((bind_index *)bind_get(L, 4, &bind_index_type))->index,
-                              .x = bind_matrix(bind_array_numbers(L, 2, "x")),
-                              .mask = &seen,
-                              .training = training,
-                              .may_be_short = 1};
-  bind_check(L, fopo_recommend(ids->data, scores->data, counts, NULL, &plan, k));
-  return 2;
-}
-
 static void set_measure(lua_State *L, const char *name, fopo_measure m) {
   const double numbers[] = {m.value, m.low, m.high};
   bind_push_list(L, numbers, 3);
@@ -163,13 +105,6 @@ static void push_measures(lua_State *L, const fopo_measures *m) {
 static void check_lists(lua_State *L, const bind_array *ids, size_t n) {
   if (ids->rows == n) return;
   bind_refuse(L, "%zu lists do not fit %zu sessions; give one list a session", ids->rows, n);
-}
-
-/* The same of lists that have a first item. */
-static void check_firsts(lua_State *L, const bind_array *ids, size_t n) {
-  if (ids->rows == n && ids->cols > 0) return;
-  bind_refuse(L, "%zu lists of %zu items do not fit %zu sessions; give one list a session",
-              ids->rows, ids->cols, n);
 }
 
 /* native.measure_lists(ids, sessions, {k, ..}, reward): for each k {k, hits, unanswered, distinct,
@@ -216,22 +151,6 @@ static int measure_each(lua_State *L) {
   return 2;
 }
 
-/* native.first_hits(ids, sessions): whether the first item of each list is in Y, as a string of one
- * byte a session, "1" or "0". */
-static int first_hits(lua_State *L) {
-  bind_array_ids(L, 1, "the lists");
-  size_t n = bind_get_sessions(L, 2)->Y.rows;
-  char *hits = bind_scratch(L, n, 1);
-  const bind_array *ids = bind_array_ids(L, 1, "the lists");
-  const fopo_csr *Y = &bind_get_sessions(L, 2)->Y;
-  check_firsts(L, ids, n);
-  for (size_t i = 0; i < n; i++) {
-    hits[i] = (char)('0' + fopo_csr_contains(Y, i, ((const uint32_t *)ids->data)[i * ids->cols]));
-  }
-  lua_pushlstring(L, hits, n);
-  return 1;
-}
-
 /* native.first_values(ids, sessions, reward): what the first item of each list earns, as an array
  * [1, N]. */
 static int first_values(lua_State *L) {
@@ -241,7 +160,10 @@ static int first_values(lua_State *L) {
   float *earned = bind_array_new(L, 0, 1, n)->data;
   const bind_array *lists = bind_array_ids(L, 1, "the lists");
   fopo_sessions s = bind_judged(L, 2, 3);
-  check_firsts(L, lists, n);
+  if (lists->rows != n || lists->cols == 0) {
+    return bind_refuse(L, "%zu lists of %zu items do not fit %zu sessions; give one list a session",
+                       lists->rows, lists->cols, n);
+  }
   for (size_t i = 0; i < n; i++) {
     uint32_t first = ((const uint32_t *)lists->data)[i * lists->cols];
     earned[i] = fopo_csr_contains(&s.Y, i, first) ? fopo_sessions_value(&s, first) : 0.0f;
@@ -249,60 +171,50 @@ static int first_values(lua_State *L) {
   return 1;
 }
 
+/* The two arrays of native.first_values on the same sessions. */
+static void read_pairs(lua_State *L, const float **a, const float **b, size_t *n) {
+  const bind_array *earned = bind_array_numbers(L, 1, "earned");
+  const bind_array *others = bind_array_numbers(L, 2, "others");
+  if (earned->cols != others->cols || earned->cols == 0) {
+    bind_refuse(L, "%zu and %zu contexts are no pairs; evaluate on the same sessions", earned->cols,
+                others->cols);
+  }
+  *a = earned->data;
+  *b = others->data;
+  *n = earned->cols;
+}
+
 /* native.paired_values(earned, others): the normal 95 % interval of the difference of their means,
  * for two arrays of native.first_values on the same sessions. */
 static int paired_values(lua_State *L) {
-  const bind_array *a = bind_array_numbers(L, 1, "earned");
-  const bind_array *b = bind_array_numbers(L, 2, "others");
+  const float *a, *b;
+  size_t n;
   double mean, se;
-  if (a->cols != b->cols || a->cols == 0) {
-    return bind_refuse(L, "%zu and %zu contexts are no pairs; evaluate on the same sessions",
-                       a->cols, b->cols);
-  }
-  fopo_mean_of_pairs(&mean, &se, a->data, b->data, a->cols);
+  read_pairs(L, &a, &b, &n);
+  fopo_mean_of_pairs(&mean, &se, a, b, n);
   lua_pushnumber(L, mean - FOPO_Z95 * se);
   lua_pushnumber(L, mean + FOPO_Z95 * se);
   return 2;
 }
 
-/* native.paired(hits, others): the 95 % interval of the difference of their rewards, for two
- * strings of native.first_hits on the same sessions. */
+/* native.paired(hits, others): the same of hits, by how many contexts differ. */
 static int paired(lua_State *L) {
-  size_t n, m, alone[2] = {0, 0};
-  const char *a = luaL_checklstring(L, 1, &n), *b = luaL_checklstring(L, 2, &m);
-  if (n != m || n == 0) {
-    return bind_refuse(L, "%zu and %zu contexts are no pairs; evaluate on the same sessions", n, m);
-  }
+  size_t n, alone[2] = {0, 0};
+  const float *a, *b;
+  double low, high;
+  read_pairs(L, &a, &b, &n);
   for (size_t i = 0; i < n; i++) {
     alone[0] += a[i] > b[i];
     alone[1] += a[i] < b[i];
   }
-  double low, high;
   fopo_paired(&low, &high, alone[0], alone[1], n);
   lua_pushnumber(L, low);
   lua_pushnumber(L, high);
   return 2;
 }
 
-/* native.wilson(k, n): the 95 % Wilson score interval of k hits in n trials. */
-static int wilson(lua_State *L) {
-  double low, high;
-  size_t n = bind_count(L, 2, "n", 1, SIZE_MAX), k = bind_count(L, 1, "k", 0, n);
-  fopo_wilson(&low, &high, k, n);
-  lua_pushnumber(L, low);
-  lua_pushnumber(L, high);
-  return 2;
-}
-
-const luaL_Reg bind_evaluate_functions[] = {{"evaluate", evaluate},
-                                            {"evaluate_expected", evaluate_expected},
-                                            {"evaluate_lost", evaluate_lost},
-                                            {"best_unseen", best_unseen},
-                                            {"measure_lists", measure_lists},
-                                            {"measure_each", measure_each},
-                                            {"first_hits", first_hits},
-                                            {"first_values", first_values},
-                                            {"paired", paired},
-                                            {"paired_values", paired_values},
-                                            {"wilson", wilson},
-                                            {NULL, NULL}};
+const luaL_Reg bind_evaluate_functions[] = {
+    {"evaluate_expected", evaluate_expected}, {"evaluate_lost", evaluate_lost},
+    {"measure_lists", measure_lists},         {"measure_each", measure_each},
+    {"first_values", first_values},           {"paired", paired},
+    {"paired_values", paired_values},         {NULL, NULL}};

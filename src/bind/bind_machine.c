@@ -37,11 +37,7 @@ static int make_folder(lua_State *L) {
   }
   memcpy(path, lua_tostring(L, 1), n + 1);
   int failed = 0;
-  if (fopo_replace_allowed(path) != FOPO_OK) {
-    lua_pushnil(L);
-    lua_pushstring(L, fopo_error_sentence());
-    return 2;
-  }
+  if (fopo_replace_allowed(path) != FOPO_OK) return bind_return_outcome(L, FOPO_ERR_FILE);
   for (char *at = path + 1; !failed && *at != '\0'; at++) {
     if (*at != '/') continue;
     *at = '\0';
@@ -53,21 +49,11 @@ static int make_folder(lua_State *L) {
   int error = failed ? errno : 0;
   if (!failed && (stat(path, &there) != 0 || !S_ISDIR(there.st_mode))) error = ENOTDIR;
   if (error == 0) {
-    lua_pushboolean(L, 1);
-    return 1;
+    return bind_return_boolean(L, 1);
   }
   lua_pushnil(L);
   lua_pushfstring(L, "the folder %s cannot be made: %s", path, strerror(error));
   return 2;
-}
-
-/* native.replace_text(path, text): the file becomes the text, at once. */
-static int replace_text(lua_State *L) {
-  const char *path = bind_path(L, 1);
-  size_t n;
-  const char *text = luaL_checklstring(L, 2, &n);
-  bind_check(L, fopo_replace_whole(path, text, n));
-  return 0;
 }
 
 /* native.ranks(): this process's rank, 0 .. size - 1, and the size. */
@@ -151,11 +137,7 @@ static int share(lua_State *L) {
   return 1;
 }
 
-const luaL_Reg bind_machine_functions[] = {{"machine", machine},
-                                           {"make_folder", make_folder},
-                                           {"ranks", ranks},
-                                           {"replace_text", replace_text},
-                                           {"ranks_about", ranks_about},
-                                           {"network", network},
-                                           {"share", share},
+const luaL_Reg bind_machine_functions[] = {{"machine", machine}, {"make_folder", make_folder},
+                                           {"ranks", ranks},     {"ranks_about", ranks_about},
+                                           {"network", network}, {"share", share},
                                            {NULL, NULL}};

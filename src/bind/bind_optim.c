@@ -52,25 +52,12 @@ static int device(lua_State *L) {
   return 1;
 }
 
-/* native.device_default(): the CPU. */
-static int device_default(lua_State *L) {
-  lua_settop(L, 0);
-  bind_device_open(L, "cpu");
-  bind_push_again(L, 1, &bind_device_type);
-  return 1;
-}
-
 /* native.device_cards(): the cards that "cuda" can use, one per line; or nil and why there is none.
  */
 static int device_cards(lua_State *L) {
   char text[2048];
-  if (fopo_device_cards(text, sizeof text) != FOPO_OK) {
-    lua_pushnil(L);
-    lua_pushstring(L, fopo_error_sentence());
-    return 2;
-  }
-  lua_pushstring(L, text);
-  return 1;
+  int status = fopo_device_cards(text, sizeof text);
+  return status == FOPO_OK ? bind_return_string(L, text) : bind_return_outcome(L, status);
 }
 
 static const fopo_device *device_of(const bind_object *o) {
@@ -321,10 +308,8 @@ BIND_FIELD(field_rate, number, fopo_optim_rate(&((bind_optim *)o)->optim))
 BIND_FIELD(field_t, count, ((bind_optim *)o)->optim.t)
 BIND_FIELD(field_kind, string, ((bind_optim *)o)->optim.options.kind->name)
 
-const luaL_Reg bind_device_functions[] = {{"device", device},
-                                          {"device_default", device_default},
-                                          {"device_cards", device_cards},
-                                          {NULL, NULL}};
+const luaL_Reg bind_device_functions[] = {
+    {"device", device}, {"device_cards", device_cards}, {NULL, NULL}};
 
 const luaL_Reg bind_optim_functions[] = {{"optimisers", optimisers},
 #define X(name) {"optim_" #name, optim_##name},

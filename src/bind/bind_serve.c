@@ -94,43 +94,63 @@ static uint32_t *sorted_ids(lua_State *L, int index, size_t P, size_t *n) {
   return ids;
 }
 
-/* native.recommend(pi, x, index, k[, seen[, never[, normalised[, may_be_short]]]]): ids and scores
- * [N, k], the best items without those in X of the sessions `seen` and the ids `never`, and a table
- * of log Z of each context if `normalised`. A policy that masks X needs `seen`, and leaves it out
- * of Z too. */
+/* The numbers of training contexts in the list at `index`, one for each of n; NULL: nil is there.
+ */
+static const uint32_t *read_training(lua_State *L, int index, size_t n) {
+  if (lua_isnoneornil(L, index)) return NULL;
+  bind_table(L, index, "the training contexts");
+  if (lua_rawlen(L, index) != n) {
+    bind_refuse(L, "%zu training contexts are named for %zu sessions; name one for each",
+                (size_t)lua_rawlen(L, index), n);
+  }
+  uint32_t *training = bind_scratch(L, n, sizeof *training);
+  for (size_t i = 0; i < n; i++) {
+    lua_rawgeti(L, index, (lua_Integer)i + 1);
+    training[i] = (uint32_t)bind_count(L, -1, "a training context", 1, UINT32_MAX) - 1;
+    lua_pop(L, 1);
+  }
+  return training;
+}
+
+/* native.recommend(pi, x, index, k, {seen, never, normalised, may_be_short, training}): ids and
+ * scores [N, k], the best items without those in X of the sessions `seen` and the ids `never`, and
+ * a table of log Z of each context if `normalised`. A policy that masks X needs `seen`, and leaves
+ * it out of Z too. training: a list [N] of which of a policy's training contexts each context is;
+ * nil: none is one. */
 static int recommend(lua_State *L) {
-  lua_settop(L, 8);
-  int normalised = bind_boolean(L, 7, "normalised");
+  lua_settop(L, 5);
+  bind_table(L, 5, "the options");
+  int seen_at = bind_option(L, 5, "seen"), never_at = bind_option(L, 5, "never");
+  int training_at = bind_option(L, 5, "training");
+  int normalised = bind_option_boolean(L, 5, "normalised");
   size_t rows = bind_array_numbers(L, 2, "x")->rows;
   size_t P = fopo_policy_n_items(&((bind_policy *)bind_get(L, 1, &bind_policy_type))->policy);
   size_t k = bind_index_k(L, 4, bind_get(L, 3, &bind_index_type)), n_never;
-  uint32_t *never = sorted_ids(L, 6, P, &n_never);
+  uint32_t *never = sorted_ids(L, never_at, P, &n_never);
+  const uint32_t *training = read_training(L, training_at, rows);
   uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
   double *log_z = bind_scratch(L, rows, sizeof *log_z);
   bind_array *ids = bind_array_new(L, 1, rows, k);
   bind_array *scores = bind_array_new(L, 0, rows, k);
-  int ids_at = lua_gettop(L) - 1;
   fopo_recommend_plan plan = {.policy = &((bind_policy *)bind_get(L, 1, &bind_policy_type))->policy,
                               .index = ((bind_index *)bind_get(L, 3, &bind_index_type))->index,
                               .x = bind_matrix(bind_array_numbers(L, 2, "x")),
                               .never = never,
-                              .may_be_short = bind_boolean(L, 8, "may_be_short"),
+                              .training = training,
+                              .may_be_short = bind_option_boolean(L, 5, "may_be_short"),
                               .n_never = n_never};
   fopo_sparse_scores seen;
   fopo_contexts contexts = fopo_contexts_of(plan.x);
-  if (!lua_isnil(L, 5)) contexts.X = bind_get_sessions(L, 5)->X;
+  if (!lua_isnil(L, seen_at)) contexts.X = bind_get_sessions(L, seen_at)->X;
   bind_check(L, fopo_policy_check_lists(plan.policy, &contexts));
-  if (!lua_isnil(L, 5)) {
-    const fopo_csr *X = &bind_get_sessions(L, 5)->X;
-    bind_check(L, fopo_mask_check(X, rows, P));
-    seen = fopo_mask_of(X);
+  if (!lua_isnil(L, seen_at)) {
+    bind_check(L, fopo_mask_check(&contexts.X, rows, P));
+    seen = fopo_mask_of(&contexts.X);
     plan.mask = &seen;
     plan.masked = plan.policy->masks_seen;
   }
   bind_check(L,
              fopo_recommend(ids->data, scores->data, counts, normalised ? log_z : NULL, &plan, k));
-  lua_pushvalue(L, ids_at);
-  lua_pushvalue(L, ids_at + 1);
   if (!normalised) return 2;
   bind_push_list(L, log_z, rows);
   return 3;
@@ -183,9 +203,7 @@ static int stream_next(lua_State *L) {
   fopo_stream *stream = get_stream(L, 1);
   int status = fopo_stream_next(&s->sessions, &d->dataset->users, stream, most);
   if (status == FOPO_ERR_FORMAT && !fopo_stream_about(stream).is_grouped) {
-    lua_pushnil(L);
-    lua_pushstring(L, fopo_error_sentence());
-    return 2;
+    return bind_return_outcome(L, status);
   }
   bind_check(L, status);
   const fopo_names *users = &d->dataset->users;

@@ -95,8 +95,8 @@ function TestNeighbours:test_ease_left_out()
   pi:set_parameters(theta)
   for n = 1, s.train.n do rows[n] = n end
   local cache = require "fopo.base.cache"
-  local own = native.best_unseen(pi, cache.contexts(s.train, pi), s.train, cache.exact_of(pi), 5,
-                                 rows)
+  local own = native.recommend(pi, cache.contexts(s.train, pi), cache.exact_of(pi), 5,
+                               {seen = s.train, training = rows, may_be_short = true})
   local theirs = ease:best(s.train, {k = 5, exclude = "seen", left_out = true})
   for n, list in ipairs(own:totable()) do
     for i, id in ipairs(list) do same = same + (theirs:get(n, i) == id and 1 or 0) end

@@ -83,9 +83,11 @@ end
 
 function TestNative:test_serve()
   local pi = native.policy_linear{items = items, theta = "identity", temperature = 1.0, seed = 1}
+  local training = {}
+  for n = 1, x.rows do training[n] = n end
   abuse("recommend", {x = x, index = index, k = 3, seen = s.train, never = {1, 2},
-                      normalised = true, may_be_short = true}, function(o)
-    return native.recommend(pi, o.x, o.index, o.k, o.seen, o.never, o.normalised, o.may_be_short)
+                      normalised = true, may_be_short = true, training = training}, function(o)
+    return native.recommend(pi, o.x, o.index, o.k, o)
   end)
   abuse("histories_from", {histories = {{1, 2}, {3}}, P = 50}, function(o)
     return native.histories_from(o.histories, o.P)
@@ -155,15 +157,13 @@ function TestNative:test_rewards_and_evaluation()
   for _, value in ipairs(bad) do
     pcall(native.reward_ips, logs, value, 0)
     pcall(native.reward_ips, logs, 0, value)
-    pcall(native.wilson, value, 10)
     local all = s.train:contexts(items)
-    pcall(native.best_unseen, pi, all, s.train, index, value)
-    pcall(native.best_unseen, pi, value, s.train, index, 3)
+    pcall(native.recommend, pi, all, index, value, {seen = s.train})
+    pcall(native.recommend, pi, value, index, 3, {seen = s.train})
     pcall(native.measure_lists, value, s.train, {1})
     pcall(native.measure_lists, pi:best(all, {k = 3}), s.train, value)
     pcall(native.measure_lists, pi:best(all, {k = 3}), s.train, {1, value})
     pcall(native.evaluate_expected, pi, all, s.train, value, true)
-    pcall(native.wilson, 1, value)
     pcall(native.trainer_batch, value, 4, 1, 0)
     pcall(native.trainer_batch, 10, value, 1, 0)
     pcall(native.trainer_batch, 10, 4, 1, value)

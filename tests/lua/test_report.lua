@@ -49,30 +49,34 @@ end
 
 -- On the same sessions a small difference counts if it is nearly always the same way.
 function TestVerdict:test_pairs()
-  local low, high = native.paired(("1"):rep(16) .. ("0"):rep(34), ("1"):rep(10) .. ("0"):rep(40))
+  local function hits(n, of)
+    local a = fopo.array.zeros(1, of)
+    for i = 1, n do a:set(1, i, 1) end
+    return a
+  end
+  local low, high = native.paired(hits(16, 50), hits(10, 50))
   lu.assertTrue(0 < low and low < 6 / 50 and 6 / 50 < high)
-  low, high = native.paired("0110", "1010")
+  low, high = native.paired(fopo.array.from{0, 1, 1, 0}, fopo.array.from{1, 0, 1, 0})
   lu.assertTrue(low < 0)
   lu.assertAlmostEquals(low, -high, 1e-12)
   -- two samples of so few contexts that are not paired tell nothing
   low = paired.difference({reward = 16 / 50, contexts = 50}, {reward = 10 / 50, contexts = 50})
   lu.assertTrue(low < 0)
-  lu.assertErrorMsgContains("are no pairs", native.paired, "01", "0")
-  lu.assertErrorMsgContains("do not fit", native.first_hits, fopo.array.ids{1}, split.test)
+  lu.assertErrorMsgContains("are no pairs", native.paired, hits(1, 2), hits(0, 1))
+  lu.assertErrorMsgContains("do not fit", native.first_values, fopo.array.ids{1}, split.test)
 end
 
 function TestVerdict:test_evaluations_are_paired()
-  local test, all, hits = split.test, {}, {"", ""}
+  local test, all, hits = split.test, {}, {}
   for i, seed in ipairs{1, 2} do
     local pi = fopo.policy.linear{items = items, theta = "random", seed = seed}
     local ids = pi:best(test, {k = 1})
     all[i] = fopo.evaluate(pi, test, {k = {3}})
-    for n = 1, test.n do
-      hits[i] = hits[i] .. (test:hits(n, ids:get(n, 1)) and "1" or "0")
-    end
+    hits[i] = fopo.array.zeros(1, test.n)
+    for n = 1, test.n do hits[i]:set(1, n, test:hits(n, ids:get(n, 1)) and 1 or 0) end
   end
   lu.assertEquals({paired.difference(all[1], all[2])}, {native.paired(hits[1], hits[2])})
-  lu.assertNotEquals(hits[1], hits[2])
+  lu.assertNotEquals(hits[1]:totable(), hits[2]:totable())
   local train = fopo.evaluate(fopo.baseline.popular{data = split.train}, split.train)
   lu.assertEquals({paired.difference(all[1], train)},
                   {proportion.difference(all[1].reward, test.n, train.reward, split.train.n)})

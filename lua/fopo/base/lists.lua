@@ -15,7 +15,9 @@ function lists.of(who, sessions, o)
   end
   local x = o.contexts or cache.contexts(sessions, who)
   local index = o.index or cache.exact_of(who)
-  if unseen then return native.best_unseen(who, x, sessions, index, o.k) end
+  if unseen then
+    return native.recommend(who, x, index, o.k, {seen = sessions, may_be_short = true})
+  end
   return who:best(x, {index = index, k = o.k})
 end
 

@@ -18,7 +18,7 @@ function paired.remember(e, ids, sessions, reward)
   if reward and reward.valued then
     kept.earned, kept.reward = native.first_values(ids, sessions, reward), reward
   else
-    kept.hits = native.first_hits(ids, sessions)
+    kept.hits = native.first_values(ids, sessions)
   end
   known[e] = kept
 end

@@ -160,8 +160,8 @@ assert(r[1].item ~= 3 and r[1].item ~= 14)]],
     check_left(w, seen, never, n, pi)
     local ids, scores, log_z = {}, {}, nil
     if w.x then
-      ids, scores, log_z = native.recommend(pi, w.x, o.index or cache.exact_of(pi), n, seen, never,
-                                            true)
+      ids, scores, log_z = native.recommend(pi, w.x, o.index or cache.exact_of(pi), n,
+                                            {seen = seen, never = never, normalised = true})
       ids, scores = ids:totable(), scores:totable()
     end
     local list, at = {}, 0

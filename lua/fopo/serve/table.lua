@@ -159,8 +159,9 @@ sealed.kind(report, {
 -- The lines for the users of one batch, how many they are, and how many users have none.
 local function batch(pi, sessions, names, o, fixed)
   local x, rows, without = sessions:contexts(pi), 0, 0
-  local ids, scores, log_z = native.recommend(pi, x, fixed.index, o.n,
-    (o.exclude == "seen" or pi.seen == "mask") and sessions or nil, nil, o.probability, true)
+  local ids, scores, log_z = native.recommend(pi, x, fixed.index, o.n, {
+    seen = (o.exclude == "seen" or pi.seen == "mask") and sessions or nil,
+    normalised = o.probability, may_be_short = true})
   ids, scores = ids:totable(), scores:totable()
   for i, row in ipairs(ids) do
     if sessions:x(i).cols == 0 then ids[i], without = {}, without + 1
