@@ -167,6 +167,11 @@ void *fopo_map_file(int fd, size_t bytes) {
   return refused(bytes, 1);
 }
 
+void fopo_map_idle(void *block) {
+  head *h = block != NULL ? head_of(block) : NULL;
+  if (h != NULL && h->mapped > 0 && h->bytes == 0) madvise(block, h->mapped - PAGE, MADV_DONTNEED);
+}
+
 /* Changes the length of a mapping, in place or at a new aligned address; NULL: no memory. */
 static head *remap(head *h, size_t mapped) {
   if (mapped == h->mapped) return h;

@@ -29,6 +29,10 @@ int fopo_resize(void *array, size_t n, size_t size);
  * file's, which the system drops and reads again as it needs memory, so they are not counted. */
 void *fopo_map_file(int fd, size_t bytes);
 
+/* Such a block is not read for a while: its pages leave the process, and come back as they are
+ * read. Other blocks, and NULL, stay as they are. */
+void fopo_map_idle(void *block);
+
 /* Accepts NULL. */
 void fopo_free(void *block);
 

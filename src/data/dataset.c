@@ -17,6 +17,13 @@ void fopo_dataset_free(fopo_dataset *d) {
   fopo_free(d);
 }
 
+void fopo_dataset_idle(const fopo_dataset *d) {
+  fopo_map_idle(d->matrix.ids);
+  fopo_map_idle(d->matrix.values);
+  fopo_map_idle(d->times.first);
+  fopo_map_idle(d->times.last);
+}
+
 int fopo_dataset_period(double *first, double *last, const fopo_dataset *d) {
   size_t nnz = fopo_csr_nnz(&d->matrix);
   const double *early = d->times.first, *late = d->times.last != NULL ? d->times.last : early;

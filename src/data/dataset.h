@@ -34,6 +34,9 @@ typedef struct {
 
 void fopo_dataset_free(fopo_dataset *d); /* accepts NULL */
 
+/* What lies on disk is not read for a while (fopo_map_idle). */
+void fopo_dataset_idle(const fopo_dataset *d);
+
 static inline size_t fopo_dataset_users(const fopo_dataset *d) {
   return d->all_users > 0 ? d->all_users : d->matrix.rows;
 }

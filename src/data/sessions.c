@@ -739,6 +739,7 @@ int fopo_split_among(fopo_split *split, const fopo_dataset *d, const fopo_split_
   fopo_free(j.positions);
   fopo_free(j.sides);
   fopo_free(j.ranks);
+  fopo_dataset_idle(d);
   if (status != FOPO_OK) fopo_split_done(split);
   return status;
 }

@@ -345,5 +345,7 @@ int fopo_spill_build(fopo_dataset *d, fopo_spill *s, int with_times, size_t user
   for (int a = 0; a < ARRAYS && status == FOPO_OK; a++) status = open_file(s, &s->array[a]);
   if (status == FOPO_OK) status = sort_parts(d, s, with_times);
   if (status == FOPO_OK) status = map_arrays(d, s, with_times);
-  return status == FOPO_OK ? fopo_dataset_finish(d, path) : status;
+  if (status == FOPO_OK) status = fopo_dataset_finish(d, path);
+  fopo_dataset_idle(d);
+  return status;
 }

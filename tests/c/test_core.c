@@ -85,6 +85,39 @@ TEST(a_file_is_a_block) {
   assert_int_equal(fopo_memory_in_use().blocks, before.blocks);
 }
 
+static long pages_of_files(void) { /* kB */
+  FILE *file = fopen("/proc/self/status", "re");
+  char line[256];
+  long kilobytes = -1;
+  while (kilobytes < 0 && fgets(line, sizeof line, file) != NULL) {
+    sscanf(line, "RssFile: %ld", &kilobytes);
+  }
+  fclose(file);
+  return kilobytes;
+}
+
+/* An idle file gives its pages back, and has its bytes when it is read again; others keep theirs.
+ */
+TEST(idle_files_leave) {
+  enum { BYTES = 32 << 20 };
+  FREED(fopo_free) unsigned char *bytes = fopo_alloc(BYTES, 1);
+  memset(bytes, 7, BYTES);
+  FILE *file = tmpfile();
+  assert_int_equal(fwrite(bytes, 1, BYTES, file), BYTES);
+  assert_int_equal(fflush(file), 0);
+  FREED(fopo_free) unsigned char *block = fopo_map_file(fileno(file), BYTES);
+  fclose(file);
+  long without = pages_of_files();
+  assert_memory_equal(block, bytes, BYTES);
+  assert_true(pages_of_files() - without > BYTES / 1024 / 2);
+  fopo_map_idle(block);
+  fopo_map_idle(bytes);
+  fopo_map_idle(NULL);
+  assert_true(pages_of_files() - without < BYTES / 1024 / 4);
+  assert_memory_equal(block, bytes, BYTES);
+  assert_int_equal(bytes[BYTES - 1], 7);
+}
+
 /* Every pair of sizes: old bytes stay, added ones are zero. */
 TEST(blocks_grow_and_shrink) {
   static const size_t sizes[] = {0, 10, 5000, 5000000, 4194304, 12000000, 6000001, 6000000, 20};
