@@ -244,10 +244,10 @@ TEST(test_parts) {
 TEST(test_temperature_by_threads) {
   static const size_t dims[] = {7, 16, 33, 100};
   int kept = fopo_threads();
-  for (size_t i = 0; i < 4; i++) {
+  for (size_t i = 0; i < 8; i++) {
     DONE(small_world_done) small_world w;
     double T[3];
-    small_world_init(&w, 5000, 16, dims[i], 0.001, 0.7, 3);
+    small_world_init(&w, i < 4 ? 5000 : 20000, 18, dims[i % 4], 0.001, 0.7, 3);
     for (int threads = 1; threads <= 3; threads++) {
       ok(fopo_threads_set(threads));
       fopo_scores scores = {.Q = w.contexts, .items = w.items};
@@ -303,22 +303,28 @@ TEST(test_temperature) {
   refused(fopo_softmax_temperature(&T, &all, 40.0), FOPO_ERR_UNAVAILABLE, "masks alone");
 }
 
-/* The same of a catalogue so large that a histogram of the scores comes first: of scores that are
- * spread evenly, and of few that are far above all others. */
+/* The same of a catalogue so large that its scores are counted: of scores that are spread evenly,
+ * of few that are far above all others, and so far that bins have to be made narrower; with the
+ * best items masked, too. */
 TEST(test_temperature_of_many_items) {
   static const double wanted[] = {1.5, 30.0, 300.0, 19000.0};
-  for (int peaked = 0; peaked < 2; peaked++) {
+  uint64_t indptr[] = {0, 40};
+  uint32_t ids[40];
+  for (uint32_t i = 0; i < 40; i++) ids[i] = i;
+  fopo_sparse_scores mask = {.indptr = indptr, .ids = ids};
+  for (int peaked = 0; peaked < 4; peaked++) {
     DONE(small_world_done) small_world w;
     small_world_init(&w, 20000, 1, DIM, 0.001, 0.7, 3);
+    float far = peaked == 1 ? 1.0f : 1e5f;
     for (size_t a = 0; a < (size_t)(peaked ? 3 : 0); a++) {
       for (size_t j = 0; j < DIM; j++) {
-        fopo_matrix_row(w.items, a)[j] = (float)(90 - a) * w.contexts.x[j];
+        fopo_matrix_row(w.items, a)[j] = far * (float)(90 - a) * w.contexts.x[j];
       }
     }
     for (size_t i = 0; i < 4; i++) {
       double T, log_z, squares;
       float scaled[DIM];
-      fopo_scores one = {.Q = w.contexts, .items = w.items};
+      fopo_scores one = {.Q = w.contexts, .items = w.items, .sparse = peaked == 3 ? &mask : NULL};
       ok(fopo_softmax_temperature(&T, &one, wanted[i]));
       for (size_t j = 0; j < DIM; j++) scaled[j] = (float)((double)one.Q.x[j] / T);
       one.Q = fopo_matrix_view(scaled, 1, DIM);

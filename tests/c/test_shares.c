@@ -345,7 +345,7 @@ typedef struct {
 
 /* ---- sparse scores ---- */
 
-enum { MANY = 3001, QUERIES = 6 };
+enum { MANY = 17001, QUERIES = 6 };
 
 /* Rows: empty, few entries, a third of the items, all but one, all, all but every 100th. */
 static void make_sparse(fopo_csr *X) {
