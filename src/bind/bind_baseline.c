@@ -56,11 +56,11 @@ static fopo_baseline_options options_of(lua_State *L) {
  * sessions. */
 static int baseline(lua_State *L) {
   fopo_baseline_options o = options_of(L);
-  if (bind_any_sessions(L, 2)->all > 0 && o.kind->join == NULL) {
+  if (bind_any_sessions(L, 2)->all > 0 && !o.kind->shares) {
     bind_refuse(L,
                 "fopo.baseline.%s %s, and of sessions that are shared out no rank has all; "
                 "s:gather(1000) puts 1,000 of them on every rank, which it takes",
-                o.kind->name, o.kind->whole);
+                o.kind->name, o.kind->whole != NULL ? o.kind->whole : "learns from all at once");
   }
   int at = bind_option(L, 3, "value");
   if (!lua_isnil(L, at)) bind_values(L, &o.n_values, at);

@@ -47,6 +47,8 @@ int fopo_baseline_new(fopo_baseline **b, const fopo_sessions *sessions,
                       const fopo_baseline_options *options) {
   double start = fopo_clock();
   fopo_csr M = {0};
+  fopo_baseline_options o = *options;
+  o.users = sessions->all;
   *b = NULL;
   if (fopo_sessions_count(sessions) == 0 || sessions->X.cols == 0) {
     return fopo_fail(FOPO_ERR_ARGUMENT, "no session to learn a baseline from; give s.train");
@@ -62,10 +64,12 @@ int fopo_baseline_new(fopo_baseline **b, const fopo_sessions *sessions,
   }
   fresh->o.value = fresh->value;
   if (status == FOPO_OK) status = fopo_interactions(&M, sessions);
-  if (status == FOPO_OK) status = options->kind->fit(&fresh->model, &M, options);
+  if (sessions->all > 0) fopo_comm_begin();
+  if (status == FOPO_OK) status = o.kind->fit(&fresh->model, &M, &o);
   if (sessions->all > 0) {
     status = fopo_comm_agree(status);
-    if (status == FOPO_OK) status = options->kind->join(fresh->model, fresh->P);
+    if (status == FOPO_OK && o.kind->join != NULL) status = o.kind->join(fresh->model, fresh->P);
+    status = fopo_comm_end(status);
   }
   fopo_csr_done(&M);
   fresh->seconds = fopo_clock() - start;

@@ -27,6 +27,7 @@ typedef struct {
   size_t n_values;
   const uint8_t *wanted; /* [P] 0: nobody will ask for the scores of this item, and a kind may leave
                           * them out of its work; NULL: all are wanted. Not owned */
+  size_t users; /* of all ranks, of which M has this rank's share (comm/comm.h); 0: M has all */
 } fopo_baseline_options;
 
 struct fopo_baseline_kind {
@@ -46,10 +47,14 @@ struct fopo_baseline_kind {
   int (*fit_each)(void **models, const fopo_csr *M, const fopo_baseline_options *o,
                   const double *l2, size_t n);
 
-  /* The models [.., P] that the ranks have fitted to their sessions become that of all; collective.
-   * NULL: the kind needs all sessions in one place, and `whole` says why. */
-  int (*join)(void *model, size_t P);
+  /* 1: of sessions that are shared out `fit` takes those of this rank, and o->users; all ranks
+   * call it together. 0: it needs all sessions in one place, and `whole` says why. */
+  int shares;
   const char *whole;
+
+  /* Of one that shares: the models [.., P] of all ranks become that of all sessions; collective.
+   * NULL: they are. */
+  int (*join)(void *model, size_t P);
 
   /* scores [n, P] of the contexts first .. first + n - 1 with the items of X taken, on the calling
    * thread, n <= FOPO_BASELINE_BLOCK; -INFINITY: never recommended. scratch has scratch_bytes.

@@ -17,11 +17,16 @@
  * turned until Y^T Y = diag(d), and the part of a system that does not depend on the row is d + l2
  * n^nu: a step costs the products with the n factors of the row and nothing of dim^2, and with the
  * diagonal as preconditioner the eigenvalues are 1 and up to n others near it. Factors are float32;
- * Y^T Y is summed in double, in an order that depends on the sizes alone. */
+ * Y^T Y is summed in double, in an order that depends on the sizes alone.
+ *
+ * Of users that are shared out to ranks each solves its share of the rows of either side, and sums
+ * its share of the slices of Y^T Y; then all have all. So the bits are those of one process. */
 #include <math.h>
 #include <omp.h>
 #include <string.h>
 
+#include "comm/pieces.h"
+#include "comm/transpose.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/rng.h"
@@ -148,16 +153,33 @@ typedef struct {
   double done, passes;            /* half iterations */
 } work;
 
+/* Of n rows or slices those that this rank makes: from *first on, as many as are returned. */
+static size_t own_share(size_t *first, const work *w, size_t n) {
+  *first = 0;
+  return w->o->users > 0 ? fopo_comm_own_share(first, n) : n;
+}
+
+/* of [n, width] with the rows of all ranks, after `status` of making them. */
+static int gather(const work *w, void *of, size_t n, size_t width, int status) {
+  size_t bytes[FOPO_COMM_RANKS], first;
+  if (w->o->users == 0) return status;
+  for (size_t r = 0; r < fopo_comm_ranks(); r++) {
+    bytes[r] = fopo_comm_share(&first, n, r, fopo_comm_ranks()) * width;
+  }
+  fopo_comm_own_share(&first, n);
+  return fopo_pieces_gather(of, (char *)of + first * width, bytes, FOPO_PIECE, status);
+}
+
 static double *scratch_of(const work *w) {
   return w->scratch + (size_t)omp_get_thread_num() * BLOCK * w->o->dim;
 }
 
 /* partial[0] = F^T F (its upper triangle) for F [n, dim]. */
-static void gram(work *w, const float *F, size_t n) {
-  size_t dim = w->o->dim;
+static int gram(work *w, const float *F, size_t n) {
+  size_t dim = w->o->dim, begin, slices = own_share(&begin, w, SLICES);
   memset(w->partial, 0, SLICES * dim * dim * sizeof *w->partial);
 #pragma omp parallel for num_threads(fopo_threads()) schedule(dynamic)
-  for (size_t s = 0; s < SLICES; s++) {
+  for (size_t s = begin; s < begin + slices; s++) {
     double *rows = scratch_of(w);
     size_t first = n * s / SLICES, last = n * (s + 1) / SLICES;
     for (; first < last && !fopo_interrupted(); first += BLOCK) {
@@ -166,9 +188,13 @@ static void gram(work *w, const float *F, size_t n) {
       fopo_gram_add(w->partial + s * dim * dim, NULL, rows, NULL, count, dim);
     }
   }
-  for (size_t s = 1; s < SLICES; s++) {
+  int status = FOPO_OK;
+  if (fopo_interrupted()) status = fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while " DOING);
+  status = gather(w, w->partial, SLICES, dim * dim * sizeof *w->partial, status);
+  for (size_t s = 1; s < SLICES && status == FOPO_OK; s++) {
     for (size_t i = 0; i < dim * dim; i++) w->partial[i] += w->partial[s * dim * dim + i];
   }
+  return status;
 }
 
 /* F [n, dim] in the coordinates of the eigenvectors. */
@@ -188,9 +214,8 @@ static void turn(work *w, float *F, size_t n) {
 /* Turns the factors of both sides until those of `of` [n, dim] have squares diag(d). */
 static int turn_both(model *m, work *w, size_t users, const float *of, size_t n) {
   size_t dim = m->dim;
-  gram(w, of, n);
-  if (fopo_interrupted()) return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while " DOING);
-  int status = fopo_eigen(w->values, w->partial, dim);
+  int status = gram(w, of, n);
+  if (status == FOPO_OK) status = fopo_eigen(w->values, w->partial, dim);
   if (status != FOPO_OK) return status;
   for (size_t i = 0; i < dim * dim; i++) w->turn[i] = (float)w->partial[i];
   for (size_t i = 0; i < dim; i++) m->d[i] = (float)fmax(w->values[i], 0.0);
@@ -200,7 +225,7 @@ static int turn_both(model *m, work *w, size_t users, const float *of, size_t n)
 }
 
 /* out [M->rows, dim] from the other side's F and the diagonal of its squares. */
-static int solve_side(float *out, work *w, const fopo_csr *M, const float *F, const float *d) {
+static int solve_rows(float *out, work *w, const fopo_csr *M, const float *F, const float *d) {
   for (size_t first = 0; first < M->rows; first += WAVE) {
     size_t last = M->rows - first < WAVE ? M->rows : first + WAVE;
     int good = 1;
@@ -227,21 +252,32 @@ static int solve_side(float *out, work *w, const fopo_csr *M, const float *F, co
   return fopo_interrupted() ? fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while " DOING) : FOPO_OK;
 }
 
+/* The same of out [n, dim], of which M has the rows of this rank. */
+static int solve_side(float *out, size_t n, work *w, const fopo_csr *M, const float *F,
+                      const float *d) {
+  size_t first;
+  own_share(&first, w, n);
+  int status = solve_rows(out + first * w->o->dim, w, M, F, d);
+  return gather(w, out, n, w->o->dim * sizeof *out, status);
+}
+
 /* ---- all iterations ---- */
 
+/* M [.., P], T [.., N]: the rows of this rank. */
 static int iterate(model *m, work *w, const fopo_csr *M, const fopo_csr *T, size_t iterations) {
+  size_t N = T->cols;
   int status = FOPO_OK;
   for (size_t i = 0; i < iterations && status == FOPO_OK; i++) {
-    status = turn_both(m, w, M->rows, m->Y, m->P);
-    if (status == FOPO_OK) status = solve_side(w->X, w, M, m->Y, m->d);
-    if (status == FOPO_OK) status = turn_both(m, w, M->rows, w->X, M->rows);
-    if (status == FOPO_OK) status = solve_side(m->Y, w, T, w->X, m->d);
+    status = turn_both(m, w, N, m->Y, m->P);
+    if (status == FOPO_OK) status = solve_side(w->X, N, w, M, m->Y, m->d);
+    if (status == FOPO_OK) status = turn_both(m, w, N, w->X, N);
+    if (status == FOPO_OK) status = solve_side(m->Y, m->P, w, T, w->X, m->d);
   }
-  return status == FOPO_OK ? turn_both(m, w, M->rows, m->Y, m->P) : status;
+  return status == FOPO_OK ? turn_both(m, w, N, m->Y, m->P) : status;
 }
 
 static int check(const fopo_csr *M, const fopo_baseline_options *o) {
-  uint64_t N = M->rows, P = M->cols, dim = o->dim;
+  uint64_t N = o->users > 0 ? o->users : M->rows, P = M->cols, dim = o->dim;
   uint64_t scratch = (uint64_t)fopo_threads() * BLOCK * dim + (SLICES + 3) * dim * dim;
   return fopo_memory_suffices((N + P) * dim * sizeof(float) + scratch * sizeof(double) +
                                   fopo_csr_nnz(M) * sizeof(uint32_t),
@@ -263,7 +299,7 @@ static int begin(model **of, size_t P, const fopo_baseline_options *o) {
 }
 
 static int fit(void **of, const fopo_csr *M, const fopo_baseline_options *o) {
-  size_t threads = (size_t)fopo_threads(), dim = o->dim;
+  size_t threads = (size_t)fopo_threads(), dim = o->dim, N = o->users > 0 ? o->users : M->rows;
   fopo_csr T = {0};
   model *m = NULL;
   work w = {.o = o, .passes = 2.0 * (double)o->iterations};
@@ -271,13 +307,18 @@ static int fit(void **of, const fopo_csr *M, const fopo_baseline_options *o) {
   if (status == FOPO_OK) status = begin(&m, M->cols, o);
   *of = m;
   if (status != FOPO_OK) return status;
-  w.X = fopo_alloc(M->rows * dim, sizeof *w.X);
+  w.X = fopo_alloc(N * dim, sizeof *w.X);
   w.partial = fopo_alloc(SLICES * dim * dim, sizeof *w.partial);
   w.values = fopo_alloc(dim, sizeof *w.values);
   w.turn = fopo_alloc(dim * dim, sizeof *w.turn);
   w.scratch = fopo_alloc(threads * BLOCK * dim, sizeof *w.scratch);
   int whole = w.X && w.partial && w.values && w.turn && w.scratch;
-  status = whole ? fopo_csr_transpose(&T, M) : FOPO_ERR_MEMORY;
+  status = whole ? FOPO_OK : FOPO_ERR_MEMORY;
+  if (o->users > 0) {
+    status = fopo_csr_transpose_shares(&T, M, N, status);
+  } else if (status == FOPO_OK) {
+    status = fopo_csr_transpose(&T, M);
+  }
   if (status == FOPO_OK) status = iterate(m, &w, M, &T, o->iterations);
   fopo_csr_done(&T);
   fopo_free(w.X);
@@ -379,7 +420,7 @@ static const fopo_option options[] = {
 const fopo_baseline_kind fopo_baseline_als = {
     .name = "als",
     .fit = fit,
-    .whole = "solves for every item by the factors of all its users",
+    .shares = 1,
     .free = free_model,
     .score = score,
     .scratch_bytes = scratch_bytes,

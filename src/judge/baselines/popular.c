@@ -38,6 +38,7 @@ const fopo_baseline_kind fopo_baseline_popular = {
     .name = "popular",
     .fit = fit,
     .free = fopo_free,
+    .shares = 1,
     .join = join,
     .score = score,
     .weights = weights,

@@ -43,6 +43,7 @@ const fopo_baseline_kind fopo_baseline_random = {
     .name = "random",
     .fit = fit,
     .free = fopo_free,
+    .shares = 1,
     .join = join,
     .score = score,
     .weights = weights,
