@@ -299,6 +299,9 @@ refused("items that are learnt", policy.linear, {items = items, train_items = tr
 refused("a row", items.get, items, 1, 1)
 refused("a search here alone", ix.search, ix, x, 3)
 refused("a file", kept.save, kept, "policy.npz")
+if fopo.ranks().size > 1 then
+  refused("a log of one's own", fopo.ope, taste, lg:part(1, 100 + fopo.ranks().rank), {})
+end
 local part = s.train:share(kept)
 refused("the shape of shares", fopo.evaluate, kept, part)
 local of_part = fopo.trainer{policy = kept, data = part}.reward

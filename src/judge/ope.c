@@ -21,6 +21,7 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "comm/comm.h"
 #include "core/memory.h"
@@ -611,11 +612,28 @@ static int make(fopo_ope **out, const fopo_ope_options *options) {
   return FOPO_OK;
 }
 
+/* Whether all ranks have the same log, after `status` of the work before. Collective. */
+static int compare_logs(const fopo_logs *logs, int status) {
+  uint64_t mine[2] = {logs->n, 0}, all[2 * FOPO_COMM_RANKS];
+  uLong crc = crc32_z(0, (const Bytef *)logs->actions, logs->n * sizeof *logs->actions);
+  mine[1] = crc32_z(crc, (const Bytef *)logs->rewards, logs->n * sizeof *logs->rewards);
+  status = fopo_comm_agree(status);
+  if (status == FOPO_OK) status = fopo_comm_gather(all, mine, sizeof mine);
+  for (size_t r = 1; r < fopo_comm_ranks() && status == FOPO_OK; r++) {
+    if (all[2 * r] == all[0] && all[2 * r + 1] == all[1]) continue;
+    status = fopo_fail(FOPO_ERR_ARGUMENT,
+                       "rank %zu (%s) has another log than rank 0, %zu events and not %zu; over "
+                       "items that are dealt out, give every rank the whole log",
+                       r, fopo_comm_host(r), (size_t)all[2 * r], (size_t)all[0]);
+  }
+  return status;
+}
+
 int fopo_ope_new(fopo_ope **out, const fopo_ope_options *options) {
   *out = NULL;
   int status = make(out, options);
   if (options->pi->shard == NULL) return status;
-  status = fopo_comm_agree(status); /* the pass is collective: all begin it, or none */
+  status = compare_logs(options->logs, status); /* the pass is collective: all begin it, or none */
   if (status == FOPO_OK) return FOPO_OK;
   fopo_ope_free(*out);
   *out = NULL;
