@@ -306,6 +306,7 @@ static void done(job *j) {
   fopo_free(j->Gy);
   fopo_free(j->Gw);
   fopo_free(j->s);
+  *j = (job){0};
 }
 
 /* The shapes; refuses a dim that there is not. */
@@ -629,6 +630,7 @@ int fopo_shard_svd(fopo_shard *s, float *singular, const fopo_sessions *sessions
   if (status == FOPO_OK) {
     fopo_embed_scale(V, factor);
     memcpy(singular, j.s, dim * sizeof *singular);
+    done(&j); /* before the items are there twice */
     status = fopo_shard_deal(s, V);
   }
   status = fopo_comm_end(status);
