@@ -195,11 +195,11 @@ static int take(job *j, fopo_csr *block, size_t b) {
   return j->M->take(block, j->M->of, b * j->size, rows_of(j, b));
 }
 
-/* Y = M W. */
+/* Y = M W, from the last block, where by_columns ends, to the first, where it begins. */
 static int by_rows(job *j) {
   fopo_csr block;
   int status = FOPO_OK;
-  for (size_t b = 0; b < j->blocks && status == FOPO_OK; b++) {
+  for (size_t b = j->blocks; b-- > 0 && status == FOPO_OK;) {
     status = take(j, &block, b);
     fopo_matrix Y = fopo_matrix_rows(j->Y, b * j->size, rows_of(j, b));
     if (status == FOPO_OK) status = times(j, Y, &block, j->W, 0);

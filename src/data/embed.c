@@ -139,10 +139,8 @@ int fopo_embed_svd(fopo_matrix items, float *singular, const fopo_sessions *sess
   float *s = fopo_alloc(2 * dim, sizeof *s);
   double *n = fopo_alloc(items.rows + dim, sizeof *n);
   status = s != NULL && n != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) {
-    fopo_interactions_count(n, sessions);
-    status = decompose(items, s, n, sessions, options);
-  }
+  if (status == FOPO_OK) status = fopo_interactions_count(n, sessions);
+  if (status == FOPO_OK) status = decompose(items, s, n, sessions, options);
   if (status == FOPO_OK) scale(items, s, n, n + items.rows, s + dim, options);
   if (status == FOPO_OK && singular != NULL) memcpy(singular, s, dim * sizeof *s);
   fopo_free(s);

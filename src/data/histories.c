@@ -1,6 +1,7 @@
 #include "data/histories.h"
 
 #include "core/memory.h"
+#include "core/progress.h"
 #include "core/status.h"
 #include "core/threads.h"
 #include "data/names.h"
@@ -74,8 +75,15 @@ static size_t merge_row(uint32_t *out, double *count, const fopo_sessions *s, si
   return n;
 }
 
-void fopo_interactions_count(double *n, const fopo_sessions *s) {
-  for (size_t row = 0; row < s->X.rows; row++) merge_row(NULL, n, s, row);
+int fopo_interactions_count(double *n, const fopo_sessions *s) {
+  enum { POLL = 4096 }; /* rows */
+  for (size_t row = 0; row < s->X.rows; row++) {
+    if (row % POLL == 0 && fopo_interrupted()) {
+      return fopo_fail(FOPO_ERR_INTERRUPTED, "interrupted while counting interactions");
+    }
+    merge_row(NULL, n, s, row);
+  }
+  return FOPO_OK;
 }
 
 int fopo_interactions(fopo_csr *m, const fopo_sessions *s) {

@@ -16,8 +16,8 @@ int fopo_histories_of(fopo_sessions *s, size_t *unknown, const fopo_csr *m, cons
 int fopo_histories_from(fopo_sessions *s, const uint32_t *user, const uint32_t *item, size_t n,
                         size_t users, size_t P);
 
-/* n [P] += the sessions that have each item in X or in Y. */
-void fopo_interactions_count(double *n, const fopo_sessions *s);
+/* n [P] += the sessions that have each item in X or in Y. Can be interrupted. */
+int fopo_interactions_count(double *n, const fopo_sessions *s);
 
 /* *m [N, P] becomes X + Y of each session, values NULL; an item that is in both stands once. */
 int fopo_interactions(fopo_csr *m, const fopo_sessions *s);

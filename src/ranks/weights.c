@@ -10,7 +10,7 @@ int fopo_item_weights(float *w, const fopo_encoder *encoder, const fopo_sessions
   double N = (double)fopo_sessions_count(sessions);
   double *n = fopo_alloc(P, sizeof *n); /* [P] sessions that have each item */
   int status = n != NULL ? FOPO_OK : FOPO_ERR_MEMORY;
-  if (status == FOPO_OK) fopo_interactions_count(n, sessions);
+  if (status == FOPO_OK) status = fopo_interactions_count(n, sessions);
   if (sessions->all > 0) {
     fopo_comm_begin();
     status = fopo_comm_agree(status);
