@@ -1,5 +1,5 @@
-/* The dense operations on the GPU: products by cuBLAS, the network, the optimisers of whole arrays,
- * and norms. */
+/* The dense operations on the GPU: products by cuBLAS, the network, the optimisers, and
+ * norms. */
 #include <climits>
 #include <cmath>
 
@@ -201,77 +201,132 @@ __device__ inline float scale_of(const update &o) {
   return o.u.totals != nullptr ? fopo_update_scale(&o.u, o.u.totals->norm) : o.scale;
 }
 
+/* The same for the step at hand. */
+__device__ inline update current(update o, const step_table *steps) {
+  if (steps != nullptr) {
+    const step_numbers &now = steps->of[steps->at - 1];
+    o.lr = now.lr, o.keep = now.keep;
+  }
+  o.scale = scale_of(o);
+  return o;
+}
+
+/* The place in theta of number k of G, whose rows of L numbers are the rows `touched`; NULL: k. */
+__device__ inline size_t place_of(size_t k, const uint32_t *touched, size_t L) {
+  return touched != nullptr ? touched[k / L] * L + k % L : k;
+}
+
 __global__ void adam_kernel(const __grid_constant__ adam_arguments a) {
   await_inputs();
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-  update o = a.o;
-  float unbias = a.unbias;
   const step_table *steps = a.steps;
-  if (i >= a.n || halted(o.u.totals)) return;
-  if (steps != nullptr) {
-    const step_numbers &now = steps->of[steps->at - 1];
-    o.lr = now.lr, o.keep = now.keep, unbias = now.unbias;
-  }
-  o.scale = scale_of(o);
-  move_by_adam(a.theta + i, a.m + i, a.v + i, a.G[i], a, o, unbias);
+  if (i >= a.n || halted(a.o.u.totals)) return;
+  float unbias = steps != nullptr ? steps->of[steps->at - 1].unbias : a.unbias;
+  move_by_adam(a.theta + i, a.m + i, a.v + i, a.G[i], a, current(a.o, steps), unbias);
+}
+
+static adam_arguments adam_of(fopo_device *d, const fopo_parameters *x, const float *G, size_t n,
+                              const fopo_adam *o) {
+  return {x->theta,
+          x->m,
+          x->v,
+          G,
+          update_of(o->u),
+          (float)o->beta1,
+          (float)(1 - o->beta1),
+          (float)o->beta2,
+          (float)(1 - o->beta2),
+          1.0f,
+          (float)o->eps,
+          steps_on_device(d),
+          n};
 }
 
 int adam(fopo_device *d, const fopo_parameters *x, const float *G, const fopo_adam *o) {
   step_numbers now = step_numbers_of(o);
-  update common = update_of(o->u);
-  common.lr = now.lr;
-  adam_arguments a = {x->theta,
-                      x->m,
-                      x->v,
-                      G,
-                      common,
-                      (float)o->beta1,
-                      (float)(1 - o->beta1),
-                      (float)o->beta2,
-                      (float)(1 - o->beta2),
-                      now.unbias,
-                      (float)o->eps,
-                      steps_on_device(d),
-                      x->n};
+  adam_arguments a = adam_of(d, x, G, x->n, o);
+  a.o.lr = now.lr, a.unbias = now.unbias;
   size_t before = of(d)->launched;
   int status = launch_early(d, "adam", ceil_div(x->n, THREADS), THREADS, 0, adam_kernel, a);
   note(d, before, a);
   return status;
 }
 
-__global__ void sgd_kernel(float *theta, float *velocity, const float *G, update o, float momentum,
-                           const step_table *steps, size_t n) {
-  size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= n || halted(o.u.totals)) return;
-  if (steps != nullptr) {
-    const step_numbers &now = steps->of[steps->at - 1];
-    o.lr = now.lr, o.keep = now.keep;
+/* A block a row. One thread counts the item's updates and computes Adam's bias corrections. */
+__global__ void adam_rows_kernel(const __grid_constant__ adam_arguments a, fopo_adam o,
+                                 uint32_t *updates, const uint32_t *touched, size_t L) {
+  __shared__ float lr, unbias;
+  size_t i = blockIdx.x, row = touched != nullptr ? touched[i] : i;
+  if (threadIdx.x == 0) {
+    double t = (double)++updates[row];
+    lr = (float)(o.u.lr / (1 - pow(o.beta1, t)));
+    unbias = (float)(1 / (1 - pow(o.beta2, t)));
   }
-  velocity[i] = momentum * velocity[i] + (scale_of(o) * G[i] - o.decay * theta[i]);
-  theta[i] = o.keep * theta[i] + o.lr * velocity[i];
+  __syncthreads();
+  update moved = a.o;
+  moved.lr = lr;
+  for (size_t j = threadIdx.x; j < L; j += blockDim.x) {
+    size_t at = row * L + j;
+    move_by_adam(a.theta + at, a.m + at, a.v + at, a.G[i * L + j], a, moved, unbias);
+  }
+}
+
+int adam_rows(fopo_device *d, const fopo_parameters *x, const fopo_item_gradient *g,
+              const fopo_adam *o, size_t L) {
+  unsigned threads = (unsigned)least(rounded_up(L, WARP), THREADS);
+  return launch(d, "adam on items", g->n, threads, 0, adam_rows_kernel,
+                adam_of(d, x, g->rows, g->n * L, o), *o, x->updates, g->ids, L);
+}
+
+__global__ void sgd_kernel(float *theta, float *velocity, const float *G, const uint32_t *touched,
+                           update of, float momentum, const step_table *steps, size_t n, size_t L) {
+  size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n || halted(of.u.totals)) return;
+  update o = current(of, steps);
+  size_t at = place_of(i, touched, L);
+  velocity[at] = momentum * velocity[at] + (o.scale * G[i] - o.decay * theta[at]);
+  theta[at] = o.keep * theta[at] + o.lr * velocity[at];
+}
+
+static int move_by_sgd(fopo_device *d, const fopo_parameters *x, const float *G,
+                       const uint32_t *touched, const fopo_sgd *o, size_t n, size_t L) {
+  return launch(d, "sgd", ceil_div(n, THREADS), THREADS, 0, sgd_kernel, x->theta, x->m, G, touched,
+                update_of(o->u), (float)o->momentum, steps_on_device(d), n, L);
 }
 
 int sgd(fopo_device *d, const fopo_parameters *x, const float *G, const fopo_sgd *o) {
-  return launch(d, "sgd", ceil_div(x->n, THREADS), THREADS, 0, sgd_kernel, x->theta, x->m, G,
-                update_of(o->u), (float)o->momentum, steps_on_device(d), x->n);
+  return move_by_sgd(d, x, G, nullptr, o, x->n, 1);
 }
 
-__global__ void adagrad_kernel(float *theta, float *v, const float *G, update o, float eps,
-                               const step_table *steps, size_t n) {
+int sgd_rows(fopo_device *d, const fopo_parameters *x, const fopo_item_gradient *g,
+             const fopo_sgd *o, size_t L) {
+  return move_by_sgd(d, x, g->rows, g->ids, o, g->n * L, L);
+}
+
+__global__ void adagrad_kernel(float *theta, float *v, const float *G, const uint32_t *touched,
+                               update of, float eps, const step_table *steps, size_t n, size_t L) {
   size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= n || halted(o.u.totals)) return;
-  if (steps != nullptr) {
-    const step_numbers &now = steps->of[steps->at - 1];
-    o.lr = now.lr, o.keep = now.keep;
-  }
-  float g = scale_of(o) * G[i] - o.decay * theta[i];
-  v[i] += g * g;
-  theta[i] = o.keep * theta[i] + o.lr * g / (sqrtf(v[i]) + eps);
+  if (i >= n || halted(of.u.totals)) return;
+  update o = current(of, steps);
+  size_t at = place_of(i, touched, L);
+  float g = o.scale * G[i] - o.decay * theta[at];
+  v[at] += g * g;
+  theta[at] = o.keep * theta[at] + o.lr * g / (sqrtf(v[at]) + eps);
+}
+
+static int move_by_adagrad(fopo_device *d, const fopo_parameters *x, const float *G,
+                           const uint32_t *touched, const fopo_adagrad *o, size_t n, size_t L) {
+  return launch(d, "adagrad", ceil_div(n, THREADS), THREADS, 0, adagrad_kernel, x->theta, x->v, G,
+                touched, update_of(o->u), (float)o->eps, steps_on_device(d), n, L);
 }
 
 int adagrad(fopo_device *d, const fopo_parameters *x, const float *G, const fopo_adagrad *o) {
-  return launch(d, "adagrad", ceil_div(x->n, THREADS), THREADS, 0, adagrad_kernel, x->theta, x->v,
-                G, update_of(o->u), (float)o->eps, steps_on_device(d), x->n);
+  return move_by_adagrad(d, x, G, nullptr, o, x->n, 1);
+}
+
+int adagrad_rows(fopo_device *d, const fopo_parameters *x, const fopo_item_gradient *g,
+                 const fopo_adagrad *o, size_t L) {
+  return move_by_adagrad(d, x, g->rows, g->ids, o, g->n * L, L);
 }
 
 /* ---- whole arrays ---- */

@@ -116,17 +116,13 @@ int reserve_sums(fopo_device *d, float **scratch, float **c, const fopo_estimate
 int sum_rows(fopo_device *d, float *V, float *scratch, const fopo_rows *items, const uint32_t *ids,
              const float *c, size_t B, size_t S, size_t L) {
   row_sums x = {V, scratch, ids, c, nullptr, nullptr, B, S, L};
-  switch (items->type) {
-  case FOPO_FLOAT16: return sum_rows_as<fp16>(d, x, items->x, items->ld);
-  case FOPO_BFLOAT16: return sum_rows_as<bf16>(d, x, items->x, items->ld);
-  default: return sum_rows_as<float>(d, x, items->x, items->ld);
-  }
+  return by_type(items->type, [&]<class T>() { return sum_rows_as<T>(d, x, items->x, items->ld); });
 }
 
 /* ---- REINFORCE ---- */
 
-/* A block a context. With the baseline c = (r - rbar) / (S - 1); without it c = r / S. */
-/* A masked item is drawn only if there is no other: it earns nothing. */
+/* A block a context. With the baseline c = (r - rbar) / (S - 1); without it c = r / S. A masked
+ * item is drawn only if there is no other: it earns nothing. */
 __global__ void reinforce_kernel(float *c, float *stats, fopo_samples x, fopo_sparse_scores sparse,
                                  int baseline, size_t S) {
   size_t b = blockIdx.x;

@@ -1,6 +1,6 @@
-/* Training the items on the GPU: their gradient from the coefficients of draws, and the updates of
- * rows. The draws are sorted by item by CUB's radix sort, which is stable, so draws of one item
- * keep their order; one block sums each row in that order: the same bits every time. */
+/* Training the items on the GPU: their gradient from the coefficients of draws, which are sorted by
+ * item by CUB's radix sort. It is stable, so draws of one item keep their order; one block sums
+ * each row in that order: the same bits every time. */
 #include "device/cuda/cuda.cuh"
 
 #ifdef __CUDACC__
@@ -9,7 +9,6 @@
 #endif
 
 #include <climits>
-#include <cmath>
 
 namespace gpu {
 
@@ -142,77 +141,6 @@ int items_gradient(fopo_device *d, fopo_item_gradient *g, const float *c,
   unsigned threads = (unsigned)least(ceil_div(L, WARP) * WARP, THREADS);
   return launch(d, "the gradient of the items", groups, threads, 0, gradient_kernel, g->rows,
                 g->ids, x, c, batch->Q, scale, S, L);
-}
-
-/* ---- updates ---- */
-
-/* A block a row. One thread counts the item's updates and computes Adam's bias corrections. */
-__global__ void adam_rows_kernel(float *items, float *m, float *v, uint32_t *updates,
-                                 const float *rows, const uint32_t *touched, fopo_adam o,
-                                 float scale, float decay, float keep, size_t L) {
-  __shared__ float lr, unbias;
-  size_t i = blockIdx.x, a = touched != nullptr ? touched[i] : i;
-  if (threadIdx.x == 0) {
-    double t = (double)++updates[a];
-    lr = (float)(o.u.lr / (1 - pow(o.beta1, t)));
-    unbias = (float)(1 / (1 - pow(o.beta2, t)));
-  }
-  __syncthreads();
-  float beta1 = (float)o.beta1, rest1 = (float)(1 - o.beta1);
-  float beta2 = (float)o.beta2, rest2 = (float)(1 - o.beta2);
-  float eps = (float)o.eps;
-  for (size_t j = threadIdx.x; j < L; j += blockDim.x) {
-    size_t at = a * L + j;
-    float g = scale * rows[i * L + j] - decay * items[at];
-    m[at] = beta1 * m[at] + rest1 * g;
-    v[at] = beta2 * v[at] + rest2 * g * g;
-    items[at] = keep * items[at] + lr * m[at] / (sqrtf(v[at] * unbias) + eps);
-  }
-}
-
-int adam_rows(fopo_device *d, const fopo_parameters *x, const fopo_item_gradient *g,
-              const fopo_adam *o, size_t L) {
-  unsigned threads = (unsigned)least(ceil_div(L, WARP) * WARP, THREADS);
-  return launch(d, "adam on items", g->n, threads, 0, adam_rows_kernel, x->theta, x->m, x->v,
-                x->updates, g->rows, g->ids, *o, fopo_update_scale(&o->u, o->u.norm),
-                fopo_update_decay(&o->u), fopo_update_keep(&o->u), L);
-}
-
-__global__ void sgd_rows_kernel(float *items, float *velocity, const float *rows,
-                                const uint32_t *touched, float lr, float momentum, float scale,
-                                float decay, float keep, size_t n, size_t L) {
-  size_t k = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (k >= n) return;
-  size_t i = k / L, a = touched != nullptr ? touched[i] : i, at = a * L + k % L;
-  velocity[at] = momentum * velocity[at] + (scale * rows[k] - decay * items[at]);
-  items[at] = keep * items[at] + lr * velocity[at];
-}
-
-int sgd_rows(fopo_device *d, const fopo_parameters *x, const fopo_item_gradient *g,
-             const fopo_sgd *o, size_t L) {
-  return launch(d, "sgd on items", ceil_div(g->n * L, THREADS), THREADS, 0, sgd_rows_kernel,
-                x->theta, x->m, g->rows, g->ids, (float)o->u.lr, (float)o->momentum,
-                fopo_update_scale(&o->u, o->u.norm), fopo_update_decay(&o->u),
-                fopo_update_keep(&o->u), g->n * L, L);
-}
-
-__global__ void adagrad_rows_kernel(float *items, float *v, const float *rows,
-                                    const uint32_t *touched, float lr, float eps, float scale,
-                                    float decay, float keep, size_t n, size_t L) {
-  size_t k = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-  if (k >= n) return;
-  size_t i = k / L, a = touched != nullptr ? touched[i] : i, at = a * L + k % L;
-  float g = scale * rows[k] - decay * items[at];
-  v[at] += g * g;
-  items[at] = keep * items[at] + lr * g / (sqrtf(v[at]) + eps);
-}
-
-int adagrad_rows(fopo_device *d, const fopo_parameters *x, const fopo_item_gradient *g,
-                 const fopo_adagrad *o, size_t L) {
-  return launch(d, "adagrad on items", ceil_div(g->n * L, THREADS), THREADS, 0, adagrad_rows_kernel,
-                x->theta, x->v, g->rows, g->ids, (float)o->u.lr, (float)o->eps,
-                fopo_update_scale(&o->u, o->u.norm), fopo_update_decay(&o->u),
-                fopo_update_keep(&o->u), g->n * L, L);
 }
 
 } // namespace gpu

@@ -35,8 +35,6 @@ __global__ void narrow_kernel(norm_work w) {
   }
 }
 
-/* ---- tickets ---- */
-
 /* ---- the tiles of a ticket ---- */
 
 __device__ inline void score_run(const norm_work &w, uint32_t part, uint32_t group, uint32_t run) {

@@ -43,11 +43,7 @@ int pack_head(fopo_device *d, fopo_shared_head *head, const fopo_rows *items, si
               fopo_products products) {
   bool chosen = of(d)->has_bf16 && items->type != FOPO_FLOAT16;
   bool rounded = products == FOPO_PRODUCTS_AUTO ? chosen : products == FOPO_PRODUCTS_BFLOAT16;
-  switch (items->type) {
-  case FOPO_FLOAT16: return pack<fp16>(d, head, items, L, rounded);
-  case FOPO_BFLOAT16: return pack<bf16>(d, head, items, L, rounded);
-  default: return pack<float>(d, head, items, L, rounded);
-  }
+  return by_type(items->type, [&]<class T>() { return pack<T>(d, head, items, L, rounded); });
 }
 
 } // namespace gpu

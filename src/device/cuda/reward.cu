@@ -59,11 +59,9 @@ static int score_listed(fopo_device *d, float *f, const fopo_rows *items, listed
   factors left = {batch->Q, nullptr};
   size_t B = batch->B, L = batch->L;
   x.sparse = fopo_batch_scores(batch);
-  switch (items->type) {
-  case FOPO_FLOAT16: return score_rows<fp16>(d, f, left, items->x, items->ld, x, PLAIN, B, S, L);
-  case FOPO_BFLOAT16: return score_rows<bf16>(d, f, left, items->x, items->ld, x, PLAIN, B, S, L);
-  default: return score_rows<float>(d, f, left, items->x, items->ld, x, PLAIN, B, S, L);
-  }
+  return by_type(items->type, [&]<class T>() {
+    return score_rows<T>(d, f, left, items->x, items->ld, x, PLAIN, B, S, L);
+  });
 }
 
 int score_ids(fopo_device *d, float *f, const fopo_rows *items, const uint32_t *ids,

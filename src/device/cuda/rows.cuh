@@ -18,6 +18,15 @@ struct bf16 {
   uint16_t bits;
 }; /* FOPO_BFLOAT16 */
 
+/* f.operator()<T>() of rows of the type. */
+template <class F> auto by_type(fopo_float type, F f) {
+  switch (type) {
+  case FOPO_FLOAT16: return f.template operator()<fp16>();
+  case FOPO_BFLOAT16: return f.template operator()<bf16>();
+  default: return f.template operator()<float>();
+  }
+}
+
 __device__ inline float to_float(float x) { return x; }
 __device__ inline float to_float(fp16 x) { return __half2float(__ushort_as_half(x.bits)); }
 __device__ inline float to_float(bf16 x) { return __uint_as_float((unsigned)x.bits << 16); }

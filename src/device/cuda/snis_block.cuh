@@ -248,11 +248,7 @@ template <class T, class F> static auto by_load(const fopo_rows *items, size_t L
 }
 
 template <class F> static auto by_rows(const fopo_rows *items, size_t L, F f) {
-  switch (items->type) {
-  case FOPO_FLOAT16: return by_load<fp16>(items, L, f);
-  case FOPO_BFLOAT16: return by_load<bf16>(items, L, f);
-  default: return by_load<float>(items, L, f);
-  }
+  return by_type(items->type, [=]<class T>() { return by_load<T>(items, L, f); });
 }
 
 /* snis.cu: how many blocks share the samples of a context, if the card holds so many blocks at a

@@ -4,32 +4,26 @@
 
 namespace gpu {
 
-/* ---- kept candidates: a block copies the set of a context ---- */
+/* ---- kept candidates ---- */
 
-__global__ void store_kernel(uint32_t *sets, uint32_t *set_counts, const uint32_t *ids,
-                             const uint32_t *counts, const uint32_t *rows, size_t K) {
-  size_t b = blockIdx.x, n = rows[b];
-  for (size_t i = threadIdx.x; i < K; i += blockDim.x) sets[n * K + i] = ids[b * K + i];
-  if (threadIdx.x == 0) set_counts[n] = counts[b];
+/* A block copies the set of context b: from row of[b], or to row into[b]; NULL: row b. */
+__global__ void copy_kernel(fopo_candidate_sets to, const uint32_t *into, fopo_candidate_sets from,
+                            const uint32_t *of) {
+  size_t b = blockIdx.x, K = to.k;
+  size_t at = into != nullptr ? into[b] : b, n = of != nullptr ? of[b] : b;
+  for (size_t i = threadIdx.x; i < K; i += blockDim.x) to.ids[at * K + i] = from.ids[n * K + i];
+  if (threadIdx.x == 0) to.counts[at] = from.counts[n];
 }
 
 int store_sets(fopo_device *d, const fopo_candidate_sets *cache, const fopo_candidate_sets *sets,
                const uint32_t *rows, size_t B) {
-  return launch(d, "keeping candidates", B, THREADS, 0, store_kernel, cache->ids, cache->counts,
-                sets->ids, sets->counts, rows, sets->k);
-}
-
-__global__ void load_kernel(uint32_t *ids, uint32_t *counts, const uint32_t *sets,
-                            const uint32_t *set_counts, const uint32_t *rows, size_t K) {
-  size_t b = blockIdx.x, n = rows[b];
-  for (size_t i = threadIdx.x; i < K; i += blockDim.x) ids[b * K + i] = sets[n * K + i];
-  if (threadIdx.x == 0) counts[b] = set_counts[n];
+  return launch(d, "keeping candidates", B, THREADS, 0, copy_kernel, *cache, rows, *sets, nullptr);
 }
 
 int load_sets(fopo_device *d, const fopo_candidate_sets *sets, const fopo_candidate_sets *cache,
               const uint32_t *rows, size_t B) {
-  return launch(d, "loading kept candidates", B, THREADS, 0, load_kernel, sets->ids, sets->counts,
-                cache->ids, cache->counts, rows, sets->k);
+  return launch(d, "loading kept candidates", B, THREADS, 0, copy_kernel, *sets, nullptr, *cache,
+                rows);
 }
 
 /* ---- statistics ---- */

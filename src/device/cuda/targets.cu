@@ -74,11 +74,7 @@ int add_targets(fopo_device *d, const fopo_estimate *e, const fopo_csr *Y, const
                 const fopo_device_batch *batch) {
   targets a = {*e,    Y->indptr, Y->ids,  value, rows, batch->Q, fopo_batch_scores(batch),
                log_n, batch->S,  batch->L};
-  switch (items->type) {
-  case FOPO_FLOAT16: return add_targets_as<fp16>(d, a, items, batch->B);
-  case FOPO_BFLOAT16: return add_targets_as<bf16>(d, a, items, batch->B);
-  default: return add_targets_as<float>(d, a, items, batch->B);
-  }
+  return by_type(items->type, [&]<class T>() { return add_targets_as<T>(d, a, items, batch->B); });
 }
 
 /* ---- the ratio ---- */
