@@ -30,12 +30,16 @@ int fopo_child_fork(pid_t *child, int threads) {
   _exit(1); /* what calls this would go on as the parent does */
 }
 
+int fopo_child_code(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
 int fopo_child_ended(pid_t child, int *code) {
   int status;
   pid_t gone = waitpid(child, &status, WNOHANG);
   if (gone == 0 || (gone < 0 && errno == EINTR)) return 0;
   if (gone < 0) status = 0;
-  *code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  *code = fopo_child_code(status);
   return 1;
 }
 

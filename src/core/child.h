@@ -9,7 +9,11 @@
  * them says so and ends with 1. No other thread of the program may be at work. */
 int fopo_child_fork(pid_t *child, int threads);
 
-/* 1 if it has ended: *code is its exit status, or 128 and the number of the signal. */
+/* Of a child that has ended, by what waitpid says: its exit status, or 128 and the number of the
+ * signal. */
+int fopo_child_code(int status);
+
+/* 1 if it has ended, and its *code. */
 int fopo_child_ended(pid_t child, int *code);
 
 /* Ends it by SIGTERM and waits for that, at most ten seconds; then by SIGKILL. */

@@ -26,3 +26,14 @@ size_t fopo_plain(char *to, size_t size, const char *text, size_t n) {
   to[used] = '\0';
   return used;
 }
+
+size_t fopo_utf8(char *to, uint32_t code) {
+  if (code < 0x80) {
+    to[0] = (char)code;
+    return 1;
+  }
+  size_t n = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+  for (size_t i = n - 1; i > 0; i--, code >>= 6) to[i] = (char)(0x80 | (code & 0x3f));
+  to[0] = (char)((0xf00 >> n & 0xff) | code);
+  return n;
+}

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/child.h"
 #include "core/input.h"
 #include "core/memory.h"
 #include "core/platform.h"
@@ -55,10 +56,6 @@ static int start(pid_t *child, const char *path, char *const argv[], const int f
   return error;
 }
 
-static int code_of(int status) {
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 /* Starts the program with the three files and waits for its end: its code, or -errno. */
 static int start_and_wait(const char *path, char *const argv[], const int files[FILES]) {
   pid_t child;
@@ -67,7 +64,7 @@ static int start_and_wait(const char *path, char *const argv[], const int files[
   while (waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) return -errno;
   }
-  return code_of(status);
+  return fopo_child_code(status);
 }
 
 /* Reads a whole file. 0, or errno. */
@@ -164,10 +161,6 @@ int fopo_pipe_open(fopo_pipe *p, const char *name, char *const argv[]) {
   return fopo_fail(FOPO_ERR_FILE, "%s cannot be run: %s", path, strerror(error));
 }
 
-int fopo_pipe_read(fopo_pipe *p, void *bytes, size_t n, size_t *got, const char *what) {
-  return fopo_read_stream(p->out, bytes, n, got, what);
-}
-
 /* The last line that is not blank of what the program said. */
 static void last_words(int fd, char *said, size_t size) {
   off_t end = lseek(fd, 0, SEEK_END);
@@ -188,7 +181,7 @@ int fopo_pipe_wait(fopo_pipe *p, int *code, char *said, size_t size, const char 
   }
   if (ended > 0) {
     p->child = 0;
-    *code = code_of(status);
+    *code = fopo_child_code(status);
     last_words(p->errors, said, size);
   }
   fopo_pipe_close(p);

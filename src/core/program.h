@@ -34,10 +34,6 @@ typedef struct {
  * fopo_program_run, and refused where --safe is in effect. On failure *p is closed. */
 int fopo_pipe_open(fopo_pipe *p, const char *name, char *const argv[]);
 
-/* Reads n bytes; *got < n only at the end of the output. `what` is the title of the work, which
- * Ctrl-C interrupts. */
-int fopo_pipe_read(fopo_pipe *p, void *bytes, size_t n, size_t *got, const char *what);
-
 /* Waits for the end of the program: *code as that of fopo_output, and in `said` the last line that
  * it wrote to its standard error. Closes *p. */
 int fopo_pipe_wait(fopo_pipe *p, int *code, char *said, size_t size, const char *what);

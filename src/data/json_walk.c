@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/plain.h"
 #include "data/number.h"
 
 enum { DEPTH_MOST = 64 };
@@ -86,17 +87,6 @@ static unsigned code_point(const char *p, const char *end, const char **next) {
   return code >= 0xd800 && code < 0xe000 ? 0xfffd : code;
 }
 
-static size_t write_utf8(char *to, unsigned code) {
-  if (code < 0x80) {
-    to[0] = (char)code;
-    return 1;
-  }
-  size_t n = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-  for (size_t i = n - 1; i > 0; i--, code >>= 6) to[i] = (char)(0x80 | (code & 0x3f));
-  to[0] = (char)((0xf00 >> n & 0xff) | code);
-  return n;
-}
-
 size_t fopo_walk_decode(char *to, fopo_span s) {
   static const char letters[] = "bfnrt", meant[] = "\b\f\n\r\t";
   const char *p = s.at, *end = p + s.n;
@@ -105,7 +95,7 @@ size_t fopo_walk_decode(char *to, fopo_span s) {
     if (*p != '\\') {
       *q++ = *p++;
     } else if (p[1] == 'u') {
-      q += write_utf8(q, code_point(p, end, &p));
+      q += fopo_utf8(q, code_point(p, end, &p));
     } else {
       const char *letter = strchr(letters, p[1]);
       *q++ = letter != NULL ? meant[letter - letters] : p[1];

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/memory.h"
+#include "core/plain.h"
 #include "core/status.h"
 #include "term/axis.h"
 #include "term/dots.h"
@@ -134,9 +135,8 @@ static void colour_off(fopo_string *b, const fopo_plot *plot) {
 static void put_cell(fopo_string *b, const canvas *c, size_t cell) {
   if (c->across == 2) {
     unsigned code = c->down == 4 ? 0x2800u + c->dots[cell] : fopo_dots_quarters[c->dots[cell]];
-    char utf8[3] = {(char)(0xE0 | code >> 12), (char)(0x80 | (code >> 6 & 63)),
-                    (char)(0x80 | (code & 63))};
-    fopo_string_put_bytes(b, utf8, 3);
+    char bytes[4];
+    fopo_string_put_bytes(b, bytes, fopo_utf8(bytes, code));
   } else {
     fopo_string_put_bytes(b, &marks[c->owner[cell]], 1);
   }

@@ -5,6 +5,7 @@
 #include <wchar.h>
 
 #include "core/memory.h"
+#include "core/plain.h"
 #include "core/status.h"
 #include "term/string.h"
 
@@ -88,18 +89,9 @@ void fopo_screen_cut(char *text, int width) {
 
 /* ---- as text ---- */
 
-static size_t utf8(char out[4], uint32_t code) {
-  if (code < 0x80) return out[0] = (char)code, 1;
-  size_t n = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-  static const uint32_t lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
-  out[0] = (char)(lead[n] | code >> 6 * (n - 1));
-  for (size_t i = 1; i < n; i++) out[i] = (char)(0x80 | (code >> 6 * (n - 1 - i) & 63));
-  return n;
-}
-
 static void put_code(fopo_string *b, uint32_t code) {
   char bytes[4];
-  fopo_string_put_bytes(b, bytes, utf8(bytes, code));
+  fopo_string_put_bytes(b, bytes, fopo_utf8(bytes, code));
 }
 
 static const fopo_cell *row_of(const fopo_screen *s, int row) {
