@@ -47,8 +47,8 @@ static int evaluate_expected(lua_State *L) {
   fopo_sessions s = bind_judged(L, 3, 6);
   fopo_sparse_scores seen = fopo_mask_of(&s.X);
   const fopo_sparse_scores *mask = bind_boolean(L, 5, "unseen") ? &seen : NULL;
-  bind_check(L, fopo_evaluate_expected_each(&e, each, FOPO_OBJECTIVE_REWARD, NULL, &pi->policy,
-                                            bind_matrix(x), &s, mask, most, NULL));
+  bind_check(L, fopo_evaluate_expected(&e, each, FOPO_OBJECTIVE_REWARD, NULL, &pi->policy,
+                                       bind_matrix(x), &s, mask, most, NULL));
   bind_push_expected(L, &e);
   lua_pushvalue(L, 7);
   return 2;

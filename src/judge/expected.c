@@ -366,11 +366,10 @@ static int sum_up(fopo_expected *to, work *w, const plan *p) {
   return FOPO_OK;
 }
 
-int fopo_evaluate_expected_each(fopo_expected *e, float *each, fopo_objective_kind objective,
-                                const fopo_own_objective *rule, const fopo_policy *pi,
-                                fopo_matrix x, const fopo_sessions *sessions,
-                                const fopo_sparse_scores *s, size_t most,
-                                const fopo_few_items *few) {
+int fopo_evaluate_expected(fopo_expected *e, float *each, fopo_objective_kind objective,
+                           const fopo_own_objective *rule, const fopo_policy *pi, fopo_matrix x,
+                           const fopo_sessions *sessions, const fopo_sparse_scores *s, size_t most,
+                           const fopo_few_items *few) {
   *e = (fopo_expected){0};
   int status = fopo_sessions_check(sessions, x.rows, fopo_policy_n_items(pi));
   if (status == FOPO_OK) status = fopo_policy_check_contexts(pi, x);
@@ -406,8 +405,8 @@ int fopo_evaluate_expected_each(fopo_expected *e, float *each, fopo_objective_ki
   }
   if (status == FOPO_OK) status = sum_contexts(&w, &p);
   if (status == FOPO_OK) status = sum_up(e, &w, &p);
-  if (status == FOPO_OK && each != NULL) status = fill_values(&w, &p, objective, n);
-  for (size_t i = 0; i < n && status == FOPO_OK && each != NULL; i++) each[i] = (float)w.value[i];
+  if (status == FOPO_OK) status = fill_values(&w, &p, objective, n);
+  for (size_t i = 0; i < n && status == FOPO_OK; i++) each[i] = (float)w.value[i];
   fopo_matrix_done(&w.x);
   fopo_matrix_done(&w.Q);
   fopo_free(w.lists);
@@ -422,11 +421,4 @@ int fopo_evaluate_expected_each(fopo_expected *e, float *each, fopo_objective_ki
   fopo_free(w.dots);
   fopo_free(w.value);
   return status;
-}
-
-int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
-                           const fopo_sessions *sessions, const fopo_sparse_scores *s,
-                           size_t most) {
-  return fopo_evaluate_expected_each(e, NULL, (fopo_objective_kind)0, NULL, pi, x, sessions, s,
-                                     most, NULL);
 }

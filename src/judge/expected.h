@@ -30,12 +30,6 @@ typedef struct {
   double value[FOPO_OBJECTIVE_ROWS], value_se[FOPO_OBJECTIVE_ROWS];
 } fopo_expected;
 
-/* x [N, L] contexts of the sessions; row n of the sparse scores s is that of context n (NULL: there
- * are none): of the policy that never shows an item of X, fopo_mask_of(&sessions->X). At most
- * `most` contexts are summed, evenly spread; 0: all. A context costs a product with every item. */
-int fopo_evaluate_expected(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
-                           const fopo_sessions *sessions, const fopo_sparse_scores *s, size_t most);
-
 /* Items that stand for a large catalogue in log Z: a head, those of largest norm, each for itself,
  * and a tail, draws of the M others, one from each of `tail` equal strips of the norm order, each
  * for M / tail items; the items of Y stand for themselves. To be read; {0}: all items are summed.
@@ -58,13 +52,15 @@ int fopo_few_items_take(fopo_few_items *few, fopo_matrix items, const uint32_t *
                         uint64_t seed);
 void fopo_few_items_done(fopo_few_items *few); /* accepts {0} */
 
-/* The same; each [contexts that are summed]: the value of the objective in each of them. rule: of
+/* x [N, L] contexts of the sessions; row n of the sparse scores s is that of context n (NULL: there
+ * are none): of the policy that never shows an item of X, fopo_mask_of(&sessions->X). At most
+ * `most` contexts are summed, evenly spread; 0: all. A context costs a product with every item.
+ * each [contexts that are summed]: the value of the objective in each of them. rule: of
  * FOPO_OBJECTIVE_CUSTOM, or NULL, and that value is the expected reward. few: NULL, or items of the
  * policy, which has a whole catalogue and does not score lists. */
-int fopo_evaluate_expected_each(fopo_expected *e, float *each, fopo_objective_kind objective,
-                                const fopo_own_objective *rule, const fopo_policy *pi,
-                                fopo_matrix x, const fopo_sessions *sessions,
-                                const fopo_sparse_scores *s, size_t most,
-                                const fopo_few_items *few);
+int fopo_evaluate_expected(fopo_expected *e, float *each, fopo_objective_kind objective,
+                           const fopo_own_objective *rule, const fopo_policy *pi, fopo_matrix x,
+                           const fopo_sessions *sessions, const fopo_sparse_scores *s, size_t most,
+                           const fopo_few_items *few);
 
 #endif

@@ -145,8 +145,7 @@ static int judge_expected(fopo_expected *e, fopo_validation *v, const fopo_polic
   int status = take_few(v, pi);
   if (status != FOPO_OK) return status;
   const fopo_few_items *few = v->few.head > 0 ? &v->few : NULL;
-  return fopo_evaluate_expected_each(e, each, o->objective, o->rule, pi, j.x, &j.sessions, mask, n,
-                                     few);
+  return fopo_evaluate_expected(e, each, o->objective, o->rule, pi, j.x, &j.sessions, mask, n, few);
 }
 
 static int refresh(fopo_validation *v, const fopo_policy *pi) {

@@ -365,6 +365,13 @@ static void plain_expected(double *reward, double *likelihood, double *squares, 
   *likelihood /= n;
 }
 
+static int expected_of(fopo_expected *e, const fopo_policy *pi, fopo_matrix x,
+                       const fopo_sessions *sessions, const fopo_sparse_scores *s, size_t most) {
+  float each[N];
+  return fopo_evaluate_expected(e, each, FOPO_OBJECTIVE_REWARD, NULL, pi, x, sessions, s, most,
+                                NULL);
+}
+
 static void same_expected(const world *x, const fopo_policy *pi, const fopo_csr *Y,
                           const fopo_sparse_scores *s, const uint32_t *rows, int masked) {
   fopo_sessions sessions = {.Y = *Y};
@@ -383,7 +390,7 @@ static void same_expected(const world *x, const fopo_policy *pi, const fopo_csr 
     counted += 1.0;
   }
   double variance = (squares - logs * logs / counted) / (counted - 1.0);
-  ok(fopo_evaluate_expected(&e, pi, x->w.contexts, &sessions, s, 0));
+  ok(expected_of(&e, pi, x->w.contexts, &sessions, s, 0));
   assert_true(e.contexts == N && e.unanswered == (masked ? 1 : 0));
   assert_true(fabs(e.reward - sum / N) < 1e-6);
   assert_true(fabs(e.se - sqrt((both - sum * sum / N) / (N - 1) / N)) < 1e-6);
@@ -422,27 +429,26 @@ TEST(test_expected) {
   for (size_t b = 0; b < 2; b++) {
     plain_expected(&reward[b], &likelihood, &squares, &x, &Y, 3 * b, EMPTY, 0);
   }
-  ok(fopo_evaluate_expected(&e, &x.w.pi, x.w.contexts, &sessions, NULL, 2));
+  ok(expected_of(&e, &x.w.pi, x.w.contexts, &sessions, NULL, 2));
   assert_int_equal(e.contexts, 2);
   assert_true(fabs(e.reward - (reward[0] + reward[1]) / 2.0) < 1e-6);
-  ok(fopo_evaluate_expected(&e, &x.w.pi, x.w.contexts, &sessions, NULL, N + 1));
+  ok(expected_of(&e, &x.w.pi, x.w.contexts, &sessions, NULL, N + 1));
   assert_int_equal(e.contexts, N);
-  refused(
-      fopo_evaluate_expected(&e, &x.w.pi, fopo_matrix_rows(x.w.contexts, 0, 2), &sessions, NULL, 0),
-      FOPO_ERR_ARGUMENT, "2 contexts");
+  refused(expected_of(&e, &x.w.pi, fopo_matrix_rows(x.w.contexts, 0, 2), &sessions, NULL, 0),
+          FOPO_ERR_ARGUMENT, "2 contexts");
   /* The median is over the contexts with an item left: of one item in effect, and of many. */
   fopo_sparse_scores last = fopo_score_from(&mask, 0);
   uint32_t few[] = {ALL, ALL_BUT_ONE, ALL_BUT_ONE, ALL, ALL, MANY};
   last.rows = few;
-  ok(fopo_evaluate_expected(&e, &x.w.pi, x.w.contexts, &sessions, &last, 0));
+  ok(expected_of(&e, &x.w.pi, x.w.contexts, &sessions, &last, 0));
   assert_true(e.effective == 1.0 && e.unanswered == 3);
   /* Of one context the error is unknown, and without an item of Y so is the likelihood. */
-  ok(fopo_evaluate_expected(&e, &x.w.pi, x.w.contexts, &sessions, &last, 1));
+  ok(expected_of(&e, &x.w.pi, x.w.contexts, &sessions, &last, 1));
   assert_true(e.contexts == 1 && isinf(e.se) && e.reward == 0.0 && e.effective == 0.0);
   assert_true(isnan(e.likelihood) && isinf(e.likelihood_se));
   for (long fault = 0, failed = 1; failed; fault++) {
     fopo_memory_fail_after(fault, 0);
-    failed = fopo_evaluate_expected(&e, &x.w.pi, x.w.contexts, &sessions, &last, 0) != FOPO_OK;
+    failed = expected_of(&e, &x.w.pi, x.w.contexts, &sessions, &last, 0) != FOPO_OK;
     fopo_memory_fail_after(-1, 0);
     assert_true(fault < 100);
   }
@@ -482,8 +488,8 @@ TEST(test_expected_by_few_items) {
                           few.rows.cols * sizeof(float));
       assert_true(row >= few.head || item == order[row]);
     }
-    ok(fopo_evaluate_expected_each(&e, each, FOPO_OBJECTIVE_REWARD, NULL, &x.w.pi, x.w.contexts,
-                                   &sessions, &mask, 0, &few));
+    ok(fopo_evaluate_expected(&e, each, FOPO_OBJECTIVE_REWARD, NULL, &x.w.pi, x.w.contexts,
+                              &sessions, &mask, 0, &few));
     fopo_few_items_done(&few);
     for (size_t b = 0; b < N; b++) {
       double share = exact[b] > 0.0 ? exact[b] / (double)each[b] : 1.0;

@@ -403,8 +403,11 @@ static void same_sums(fopo_matrix items, fopo_shard *shard, fopo_matrix Q,
   dealt.shard = shard;
   fopo_sessions sessions = {.Y = *Y};
   fopo_expected e[2];
-  ok(fopo_evaluate_expected(&e[0], &pi, Q, &sessions, s, 0));
-  ok(fopo_evaluate_expected(&e[1], &dealt, Q, &sessions, s, 0));
+  float each[QUERIES];
+  for (int i = 0; i < 2; i++) {
+    ok(fopo_evaluate_expected(&e[i], each, FOPO_OBJECTIVE_REWARD, NULL, i == 0 ? &pi : &dealt, Q,
+                              &sessions, s, 0, NULL));
+  }
   assert_true(fabs(e[1].reward - e[0].reward) < 1e-6 && e[1].unanswered == e[0].unanswered);
   assert_true(fabs(e[1].likelihood - e[0].likelihood) < 1e-5);
   assert_true(fabs(e[1].effective / e[0].effective - 1.0) < 1e-5);
