@@ -291,7 +291,7 @@ local function teach(i, o)
   kept[lesson.name], r.before = r, o.from > 1 and last.before or copy_of_globals()
   p:head(("Lesson %d: %s"):format(i, lesson.title), lesson.about, lesson.source)
   local _ <close> = setmetatable({}, {__close = function() note_left(lesson) end})
-  p:guarded(steps, p, r, o.from)
+  p:guarded(function() steps(p, r, o.from) end)
   ending(p, r, i)
   return r
 end

@@ -1,6 +1,7 @@
 -- fopo.tune: a search for good settings by successive halving (Jamieson and Talwalkar 2016).
 local define = require "fopo.base.define"
 local draw = require "fopo.tune.draw"
+local interrupt = require "fopo.base.interrupt"
 local native = require "fopo.native"
 local rungs = require "fopo.tune.rungs"
 local sealed = require "fopo.base.sealed"
@@ -68,21 +69,6 @@ local function speaker(search)
 end
 
 -- ---- the search ----
-
--- Searches, and calls judge; a Ctrl-C ends that and is over then. Returns whether there was one.
-local function until_interrupted(search, judge)
-  local function inner()
-    -- a C function, because a Lua function would be interrupted itself
-    local _ <close> = setmetatable({}, {__close = native.interrupt_clear})
-    search:run()
-    judge()
-  end
-  local ok, why = pcall(inner)
-  search:abandon()
-  if ok then return false end
-  if not tostring(why):find("interrupted", 1, true) then error(why, 0) end
-  return true
-end
 
 -- What each context of validation comes to in the mean over the seeds of a run.
 local function each_of(run, t, by)
@@ -187,7 +173,10 @@ assert(#found.trials == 4 and found.best.valid >= found.trials[4].valid)]],
     local search = rungs.new(o, settings, maker)
     if o.view then search.say = speaker(search) end
     local best, worth
-    search.interrupted = until_interrupted(search, function() best, worth = chosen(search, o) end)
+    search.interrupted = interrupt.ended(function()
+      search:run()
+      best, worth = chosen(search, o)
+    end, function() search:abandon() end)
     if not search.best then
       if search.interrupted then define.fail("interrupted before a trial had ended") end
       define.fail("fopo.tune: every trial failed; the first one said: %s", search.first_failure)

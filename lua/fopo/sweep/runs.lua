@@ -2,6 +2,7 @@
 local csv = require "fopo.base.csv"
 local define = require "fopo.base.define"
 local events = require "fopo.run.events"
+local interrupt = require "fopo.base.interrupt"
 local native = require "fopo.native"
 local term = require "fopo.term"
 
@@ -79,7 +80,7 @@ local function make(s, run)
     if s.show then s:show(run, said) end
   end}
   local ok, found = pcall(function() return checked(run, s.run(settings, my)) end)
-  if not ok and tostring(found):find("interrupted", 1, true) then error(found, 0) end
+  if not ok and interrupt.is(found) then error(found, 0) end
   if ok then
     for name, v in pairs(found) do row[name] = v end
   else

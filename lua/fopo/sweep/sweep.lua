@@ -1,7 +1,7 @@
 -- fopo.experiment.sweep: shows the runs as they end, and what was found.
 local define = require "fopo.base.define"
 local files = require "fopo.sweep.files"
-local native = require "fopo.native"
+local interrupt = require "fopo.base.interrupt"
 local plan = require "fopo.sweep.plan"
 local result = require "fopo.sweep.result"
 local runs = require "fopo.sweep.runs"
@@ -87,19 +87,6 @@ local function draw_table(o)
   end
 end
 
--- Runs what is to be run. A Ctrl-C ends that and is over then; whether there was one.
-local function until_interrupted(s)
-  local function inner()
-    -- a C function, because a Lua function would be interrupted itself
-    local _ <close> = setmetatable({}, {__close = native.interrupt_clear})
-    s:all()
-  end
-  local ok, why = pcall(inner)
-  s:abandon()
-  if not ok and not tostring(why):find("interrupted", 1, true) then error(why, 0) end
-  return not ok
-end
-
 local function splits_of(split)
   if define.kind(split) == "split" then return {split} end
   if split and #split == 0 then
@@ -142,7 +129,7 @@ return function(o)
                                                                       #p.runs - #s.todo))
     s.show = term.is_tty() and draw_table(o) or say_line(o)
   end
-  local interrupted = until_interrupted(s)
+  local interrupted = interrupt.ended(function() s:all() end, function() s:abandon() end)
   local found = result_of(s, o, interrupted)
   if o.report and not interrupted then
     files.write(o.out, p, st.rows, sealed.behind(found).result)

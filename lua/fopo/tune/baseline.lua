@@ -2,6 +2,7 @@
 -- with is as good as it can be. What is searched, and where, its rows in C say (low, high).
 local define = require "fopo.base.define"
 local draw = require "fopo.tune.draw"
+local interrupt = require "fopo.base.interrupt"
 local native = require "fopo.native"
 local paired = require "fopo.base.paired"
 local sealed = require "fopo.base.sealed"
@@ -118,7 +119,7 @@ local function try(o, c, held, rest)
   local ok, b = pcall(learn, o, c, rest)
   local t = {options = c}
   if not ok then
-    if tostring(b):find("interrupted", 1, true) then error(b, 0) end
+    if interrupt.is(b) then error(b, 0) end
     t.failed = tostring(b):gsub("^[^:]*:%d+: ", "")
   else
     t.evaluation = require "fopo.evaluate"(b, held, {k = math.min(20, held.n_items),

@@ -1,6 +1,6 @@
 -- The screen of a lesson: headings, prose, code, questions and their answers.
 -- Plain text of any width, with colours if the terminal shows them.
-local native = require "fopo.native"
+local interrupt = require "fopo.base.interrupt"
 local term = require "fopo.term"
 local text = require "fopo.base.text"
 
@@ -220,17 +220,10 @@ function page:read(prompt)
   return typed
 end
 
--- Runs f. If questions are asked, Ctrl-C leaves like q; otherwise it raises as usual.
-function page:guarded(f, ...)
-  if not self.asks then return f(...) end
-  local function inner(...)
-    -- a C function, because a Lua function would be interrupted itself
-    local _ <close> = setmetatable({}, {__close = native.interrupt_clear})
-    return f(...)
-  end
-  local ok, why = pcall(inner, ...)
-  if not ok and not tostring(why):find("interrupted", 1, true) then error(why, 0) end
-  if not ok then print() end
+-- Calls f. If questions are asked, Ctrl-C leaves like q; otherwise it raises as usual.
+function page:guarded(f)
+  if not self.asks then return f() end
+  if interrupt.ended(f) then print() end
 end
 
 return page
