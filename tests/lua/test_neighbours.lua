@@ -18,11 +18,7 @@ local function trainer(pi, o)
   return fopo.trainer(o)
 end
 
-local function refused(part, f, ...)
-  local ok, why = pcall(f, ...)
-  lu.assertFalse(ok, "an error was expected: " .. part)
-  lu.assertStrContains(why, part)
-end
+local function refused(part, f, ...) lu.assertErrorMsgContains(part, f, ...) end
 
 TestNeighbours = {}
 

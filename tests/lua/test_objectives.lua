@@ -116,11 +116,7 @@ function TestObjectives:test_training_raises_it()
   lu.assertStrContains(tostring(t), "likelihood")
 end
 
-local function refused(part, f, ...)
-  local ok, why = pcall(f, ...)
-  lu.assertFalse(ok)
-  lu.assertStrContains(why, part)
-end
+local function refused(part, f, ...) lu.assertErrorMsgContains(part, f, ...) end
 
 function TestObjectives:test_refusals_before_the_first_step()
   local s, items = world(6)

@@ -16,11 +16,7 @@ local function made(P)
   return value
 end
 
-local function refused(part, f, ...)
-  local ok, why = pcall(f, ...)
-  lu.assertFalse(ok)
-  lu.assertStrContains(tostring(why), part)
-end
+local function refused(part, f, ...) lu.assertErrorMsgContains(part, f, ...) end
 
 local function bytes(a)
   local path = os.tmpname()
