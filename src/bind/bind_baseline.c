@@ -166,16 +166,14 @@ static int best(lua_State *L) {
   uint32_t *counts = bind_scratch(L, rows, sizeof *counts);
   bind_array *ids = bind_array_new(L, 1, rows, k);
   bind_array *scores = bind_array_new(L, 0, rows, k);
-  int (*of)(uint32_t *, float *, uint32_t *, const fopo_baseline *, const fopo_sessions *, size_t,
-            int) = left_out ? fopo_baseline_best_left_out : fopo_baseline_best;
   if (own) {
     int top = lua_gettop(L);
     best_of_custom(L, ids->data, scores->data, counts, k, unseen);
     lua_settop(L, top);
     return 2;
   }
-  bind_check(L, of(ids->data, scores->data, counts, bind_get_baseline(L, 1),
-                   bind_get_sessions(L, 2), k, unseen));
+  bind_check(L, fopo_baseline_best(ids->data, scores->data, counts, bind_get_baseline(L, 1),
+                                   bind_get_sessions(L, 2), k, unseen, left_out));
   return 2;
 }
 

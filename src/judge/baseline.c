@@ -355,26 +355,15 @@ static int begin_left_out(job *j) {
   return fopo_baseline_left_out(j->block, j->b, &j->M, 0, &j->sessions->X, 0, j->scratch);
 }
 
-static int recommend(job *j, int left_out) {
-  int status = check(j->b, j->sessions);
-  if (status == FOPO_OK) status = begin(j);
-  if (status == FOPO_OK && left_out) status = begin_left_out(j);
-  if (status == FOPO_OK) status = run(j);
-  end(j);
-  return status;
-}
-
 int fopo_baseline_best(uint32_t *ids, float *scores, uint32_t *counts, const fopo_baseline *b,
-                       const fopo_sessions *sessions, size_t k, int unseen) {
+                       const fopo_sessions *sessions, size_t k, int unseen, int left_out) {
   job j = {b, sessions, ids, scores, counts, k, unseen, {0}, NULL, NULL, NULL, 0};
-  return recommend(&j, 0);
-}
-
-int fopo_baseline_best_left_out(uint32_t *ids, float *scores, uint32_t *counts,
-                                const fopo_baseline *b, const fopo_sessions *sessions, size_t k,
-                                int unseen) {
-  job j = {b, sessions, ids, scores, counts, k, unseen, {0}, NULL, NULL, NULL, 0};
-  return recommend(&j, 1);
+  int status = check(b, sessions);
+  if (status == FOPO_OK) status = begin(&j);
+  if (status == FOPO_OK && left_out) status = begin_left_out(&j);
+  if (status == FOPO_OK) status = run(&j);
+  end(&j);
+  return status;
 }
 
 int fopo_baseline_choose(uint32_t *ids, float *scores, uint32_t *counts, const fopo_baseline *b,

@@ -142,9 +142,11 @@ int fopo_baseline_rows(fopo_matrix G, float *d, const float **over, const fopo_b
                        const fopo_csr *M);
 
 /* ids, scores [N, k], counts [N]: the k items of largest score for each session, best first, ties
- * to the smaller id; behind the last item FOPO_NO_ITEM and -inf. unseen: without the items of X. */
+ * to the smaller id; behind the last item FOPO_NO_ITEM and -inf. unseen: without the items of X.
+ * left_out: the sessions are those that the baseline was learnt from, and each has the list as if
+ * it had not been among them; FOPO_ERR_UNAVAILABLE if the baseline cannot. */
 int fopo_baseline_best(uint32_t *ids, float *scores, uint32_t *counts, const fopo_baseline *b,
-                       const fopo_sessions *sessions, size_t k, int unseen);
+                       const fopo_sessions *sessions, size_t k, int unseen, int left_out);
 
 /* A baseline of a kind without `fit`, over the items of any sessions; and its lists of the sessions
  * first .. first + n - 1 from their scores `given` [n, P], which the caller has made. */
@@ -153,14 +155,9 @@ int fopo_baseline_choose(uint32_t *ids, float *scores, uint32_t *counts, const f
                          const fopo_sessions *sessions, size_t k, int unseen, const float *given,
                          size_t first, size_t n);
 
-/* The same of the sessions that the baseline was learnt from, each as if it had not been among
- * them. FOPO_ERR_UNAVAILABLE if the baseline cannot. */
-int fopo_baseline_best_left_out(uint32_t *ids, float *scores, uint32_t *counts,
-                                const fopo_baseline *b, const fopo_sessions *sessions, size_t k,
-                                int unseen);
-
-/* The scores [P] behind such a list, of row `row` of X, and `user` and M as in fopo_baseline_kind:
- * M is fopo_interactions of the sessions. scratch has fopo_baseline_left_out_bytes. */
+/* The scores [P] behind a list with left_out, of row `row` of X, and `user` and M as in
+ * fopo_baseline_kind: M is fopo_interactions of the sessions. scratch has
+ * fopo_baseline_left_out_bytes. */
 int fopo_baseline_left_out(float *scores, const fopo_baseline *b, const fopo_csr *M, size_t user,
                            const fopo_csr *X, size_t row, void *scratch);
 size_t fopo_baseline_left_out_bytes(const fopo_baseline *b);

@@ -121,7 +121,7 @@ static double value_of(const job *j, size_t i) {
 
 static int judge(double *ndcg, job *j, const fopo_baseline *b) {
   fopo_measures m = {.k = j->k};
-  int status = fopo_baseline_best(j->ids, j->scores, j->counts, b, &j->held, j->k, 1);
+  int status = fopo_baseline_best(j->ids, j->scores, j->counts, b, &j->held, j->k, 1, 0);
   if (status == FOPO_OK) status = fopo_measure_lists(&m, 1, j->ids, j->k, &j->held);
   *ndcg = m.ndcg.value;
   return status;

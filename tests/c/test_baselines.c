@@ -84,7 +84,7 @@ static int learn_and_recommend(const fopo_baseline_kind *kind, const fopo_sessio
   uint32_t ids[MOST * K], counts[MOST];
   float scores[MOST * K];
   int status = fopo_baseline_new(&b, s, &o);
-  if (status == FOPO_OK) status = fopo_baseline_best(ids, scores, counts, b, s, K, 1);
+  if (status == FOPO_OK) status = fopo_baseline_best(ids, scores, counts, b, s, K, 1, 0);
   for (size_t i = 0; status == FOPO_OK && i < s->X.rows * K; i++) {
     if (i % K < counts[i / K]) assert_in_range(ids[i], 0, s->X.cols - 1);
   }
@@ -132,10 +132,10 @@ static void interrupt_all(size_t N, size_t P, size_t top) {
     fopo_baseline_free(b);
     ok(fopo_baseline_new(&b, &s, &o));
     fopo_interrupt_request();
-    refused(fopo_baseline_best(ids, scores, counts, b, &s, K, 0), FOPO_ERR_INTERRUPTED,
+    refused(fopo_baseline_best(ids, scores, counts, b, &s, K, 0, 0), FOPO_ERR_INTERRUPTED,
             "interrupted while");
     fopo_interrupt_clear();
-    ok(fopo_baseline_best(ids, scores, counts, b, &s, K, 0));
+    ok(fopo_baseline_best(ids, scores, counts, b, &s, K, 0, 0));
   }
   fopo_sessions_done(&s);
   assert_int_equal(fopo_memory_in_use().blocks, 0);
@@ -175,7 +175,7 @@ static void sum_of_rows(const char *name, const fopo_sessions *s, size_t top) {
   ok(fopo_baseline_new(&b, s, &o));
   ok(fopo_baseline_item_weights(&W, b));
   assert_true(is_sound(W, fopo_csr_nnz(W)) && W->rows == P && W->values != NULL);
-  ok(fopo_baseline_best(ids, scores, counts, b, s, P, 0));
+  ok(fopo_baseline_best(ids, scores, counts, b, s, P, 0, 0));
   for (size_t n = 0; n < N; n++) {
     double sum[MOST] = {0};
     for (size_t x = 0; x < fopo_csr_count(&s->X, n); x++) {
@@ -374,7 +374,7 @@ static void fit_without(float *scores, const fopo_sessions *s, size_t n) {
   ok(fopo_sessions_take(&others, s, rows, found));
   ok(fopo_sessions_take(&one, s, &at, 1));
   ok(fopo_baseline_new(&b, &others, &o));
-  ok(fopo_baseline_best(ids, sorted, &count, b, &one, P, 0));
+  ok(fopo_baseline_best(ids, sorted, &count, b, &one, P, 0, 0));
   assert_int_equal(count, P);
   for (size_t i = 0; i < P; i++) scores[ids[i]] = sorted[i];
 }
@@ -390,14 +390,14 @@ TEST(test_left_out) {
     s.users = fopo_alloc(s.X.rows, sizeof *s.users);
     size_t P = s.X.cols;
     ok(fopo_baseline_new(&b, &s, &o));
-    ok(fopo_baseline_best_left_out(ids, scores, counts, b, &s, P, 0));
+    ok(fopo_baseline_best(ids, scores, counts, b, &s, P, 0, 1));
     double largest = 0.0, moved = 0.0;
     for (size_t n = 0; n < s.X.rows; n += 7) {
       float wanted[MOST], whole[MOST];
       uint32_t at[MOST * MOST], found[MOST];
       static float with[MOST * MOST];
       fit_without(wanted, &s, n);
-      ok(fopo_baseline_best(at, with, found, b, &s, P, 0));
+      ok(fopo_baseline_best(at, with, found, b, &s, P, 0, 0));
       for (size_t i = 0; i < P; i++) whole[at[n * P + i]] = with[n * P + i];
       for (size_t i = 0; i < P; i++) {
         uint32_t a = ids[n * P + i];
@@ -421,9 +421,9 @@ TEST(test_left_out_refusals) {
     int is_ease = strcmp(fopo_baseline_kinds[i]->name, "ease") == 0;
     fopo_baseline_options o = options_of(fopo_baseline_kinds[i], is_ease ? 3 : 0);
     ok(fopo_baseline_new(&b, &s, &o));
-    refused(fopo_baseline_best_left_out(ids, scores, counts, b, &s, 1, 1), FOPO_ERR_UNAVAILABLE,
+    refused(fopo_baseline_best(ids, scores, counts, b, &s, 1, 1, 1), FOPO_ERR_UNAVAILABLE,
             "cannot leave a session out");
-    refused(fopo_baseline_best_left_out(ids, scores, counts, b, &few, 1, 1), FOPO_ERR_ARGUMENT,
+    refused(fopo_baseline_best(ids, scores, counts, b, &few, 1, 1, 1), FOPO_ERR_ARGUMENT,
             "learnt from 60 sessions, and these are 40");
   }
 }
