@@ -474,9 +474,7 @@ static int field_k(lua_State *L, bind_object *o) {
 
 static int field_refresh(lua_State *L, bind_object *o) {
   const fopo_proposal *q = fopo_gradient_proposal(gradient_of(o));
-  if (q == NULL) return bind_return_nil(L);
-  bind_push_refresh(L, q);
-  return 1;
+  return q != NULL ? bind_return_refresh(L, q) : bind_return_nil(L);
 }
 
 BIND_FIELD(field_kept_bytes, count, fopo_gradient_kept_bytes(gradient_of(o)))

@@ -147,14 +147,10 @@ static int sample(lua_State *L) {
   return 2;
 }
 
-void bind_push_refresh(lua_State *L, const fopo_proposal *q) {
-  if (q->kind != FOPO_PROPOSAL_MIXTURE) {
-    lua_pushnil(L);
-  } else if (q->refresh == FOPO_REFRESH_ONCE) {
-    lua_pushliteral(L, "once");
-  } else {
-    lua_pushinteger(L, q->refresh > 1 ? (lua_Integer)q->refresh : 1);
-  }
+int bind_return_refresh(lua_State *L, const fopo_proposal *q) {
+  if (q->kind != FOPO_PROPOSAL_MIXTURE) return bind_return_nil(L);
+  if (q->refresh == FOPO_REFRESH_ONCE) return bind_return_string(L, "once");
+  return bind_return_count(L, q->refresh > 1 ? q->refresh : 1);
 }
 
 /* ---- fields ---- */
@@ -173,11 +169,6 @@ static int field_kind(lua_State *L, bind_object *o) {
   return bind_return_string(L, q->adaptive ? "adaptive" : kinds[q->kind]);
 }
 
-static int field_refresh(lua_State *L, bind_object *o) {
-  bind_push_refresh(L, proposal_of(o));
-  return 1;
-}
-
 static int field_index(lua_State *L, bind_object *o) {
   (void)o;
   bind_push_kept(L, 1, &bind_proposal_type, 0);
@@ -189,6 +180,7 @@ static int field_k(lua_State *L, bind_object *o) {
 }
 
 BIND_FIELD(field_epsilon, number, proposal_of(o)->epsilon)
+BIND_FIELD(field_refresh, refresh, proposal_of(o))
 BIND_FIELD(field_draws, string, is_mixture(o) ? draws[proposal_of(o)->stratified] : NULL)
 BIND_FIELD(field_floor, known, proposal_of(o)->adaptive ? proposal_of(o)->floor : (double)NAN)
 BIND_FIELD(field_smoothing, known,

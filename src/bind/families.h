@@ -305,7 +305,7 @@ const float *bind_values(lua_State *L, size_t *n, int index);
 fopo_sessions bind_judged(lua_State *L, int index, int reward);
 
 /* Pushes how many visits a candidate set serves: a number, "once", or nil. */
-void bind_push_refresh(lua_State *L, const fopo_proposal *q);
+int bind_return_refresh(lua_State *L, const fopo_proposal *q);
 
 /* Binds the gradient to the objects in the slots BIND_POLICY, BIND_CONTEXTS, BIND_REWARD,
  * BIND_DEVICE and BIND_SESSIONS of k, which the binding keeps alive. A failure leaves the former
