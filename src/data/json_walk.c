@@ -50,7 +50,7 @@ static int pass_escape(fopo_walk *w) {
   return 1;
 }
 
-int fopo_walk_string(fopo_walk *w, fopo_span *s) {
+int fopo_walk_string(fopo_walk *w, fopo_chars *s) {
   if (!take(w, '"')) return fopo_walk_wrong(w, "is not valid JSON: a string is expected");
   const char *start = w->at;
   for (; w->at < w->end && *w->at != '"'; w->at++) {
@@ -59,7 +59,7 @@ int fopo_walk_string(fopo_walk *w, fopo_span *s) {
     }
     if (*w->at == '\\' && !pass_escape(w)) return 0;
   }
-  *s = (fopo_span){start, (size_t)(w->at - start)};
+  *s = (fopo_chars){start, (size_t)(w->at - start)};
   return take(w, '"') || fopo_walk_wrong(w, "is not valid JSON: a string is not closed");
 }
 
@@ -87,7 +87,7 @@ static unsigned code_point(const char *p, const char *end, const char **next) {
   return code >= 0xd800 && code < 0xe000 ? 0xfffd : code;
 }
 
-size_t fopo_walk_decode(char *to, fopo_span s) {
+size_t fopo_walk_decode(char *to, fopo_chars s) {
   static const char letters[] = "bfnrt", meant[] = "\b\f\n\r\t";
   const char *p = s.at, *end = p + s.n;
   char *q = to;
@@ -202,7 +202,7 @@ int fopo_walk_each(fopo_walk *w, fopo_walk_member *member, void *data, int depth
   w->at++;
   if (take(w, object ? '}' : ']')) return 1;
   do {
-    fopo_span key = {NULL, 0};
+    fopo_chars key = {NULL, 0};
     if (object && !fopo_walk_string(w, &key)) return 0;
     if (object && !take(w, ':')) {
       return fopo_walk_wrong(w, "is not valid JSON: a colon is expected");
@@ -213,13 +213,13 @@ int fopo_walk_each(fopo_walk *w, fopo_walk_member *member, void *data, int depth
          fopo_walk_wrong(w, "is not valid JSON: a comma or a bracket is expected");
 }
 
-static int skip_member(fopo_walk *w, fopo_span key, void *data, int depth) {
+static int skip_member(fopo_walk *w, fopo_chars key, void *data, int depth) {
   (void)key, (void)data;
   return fopo_walk_skip(w, depth);
 }
 
 int fopo_walk_skip(fopo_walk *w, int depth) {
-  fopo_span s;
+  fopo_chars s;
   switch (fopo_walk_peek(w)) {
   case FOPO_WALK_NULL:
   case FOPO_WALK_TRUE: w->at += 4; return 1;

@@ -9,12 +9,7 @@
 #ifndef FOPO_DATA_JSON_WALK_H
 #define FOPO_DATA_JSON_WALK_H
 
-#include <stddef.h>
-
-typedef struct {
-  const char *at;
-  size_t n;
-} fopo_span;
+#include "data/text.h"
 
 typedef enum {
   FOPO_WALK_NULL,
@@ -45,14 +40,14 @@ int fopo_walk_peek(fopo_walk *w);
 int fopo_walk_skip(fopo_walk *w, int depth);
 
 /* Passes a string: what is between the quotes, as it is written. */
-int fopo_walk_string(fopo_walk *w, fopo_span *s);
+int fopo_walk_string(fopo_walk *w, fopo_chars *s);
 
 /* Passes a number; `value` may be NULL. */
 int fopo_walk_number(fopo_walk *w, double *value);
 
 /* Called with w->at at the value of a key, or at an element of a list (key.at is NULL), which it
  * must pass. depth: objects and lists around it. */
-typedef int fopo_walk_member(fopo_walk *w, fopo_span key, void *data, int depth);
+typedef int fopo_walk_member(fopo_walk *w, fopo_chars key, void *data, int depth);
 
 /* Passes the object or list at w->at, member by member. */
 int fopo_walk_each(fopo_walk *w, fopo_walk_member *member, void *data, int depth);
@@ -62,7 +57,7 @@ int fopo_walk_object(fopo_walk *w, fopo_walk_member *member, void *data);
 
 /* Writes the text that a string means, at most s.n bytes, to `to`; returns their number. A
  * surrogate without its other half becomes U+FFFD. */
-size_t fopo_walk_decode(char *to, fopo_span s);
+size_t fopo_walk_decode(char *to, fopo_chars s);
 
 /* Where text [at, end) ceases to be UTF-8; `end` if it does not. */
 const char *fopo_walk_not_utf8(const char *at, const char *end);

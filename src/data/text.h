@@ -22,6 +22,12 @@
 
 #include "data/source.h"
 
+/* n bytes of a text; not owned, and no NUL behind them. */
+typedef struct {
+  const char *at;
+  size_t n;
+} fopo_chars;
+
 /* [at, stop) holds whole lines, each ended by '\n': one is added if the file's last line has none,
  * and line ends of a lone CR become '\n'. Readers move `at` and count `line`; the other fields are
  * read-only for them. Bytes behind `stop` are not text, but reading up to 16 of them is safe. */

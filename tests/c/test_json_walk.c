@@ -11,7 +11,7 @@ typedef struct {
   double sum;
 } tally;
 
-static int count(fopo_walk *w, fopo_span key, void *data, int depth) {
+static int count(fopo_walk *w, fopo_chars key, void *data, int depth) {
   tally *s = data;
   double x;
   (void)key;
@@ -27,7 +27,7 @@ static int count(fopo_walk *w, fopo_span key, void *data, int depth) {
   }
 }
 
-static int skip_one(fopo_walk *w, fopo_span key, void *data, int depth) {
+static int skip_one(fopo_walk *w, fopo_chars key, void *data, int depth) {
   (void)key, (void)data;
   return fopo_walk_skip(w, depth);
 }
@@ -183,7 +183,7 @@ TEST(decoded) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char to[64] = "";
     size_t n = strlen(cases[i].written);
-    size_t m = fopo_walk_decode(to, (fopo_span){cases[i].written, n});
+    size_t m = fopo_walk_decode(to, (fopo_chars){cases[i].written, n});
     assert_int_equal(m, strlen(cases[i].meant));
     assert_memory_equal(to, cases[i].meant, m);
     assert_true(m <= n);

@@ -31,8 +31,7 @@ void fopo_log_table_close(fopo_log_table *r) {
 
 /* Cuts [p, end) into cells, of which at most `most` are stored. Returns how many there are, or
  * SIZE_MAX if a quote is not closed. */
-static size_t cut(fopo_log_cell *cells, size_t most, const char *p, const char *end,
-                  char separator) {
+static size_t cut(fopo_chars *cells, size_t most, const char *p, const char *end, char separator) {
   size_t n = 0;
   for (;; p++, n++) {
     const char *start = p, *stop;
@@ -48,7 +47,7 @@ static size_t cut(fopo_log_cell *cells, size_t most, const char *p, const char *
       while (start < stop && *start == ' ') start++;
       while (stop > start && stop[-1] == ' ') stop--;
     }
-    if (n < most) cells[n] = (fopo_log_cell){start, (size_t)(stop - start)};
+    if (n < most) cells[n] = (fopo_chars){start, (size_t)(stop - start)};
     if (p >= end) return n + 1;
   }
 }
@@ -126,7 +125,7 @@ int fopo_log_pass_run(fopo_log_pass *p, const char *path) {
 
 /* ---- columns ---- */
 
-static int is_name(fopo_log_cell c, const char *name) {
+static int is_name(fopo_chars c, const char *name) {
   return c.n == strlen(name) && strncasecmp(c.at, name, c.n) == 0;
 }
 
@@ -244,7 +243,7 @@ void fopo_features_look(fopo_features *f, const fopo_log_table *r) {
   for (size_t i = 0; i < f->n; i++) {
     double x;
     fopo_feature *one = &f->list[i];
-    fopo_log_cell c = r->cells[one->column];
+    fopo_chars c = r->cells[one->column];
     if (one->is_text || c.n == 0) continue;
     int is_text = fopo_parse_real(&x, c.at, c.n) == FOPO_NO_NUMBER;
     one->texts += (size_t)is_text;
@@ -271,10 +270,10 @@ static int reserve_row(fopo_features *f) {
 }
 
 static int add_level(fopo_log_pass *p, fopo_feature *f, uint32_t *index) {
-  fopo_log_cell c = p->r.cells[f->column];
+  fopo_chars c = p->r.cells[f->column];
   int status = fopo_ids_add(&f->levels, index, c.at, c.n);
   if (status != FOPO_OK || f->levels.n <= LEVELS_MOST) return status;
-  fopo_log_cell name = p->r.names[f->column];
+  fopo_chars name = p->r.names[f->column];
   return fopo_fail(FOPO_ERR_FORMAT,
                    "%s: column %.*s holds more than %d different texts ('%.*s' in line %zu), which "
                    "is not a category; name the columns to use with features = \"...\"",
@@ -288,7 +287,7 @@ int fopo_features_take(fopo_features *f, fopo_log_pass *p) {
   uint32_t *row = f->raw + f->rows * f->n;
   for (size_t i = 0; i < f->n && status == FOPO_OK; i++) {
     fopo_feature *one = &f->list[i];
-    fopo_log_cell c = p->r.cells[one->column];
+    fopo_chars c = p->r.cells[one->column];
     double x;
     if (one->is_text) {
       status = add_level(p, one, &row[i]);
@@ -332,7 +331,7 @@ static int arrange_levels(fopo_feature *f) {
 
 /* Appends "column=text" for each text, in alphabetical order. */
 static int name_levels(fopo_names *names, size_t *capacity, const fopo_feature *f,
-                       fopo_log_cell column) {
+                       fopo_chars column) {
   uint32_t *at = fopo_alloc(f->levels.n, sizeof *at);
   if (at == NULL) return FOPO_ERR_MEMORY;
   for (size_t i = 0; i < f->levels.n; i++) at[f->place[i]] = (uint32_t)i;
@@ -353,7 +352,7 @@ int fopo_features_arrange(fopo_features *f, fopo_names *names, const fopo_log_ta
   f->width = 0;
   for (size_t i = 0; i < f->n && status == FOPO_OK; i++) {
     fopo_feature *one = &f->list[i];
-    fopo_log_cell column = header->names[one->column];
+    fopo_chars column = header->names[one->column];
     one->first = f->width;
     f->width += one->is_text ? one->levels.n : 1;
     if (one->is_text) {

@@ -13,16 +13,11 @@
 #include "data/text.h"
 
 typedef struct {
-  const char *at;
-  size_t n;
-} fopo_log_cell;
-
-typedef struct {
   fopo_text t;
   char separator;
-  char *header;         /* copy of the first line, into which the names point; owned */
-  fopo_log_cell *names; /* [columns] */
-  fopo_log_cell *cells; /* [columns] of the current row */
+  char *header;      /* copy of the first line, into which the names point; owned */
+  fopo_chars *names; /* [columns] */
+  fopo_chars *cells; /* [columns] of the current row */
   size_t columns;
 } fopo_log_table;
 

@@ -46,7 +46,7 @@ typedef struct {
 
 static reading *reader(const fopo_walk *w) { return w->owner; }
 
-static int is_key(fopo_span key, const char *name) {
+static int is_key(fopo_chars key, const char *name) {
   return key.at != NULL && key.n == strlen(name) && memcmp(key.at, name, key.n) == 0;
 }
 
@@ -64,7 +64,8 @@ typedef struct {
   size_t n;
 } place;
 
-static void add_feature(reading *g, const place *at, fopo_span key, fopo_span text, double value) {
+static void add_feature(reading *g, const place *at, fopo_chars key, fopo_chars text,
+                        double value) {
   char name[PATH_MOST];
   int n = snprintf(name, sizeof name, "%.*s%s%.*s", (int)(key.n < 200 ? key.n : 200), key.at,
                    text.at != NULL ? "=" : "", (int)(text.n < 250 ? text.n : 250),
@@ -74,14 +75,14 @@ static void add_feature(reading *g, const place *at, fopo_span key, fopo_span te
 
 static int take_actions(fopo_walk *w, int depth);
 
-static int take_feature(fopo_walk *w, fopo_span key, void *data, int depth) {
+static int take_feature(fopo_walk *w, fopo_chars key, void *data, int depth) {
   reading *g = reader(w);
   place *at = data, deeper;
-  fopo_span text = {NULL, 0};
+  fopo_chars text = {NULL, 0};
   double x = 1.0;
   if (is_key(key, "_multi") && depth == 2) return take_actions(w, depth);
   if (key.at != NULL && key.n > 0 && *key.at == '_') return fopo_walk_skip(w, depth);
-  if (key.at == NULL) key = (fopo_span){"", 0};
+  if (key.at == NULL) key = (fopo_chars){"", 0};
   /* A word, number or string is a feature; an object or a list holds features. */
   int is = fopo_walk_peek(w);
   switch (is) {
@@ -115,8 +116,8 @@ static int take_feature(fopo_walk *w, fopo_span key, void *data, int depth) {
 
 /* ---- actions ---- */
 
-static int find_tag(fopo_walk *w, fopo_span key, void *data, int depth) {
-  fopo_span *tag = data;
+static int find_tag(fopo_walk *w, fopo_chars key, void *data, int depth) {
+  fopo_chars *tag = data;
   if (is_key(key, "_tag") && fopo_walk_peek(w) == FOPO_WALK_STRING) return fopo_walk_string(w, tag);
   return fopo_walk_skip(w, depth);
 }
@@ -125,13 +126,13 @@ static int find_tag(fopo_walk *w, fopo_span key, void *data, int depth) {
 static int learn_action(fopo_walk *w, uint32_t index, int depth) {
   reading *g = reader(w);
   const char *start = w->at;
-  fopo_span tag = {NULL, 0};
+  fopo_chars tag = {NULL, 0};
   place at = {.row = fopo_catalogue_row(&g->catalogue, index)};
   if (!fopo_walk_each(w, take_feature, &at, depth)) return 0;
   const char *stop = w->at;
   w->at = start;
   fopo_walk_each(w, find_tag, &tag, depth); /* what was good JSON before is so again */
-  if (tag.at == NULL) tag = (fopo_span){start, (size_t)(stop - start)};
+  if (tag.at == NULL) tag = (fopo_chars){start, (size_t)(stop - start)};
   if (fopo_names_append(&g->logs->names, &g->names_capacity, tag.at, tag.n) == FOPO_OK) return 1;
   return fopo_walk_wrong(w, "");
 }
@@ -145,7 +146,7 @@ static int reserve_action(reading *g) {
   return FOPO_OK;
 }
 
-static int take_action(fopo_walk *w, fopo_span key, void *data, int depth) {
+static int take_action(fopo_walk *w, fopo_chars key, void *data, int depth) {
   (void)key, (void)data;
   reading *g = reader(w);
   uint32_t index;
@@ -181,7 +182,7 @@ static int take_actions(fopo_walk *w, int depth) {
 
 /* ---- events ---- */
 
-static int take_top(fopo_walk *w, fopo_span key, void *data, int depth) {
+static int take_top(fopo_walk *w, fopo_chars key, void *data, int depth) {
   reading *g = reader(w);
   double x;
   (void)data;

@@ -44,7 +44,7 @@ typedef struct {
 } event;
 
 static int read_number(fopo_log_pass *p, int column, double *x, const char *what) {
-  fopo_log_cell c = p->r.cells[column];
+  fopo_chars c = p->r.cells[column];
   return fopo_events_number(x, c.at, c.n) ? FOPO_OK : fopo_log_reject_cell(p, column, what);
 }
 
@@ -61,7 +61,7 @@ static int read_event(fopo_log_pass *p, const reading *g, event *e) {
     status = fopo_log_reject_cell(p, g->reward, why);
   }
   if (status != FOPO_OK) return status;
-  fopo_log_cell a = p->r.cells[g->action];
+  fopo_chars a = p->r.cells[g->action];
   size_t P = p->options->n_actions;
   e->is_plain = fopo_parse_plain(&e->number, a.at, a.n);
   if (g->obd) {
@@ -82,7 +82,7 @@ static int read_event(fopo_log_pass *p, const reading *g, event *e) {
 /* obd: the event's position; FOPO_ROW_LEFT_OUT if the options ask for another one. */
 static int read_position(fopo_log_pass *p, const reading *g, size_t *position) {
   int64_t number;
-  fopo_log_cell c = p->r.cells[g->position];
+  fopo_chars c = p->r.cells[g->position];
   if (!fopo_parse_plain(&number, c.at, c.n) || number < 1 || number > POSITIONS) {
     return fopo_log_reject_cell(p, g->position, "is not a position of 1, 2, 3");
   }
@@ -108,7 +108,7 @@ static int take_event(fopo_log_pass *p) {
   if (status != FOPO_OK) return status;
 
   uint32_t action = (uint32_t)e.number;
-  fopo_log_cell name = p->r.cells[g->action];
+  fopo_chars name = p->r.cells[g->action];
   if (g->obd && p->options->position == 0) {
     action = (uint32_t)((size_t)e.number * POSITIONS + position - 1);
     e.propensity /= POSITIONS;
@@ -124,7 +124,7 @@ static int take_event(fopo_log_pass *p) {
 
 /* ---- the plan ---- */
 
-static int starts(fopo_log_cell c, const char *with) {
+static int starts(fopo_chars c, const char *with) {
   return c.n >= strlen(with) && strncasecmp(c.at, with, strlen(with)) == 0;
 }
 
@@ -193,7 +193,7 @@ typedef struct {
 static int take_item(fopo_log_pass *p) {
   item_reading *g = p->data;
   int64_t number;
-  fopo_log_cell c = p->r.cells[g->id];
+  fopo_chars c = p->r.cells[g->id];
   if (!fopo_parse_plain(&number, c.at, c.n) || number < 0 || number >= (int64_t)UINT32_MAX) {
     return fopo_log_reject_cell(p, g->id, "is not an item");
   }

@@ -22,11 +22,6 @@
 /* ---- lines ---- */
 
 typedef struct {
-  const char *at;
-  size_t n;
-} word;
-
-typedef struct {
   fopo_text *t; /* not owned */
   const fopo_logs_options *options;
   fopo_logs *logs;
@@ -42,7 +37,7 @@ typedef struct {
 } reading;
 
 /* The next word of [*p, end), blanks and TABs between them. */
-static int next_word(word *w, const char **p, const char *end) {
+static int next_word(fopo_chars *w, const char **p, const char *end) {
   while (*p < end && (**p == ' ' || **p == '\t' || **p == '\r')) ++*p;
   w->at = *p;
   while (*p < end && **p != ' ' && **p != '\t' && **p != '\r') ++*p;
@@ -56,7 +51,7 @@ static int refuse(reading *g, size_t line, const char *text, size_t n, const cha
 
 /* "name:0.5" or "name": cuts the number behind the last colon off w; 1.0 without one. 0 if it is no
  * finite number. */
-static int weighted(word *w, double *value) {
+static int weighted(fopo_chars *w, double *value) {
   const char *colon = w->at + w->n;
   *value = 1.0;
   while (colon > w->at && colon[-1] != ':') colon--;
@@ -71,14 +66,14 @@ static int weighted(word *w, double *value) {
 
 /* Adds the features of "|a x y |b z" to row. 1: the line is malformed and was counted. */
 static int take_features(reading *g, float *row, const char *bar, const char *end) {
-  word w, space = {bar, 0};
+  fopo_chars w, space = {bar, 0};
   double scale = 1.0;
   while (bar < end) {
     const char *p = bar + 1;
     int named = p < end && *p != ' ' && *p != '\t' && *p != '\r' && *p != '|';
     const char *stop = memchr(p, '|', (size_t)(end - p));
     if (stop == NULL) stop = end;
-    space = (word){p, 0};
+    space = (fopo_chars){p, 0};
     scale = 1.0;
     if (named && next_word(&space, &p, stop) && !weighted(&space, &scale)) {
       return refuse(g, g->t->line, space.at, space.n, "is not a namespace with a finite weight");
@@ -96,7 +91,7 @@ static int take_features(reading *g, float *row, const char *bar, const char *en
 }
 
 /* 1 and the three numbers if w is "action:cost:prob". */
-static int is_label(word w, int64_t *action, double *cost, double *probability) {
+static int is_label(fopo_chars w, int64_t *action, double *cost, double *probability) {
   const char *first = memchr(w.at, ':', w.n), *end = w.at + w.n;
   const char *second = first != NULL ? memchr(first + 1, ':', (size_t)(end - first - 1)) : NULL;
   if (second == NULL) return 0;
@@ -111,11 +106,11 @@ typedef struct {
   int shared;       /* "shared" is among them */
   int64_t action;
   double cost, probability;
-  word label;
+  fopo_chars label;
 } prefix;
 
 static int read_prefix(reading *g, prefix *h, const char *p, const char *bar) {
-  word w;
+  fopo_chars w;
   int64_t number;
   *h = (prefix){.action = -1};
   while (next_word(&w, &p, bar)) {
@@ -161,7 +156,7 @@ static int take_plain(void *data, const char *p, const char *end) {
   reading *g = data;
   const char *at = p, *bar = memchr(p, '|', (size_t)(end - p));
   prefix h;
-  word w;
+  fopo_chars w;
   if (!next_word(&w, &at, end)) return FOPO_OK;
   if (bar == NULL) return refuse(g, g->t->line, p, (size_t)(end - p), "has no | and features");
   int status = read_prefix(g, &h, p, bar);
@@ -254,7 +249,7 @@ static int offer(reading *g, uint32_t *index, const char *bar, const char *end) 
 
 static int take_adf(void *data, const char *p, const char *end) {
   reading *g = data;
-  word w;
+  fopo_chars w;
   const char *at = p, *bar = memchr(p, '|', (size_t)(end - p));
   if (!next_word(&w, &at, end)) return end_event(g);
   if (!g->in_event) begin_event(g);

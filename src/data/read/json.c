@@ -62,21 +62,21 @@ static int reserve(fopo_json *j) {
 }
 
 /* What the text means; valid until the next line. */
-static fopo_span meaning(const fopo_json *j, fopo_span s) {
+static fopo_chars meaning(const fopo_json *j, fopo_chars s) {
   if (memchr(s.at, '\\', s.n) == NULL) return s;
   char *to = j->room + (s.at - j->at);
-  return (fopo_span){to, fopo_walk_decode(to, s)};
+  return (fopo_chars){to, fopo_walk_decode(to, s)};
 }
 
 /* ---- a line ---- */
 
-static int is_column(const fopo_json *j, size_t c, fopo_span key) {
+static int is_column(const fopo_json *j, size_t c, fopo_chars key) {
   const char *name = j->keys[c];
   return name != NULL && strncmp(name, key.at, key.n) == 0 && name[key.n] == '\0';
 }
 
 /* The column of a key; n_columns: none. Most lines have the same keys in the same order. */
-static size_t find(fopo_json *j, fopo_span key) {
+static size_t find(fopo_json *j, fopo_chars key) {
   size_t c = j->next < j->n_columns && is_column(j, j->next, key) ? j->next : 0;
   while (c < j->n_columns && j->keys[c] != NULL && !is_column(j, c, key)) c++;
   if (c == j->n_columns || j->keys[c] == NULL) return j->n_columns;
@@ -95,7 +95,7 @@ static int take_value(fopo_walk *w, fopo_json_value *v, int depth) {
   int kind = fopo_walk_peek(w);
   const char *at = w->at;
   if (kind == FOPO_WALK_STRING) {
-    fopo_span s = {NULL, 0};
+    fopo_chars s = {NULL, 0};
     int taken = fopo_walk_string(w, &s);
     *v = (fopo_json_value){FOPO_JSON_TEXT, s.at, s.n};
     return taken;
@@ -112,7 +112,7 @@ static int take_value(fopo_walk *w, fopo_json_value *v, int depth) {
   return 1;
 }
 
-static int take_member(fopo_walk *w, fopo_span key, void *data, int depth) {
+static int take_member(fopo_walk *w, fopo_chars key, void *data, int depth) {
   fopo_json *j = data;
   fopo_json_value value = {FOPO_JSON_ABSENT, "", 0};
   key = meaning(j, key);
@@ -121,7 +121,7 @@ static int take_member(fopo_walk *w, fopo_span key, void *data, int depth) {
   if (!take_value(w, &value, depth)) return 0;
   if (c == j->n_columns) return 1;
   if (value.kind == FOPO_JSON_TEXT) {
-    fopo_span text = meaning(j, (fopo_span){value.at, value.n});
+    fopo_chars text = meaning(j, (fopo_chars){value.at, value.n});
     value.at = text.at;
     value.n = text.n;
   }
@@ -163,7 +163,7 @@ typedef struct {
   int status;
 } listing;
 
-static int list_key(fopo_walk *w, fopo_span key, void *data, int depth) {
+static int list_key(fopo_walk *w, fopo_chars key, void *data, int depth) {
   listing *l = data;
   key = meaning(l->j, key);
   l->status = l->take(l->data, key.at, key.n);

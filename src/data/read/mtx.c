@@ -23,11 +23,6 @@
 enum { WORDS = 6 };
 
 typedef struct {
-  const char *at;
-  size_t n;
-} word;
-
-typedef struct {
   fopo_text *t; /* not owned */
   int banner;   /* the file has one */
   int array, pattern, integer;
@@ -35,14 +30,14 @@ typedef struct {
   int use_values;
   double least, most; /* range of the GraphBLAS type */
   uint64_t rows, cols, entries;
-  word words[WORDS]; /* of the current line */
-  size_t n;          /* words of the line; WORDS means WORDS or more */
+  fopo_chars words[WORDS]; /* of the current line */
+  size_t n;                /* words of the line; WORDS means WORDS or more */
   fopo_pairs pairs;
 } reader;
 
 /* Fails with the place: the last line, `column` the word at fault, from 1; 0: the whole line. */
 static int refuse(const reader *r, size_t column, const char *why) {
-  const word *w = column > 0 ? &r->words[column - 1] : NULL;
+  const fopo_chars *w = column > 0 ? &r->words[column - 1] : NULL;
   return fopo_text_refuse(r->t, r->t->line, column, w != NULL ? w->at : NULL, w != NULL ? w->n : 0,
                           why);
 }
@@ -53,7 +48,7 @@ static void split(reader *r, const char *p, const char *end) {
     if (p == end) return;
     const char *start = p;
     while (p < end && !isspace((unsigned char)*p)) p++;
-    r->words[r->n] = (word){start, (size_t)(p - start)};
+    r->words[r->n] = (fopo_chars){start, (size_t)(p - start)};
   }
 }
 
@@ -191,7 +186,7 @@ static int read_size(reader *r) {
 /* The value in word i. */
 static int read_value(const reader *r, size_t i, float *value) {
   double x;
-  word w = r->words[i];
+  fopo_chars w = r->words[i];
   fopo_number_kind kind = fopo_parse_real(&x, w.at, w.n);
   if (kind == FOPO_NO_NUMBER) return refuse(r, i + 1, "is not a number");
   *value = 1.0f;
