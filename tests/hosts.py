@@ -35,9 +35,10 @@ def ip(*words):
 
 class Hosts:
     """n hosts, host1 ... Delay (seconds, one way) and loss (a share of the packets) ask for the
-    slow link. full: host -> (folder, bytes) of a small disk of its own there."""
+    slow link. rate: what each host sends at most, as tc writes it (10gbit). full: host -> (folder,
+    bytes) of a small disk of its own there."""
 
-    def __init__(self, n, delay=None, loss=0.0, full=None):
+    def __init__(self, n, delay=None, loss=0.0, full=None, rate=None):
         self.n, self.full = n, full or {}
         self.folder = tempfile.mkdtemp()
         self.stem = f"fopo{os.getpid()}"
@@ -55,6 +56,9 @@ class Hosts:
         for i in range(1, n + 1):
             ip("-n", self.space(i), "addr", "add", f"10.77.0.{i}/24", "dev", "eth0")
             ip("-n", self.space(i), "link", "set", "eth0", "up")
+            if rate:
+                ip("netns", "exec", self.space(i), "tc", "qdisc", "add", "dev", "eth0", "root",
+                   "tbf", "rate", rate, "burst", "1mb", "latency", "100ms")
         self.write_agent()
 
     def space(self, i):
