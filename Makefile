@@ -380,8 +380,8 @@ test-arm:
 # network namespaces (as root), and how times grow (with nothing beside it).
 test-ranks: all
 	$(Q)FOPO_RANKS=all bash tests/run.sh $(OUT) test_ranks.py
-	$(Q)for t in ranks_hosts ranks_scaling; do echo "  $$t"; FOPO='$(CURDIR)/$(OUT)/fopo' \
-	  $(PYTHON) tests/$$t.py || [ $$? = 77 ] || exit 1; done
+	$(Q)for t in ranks_hosts ranks_scaling ranks_killed; do echo "  $$t"; \
+	  FOPO='$(CURDIR)/$(OUT)/fopo' $(PYTHON) tests/$$t.py || [ $$? = 77 ] || exit 1; done
 
 # Which lines and branches the tests reach, by gcov: tests/coverage.py. COVER="file ..." shows what
 # they leave in these files. T: as in make test.
