@@ -21,6 +21,16 @@ static inline const uint32_t *fopo_csr_row(const fopo_csr *m, size_t row) {
   return m->ids + m->indptr[row];
 }
 
+/* The most entries of a row. */
+static inline size_t fopo_csr_longest(const fopo_csr *m) {
+  size_t longest = 0;
+  for (size_t row = 0; row < m->rows; row++) {
+    size_t n = fopo_csr_count(m, row);
+    if (n > longest) longest = n;
+  }
+  return longest;
+}
+
 /* Rows first .. first + n - 1 of m; not owned. Its indptr need not begin at 0. */
 static inline fopo_csr fopo_csr_rows(const fopo_csr *m, size_t first, size_t n) {
   return (fopo_csr){n, m->cols, m->indptr + first, m->ids, m->values};

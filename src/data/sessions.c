@@ -707,14 +707,9 @@ static int keeps_order(const fopo_split_plan *plan) { return plan->by_time && !p
 static int check_memory(const fopo_dataset *d, const fopo_split_plan *plan) {
   const fopo_csr *m = &d->matrix;
   size_t entry = sizeof(uint32_t) + 1 + (keeps_order(plan) ? 2 * sizeof(uint32_t) : 0);
-  size_t longest = 0;
-  for (size_t row = 0; row < m->rows; row++) {
-    size_t n = fopo_csr_count(m, row);
-    if (n > longest) longest = n;
-  }
   return fopo_memory_suffices((uint64_t)fopo_csr_nnz(m) * entry + m->rows * 32 +
                                   fopo_dataset_users(d) * 4 +
-                                  (uint64_t)fopo_threads() * longest * 36,
+                                  (uint64_t)fopo_threads() * fopo_csr_longest(m) * 36,
                               "splitting the sessions", "lower max_users");
 }
 

@@ -163,12 +163,8 @@ static int check(const fopo_measures *m, size_t n, const uint32_t *ids, size_t w
 
 /* Scratch of best_gain; NULL: it needs none. */
 static int make_order(uint64_t **order, const fopo_sessions *s) {
-  size_t longest = 0;
+  size_t longest = s->value != NULL ? fopo_csr_longest(&s->Y) : 0;
   *order = NULL;
-  for (size_t i = 0; i < s->Y.rows && s->value != NULL; i++) {
-    size_t count = fopo_csr_count(&s->Y, i);
-    if (count > longest) longest = count;
-  }
   if (longest > 0) *order = fopo_alloc(longest, sizeof **order);
   return longest > 0 && *order == NULL ? FOPO_ERR_MEMORY : FOPO_OK;
 }

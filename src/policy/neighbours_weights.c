@@ -115,10 +115,7 @@ int fopo_neighbours_leave_out(fopo_neighbours *x, fopo_csr *M, int jaccard, doub
   if (users == NULL) return FOPO_ERR_MEMORY;
   for (size_t i = 0; i < fopo_csr_nnz(M); i++) users[M->ids[i]] += 1.0f;
   for (size_t a = 0; a < M->cols && !jaccard; a++) users[a] = sqrtf(users[a]);
-  for (size_t b = 0; b < x->weights.rows; b++) {
-    size_t n = fopo_csr_count(&x->weights, b);
-    x->longest = n > x->longest ? n : x->longest;
-  }
+  x->longest = fopo_csr_longest(&x->weights);
   x->users = users;
   x->jaccard = jaccard;
   x->shrink = (float)shrink;

@@ -455,6 +455,15 @@ static void make_world(void) {
   }
 }
 
+TEST(test_longest_row) {
+  uint64_t indptr[] = {0, 3, 4, 6};
+  fopo_csr m = {.rows = 3, .indptr = indptr}, some = fopo_csr_rows(&m, 1, 2);
+  assert_int_equal(fopo_csr_longest(&m), 3);
+  assert_int_equal(fopo_csr_longest(&some), 2);
+  m.rows = 0;
+  assert_int_equal(fopo_csr_longest(&m), 0);
+}
+
 static void assert_is_world(const fopo_csr *m, int with_values, int transposed) {
   size_t used, columns = 0;
   assert_int_equal(m->rows, transposed ? COLS : ROWS);

@@ -218,16 +218,13 @@ static int sum_sessions(double sum[2], const fopo_world *w, const fopo_sessions 
 
 int fopo_world_best(double *expected, double *achieved, const fopo_world *world,
                     const fopo_sessions *sessions) {
-  size_t n = sessions->X.rows, threads = (size_t)fopo_threads(), longest = 0;
+  size_t n = sessions->X.rows, threads = (size_t)fopo_threads();
   size_t most = world->tastes * (world->items / world->clusters + 1);
   double *values = NULL, sum[2] = {0, 0};
   int *hits = NULL, status = check_sessions(world, sessions);
   scratch *each = NULL;
   if (status != FOPO_OK) return status;
-  for (size_t row = 0; row < n; row++) {
-    size_t m = fopo_csr_count(&sessions->Y, row);
-    if (m > longest) longest = m;
-  }
+  size_t longest = fopo_csr_longest(&sessions->Y);
   status = FOPO_ERR_MEMORY;
   values = fopo_alloc(n, sizeof *values);
   hits = fopo_alloc(n, sizeof *hits);
