@@ -10,7 +10,7 @@ typedef struct {
   size_t first, n;          /* places first .. first + n - 1 of the batch */
   const uint32_t *rows;     /* [n] their ids, on the host */
   fopo_device_batch device; /* the same for the device's operations */
-  fopo_matrix X;            /* device [n, D] */
+  fopo_matrix X;            /* device [n, D], of a part alone */
   fopo_matrix Q;            /* device [n, L] the queries h(x) / T */
   fopo_matrix V;            /* device [n, L] one v a context; scratch until it is combined */
   float *stats;             /* device [n, FOPO_STATS] */

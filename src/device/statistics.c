@@ -28,6 +28,10 @@ double fopo_statistics_get(const fopo_statistics *s, size_t i) {
   return values[i];
 }
 
+void fopo_phases_add(double seconds[FOPO_PHASES], const double more[FOPO_PHASES]) {
+  for (int i = 0; i < FOPO_PHASES; i++) seconds[i] += more[i];
+}
+
 /* What the sum of a kind is divided by. */
 static double divisor(fopo_statistic_kind kind, const fopo_statistics *sums) {
   switch (kind) {

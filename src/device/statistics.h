@@ -61,6 +61,9 @@ typedef struct {
 extern const fopo_statistic fopo_statistic_rows[FOPO_STATISTIC_ROWS];
 extern const fopo_phase fopo_phase_rows[FOPO_PHASES];
 
+/* Adds to the seconds of each phase. */
+void fopo_phases_add(double seconds[FOPO_PHASES], const double more[FOPO_PHASES]);
+
 /* The number of row i < FOPO_STATISTIC_ROWS. */
 double fopo_statistics_get(const fopo_statistics *s, size_t i);
 

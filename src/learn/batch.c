@@ -111,7 +111,7 @@ static fopo_span span_at(const fopo_batch *b, size_t part, size_t first, size_t 
                                 .Q = m->Q + at * L,
                                 .sparse = fopo_binding_sparse(b->data, at),
                                 .key = b->key},
-                     .X = {m->X + at * D, n, D, D},
+                     .X = {m->X, n, D, D},
                      .Q = {m->Q + at * L, n, L, L},
                      .V = {m->V + at * L, n, L, L},
                      .stats = m->stats + at * FOPO_STATS};
@@ -513,7 +513,7 @@ int fopo_batch_finish_async(fopo_batch *b, fopo_totals *totals, double seconds[F
   const fopo_binding *data = b->data;
   assert(b->stage == FOPO_STAGE_READY && b->done == b->B && !data->learns_items);
   b->stage = FOPO_STAGE_IDLE;
-  for (int i = 0; i < FOPO_PHASES; i++) seconds[i] += b->seconds[i];
+  fopo_phases_add(seconds, b->seconds);
   fopo_device *d = data->device;
   const fopo_batch_arrays *m = &b->arrays;
   if (!b->outer_due) return d->ops->totals(d, totals, m->sums, m->G, data->n_theta);

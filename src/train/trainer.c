@@ -222,7 +222,7 @@ static int close_slice(fopo_trainer *t) {
   t->running = 0;
   t->prepared = FOPO_DUE;
   t->record.seconds += t->slice.seconds;
-  for (int i = 0; i < FOPO_PHASES; i++) t->record.phases[i] += t->slice.phases[i];
+  fopo_phases_add(t->record.phases, t->slice.phases);
   fopo_gradient_close(t->o.gradient);
   return fopo_trainer_fetch(t);
 }
@@ -271,7 +271,7 @@ static int make_now(fopo_trainer *t, fopo_gradient_stats *stats) {
 static int add_step(fopo_trainer *t, const fopo_gradient_stats *stats) {
   fopo_statistics_add(&t->slice.sum, &stats->sum);
   fopo_statistics_add(&t->record.sum, &stats->sum);
-  for (int i = 0; i < FOPO_PHASES; i++) t->slice.phases[i] += stats->seconds[i];
+  fopo_phases_add(t->slice.phases, stats->seconds);
   return FOPO_OK;
 }
 
