@@ -163,6 +163,17 @@ function TestNeighbours:test_cross_fitting()
   local learnt = made{held = 50, start = slim, learn = {"weights"}}
   lu.assertTrue(learnt:training().n > 0.98 * s.train.n)
   lu.assertAlmostEquals(value(learnt, learnt:training()), value(all, all:training()), 0.005)
+  -- what is learnt is added to the weight of the same two items in each tenth
+  trainer(learnt):run{steps = 3, view = false, keep_best = false}
+  lu.assertTrue(fopo.check{policy = learnt, print = false}.ok)
+end
+
+-- The likelihood of items that are worth nothing is 0, and moves nothing.
+function TestNeighbours:test_worth_nothing()
+  local none = fopo.reward.hits(s.train, {value = fopo.array.zeros(1, d.n_items)})
+  local pi = made{held = 0}
+  local G, stats = fopo.gradient.sparse{objective = "likelihood"}:compute(pi, s.train, {1, 5}, none)
+  lu.assertEquals({G:norm(), stats.reward}, {0, 0})
 end
 
 -- Similarities are those of all other users, for all training contexts, by a formula: less sure of
@@ -392,8 +403,10 @@ function TestNeighbours:test_all_items()
   local pi, few = of("all"), of("candidates")
   local user = {items = {7}}
   lu.assertTrue(#few:recommend(user, 200) <= 3)
-  local list, x = pi:recommend(user, 200), embed(s.train):rows_of{7}
-  lu.assertEquals(#list, 200)
+  local list, x, all = pi:recommend(user, d.n_items - 1), embed(s.train):rows_of{7}, 0
+  lu.assertEquals(#list, d.n_items - 1)
+  for _, one in ipairs(list) do all = all + one.probability end
+  lu.assertAlmostEquals(all, 1, 1e-5)
   local dense, votes = embed(s.train):copy(), {}
   for _, one in ipairs(few:recommend(user, 3)) do votes[one.item] = true end
   for _, one in ipairs(list) do

@@ -68,11 +68,13 @@ static double coefficients(float *logq, size_t k, double c) {
   return c * all;
 }
 
-/* v [L] = sum of the draws' coefficients times their items, less of_mean E_pi beta. */
+/* v [L] = sum of the draws' coefficients times their items, less of_mean E_pi beta; of the mass of
+ * candidates nothing is told. */
 static void add_up(float *v, const fopo_batch *b, size_t i, double of_mean) {
   const float *own = b->draws.samples.logq + i * b->S, *mean = b->draws.mean + i * b->data->L;
   const uint32_t *ids = b->draws.samples.ids + i * b->S;
   size_t L = b->data->L;
+  b->piece.stats[i * FOPO_STATS + FOPO_STAT_HEAD_MASS] = 0.0f;
   for (size_t l = 0; l < L; l++) v[l] = (float)(-of_mean * (double)mean[l]);
   for (size_t s = 0; s < b->S; s++) {
     const float *beta = fopo_matrix_row(b->data->device_items, ids[s]);
@@ -197,9 +199,6 @@ static int combine(fopo_batch *b) {
     by_places(b);
   } else {
     status = by_slates(b);
-  }
-  for (size_t i = 0; i < b->piece.n; i++) {
-    b->piece.stats[i * FOPO_STATS + FOPO_STAT_HEAD_MASS] = 0.0f;
   }
   return status;
 }

@@ -100,14 +100,13 @@ static void estimate(float *V, float *stats, float *c, const fopo_list_row *row,
     add_slopes(v, row, e->ids[i], own);
     if (c != NULL && place > 0 && place != FOPO_LIST_MASKED) c[place - 1] += (float)own;
   }
-  if (targets && worth == 0.0) {
+  if (targets && worth == 0.0) { /* the likelihood of nothing is 0 */
     memset(v, 0, sizeof v);
     if (c != NULL) memset(c, 0, row->n * sizeof *c);
+  } else {
+    stats[FOPO_STAT_REWARD] = (float)(targets ? target / worth - rule.value : rule.value);
   }
   for (size_t j = 0; j < FOPO_LIST_SCALARS; j++) V[j] = (float)v[j];
-  double value =
-      targets ? (worth > 0.0 ? target / worth : s->top + log(s->w)) - rule.value : rule.value;
-  stats[FOPO_STAT_REWARD] = (float)value;
   stats[FOPO_STAT_ESS] = (float)(s->w * s->w / s->ww);
   stats[FOPO_STAT_MAX_WEIGHT] = (float)(1.0 / s->w); /* weights are relative to the largest */
   stats[FOPO_STAT_HEAD_MASS] = (float)(s->candidates / s->w);
