@@ -33,6 +33,7 @@ static void assert_near(double got, double wanted, double tolerance) {
 /* A batch: everything that a step reads. */
 typedef struct {
   size_t B, S, P, L, ld;
+  fopo_objective_kind objective;
   float *items, *Q, *logq, *r;
   fopo_rows beta; /* items */
   uint32_t *ids, *rows;
@@ -77,7 +78,7 @@ static fopo_device_batch shape_of(const batch *x) {
 static fopo_matrix items_of(const batch *x) { return (fopo_matrix){x->items, x->P, x->L, x->ld}; }
 
 static int run_snis(float *V, float *c, float *stats, const batch *x, float floor) {
-  fopo_estimate e = {.V = V, .c = c, .stats = stats};
+  fopo_estimate e = {.objective = x->objective, .V = V, .c = c, .stats = stats};
   fopo_samples samples = {x->ids, x->logq, x->r};
   fopo_device_batch shape = shape_of(x);
   return d->ops->snis(d, &e, &samples, &x->beta, floor, &shape);
@@ -223,12 +224,14 @@ TEST(test_scores) {
 
 /* ---- estimators ---- */
 
-/* The definition, in double. size = sum |c beta|, to which errors are relative. */
+/* The definition, in double, of the expected reward, or of the log of Z that the likelihood has
+ * less. size = sum |c beta|, to which errors are relative. */
 static void snis_reference(double *V, double *size, double stats[FOPO_STATS], const batch *x,
                            size_t b, float floor) {
   const float *logq = x->logq + b * x->S, *r = x->r + b * x->S;
   const uint32_t *ids = x->ids + b * x->S;
   double *w = room(x->S, sizeof *w), top = -INFINITY, W = 0, squares = 0, most = 0, rbar = 0;
+  int of_z = x->objective == FOPO_OBJECTIVE_LIKELIHOOD;
   for (size_t s = 0; s < x->S; s++) {
     w[s] = score(x, b, ids[s]) - (double)logq[s];
     top = fmax(top, w[s]);
@@ -242,15 +245,15 @@ static void snis_reference(double *V, double *size, double stats[FOPO_STATS], co
     most = fmax(most, w[s]);
     if (logq[s] > floor) stats[FOPO_STAT_HEAD_MASS] += w[s];
   }
-  stats[FOPO_STAT_REWARD] = rbar;
+  stats[FOPO_STAT_REWARD] = of_z ? top + log(W) : rbar;
   stats[FOPO_STAT_ESS] = 1 / squares;
   stats[FOPO_STAT_MAX_WEIGHT] = most;
   for (size_t i = 0; i < x->L; i++) {
     V[i] = size[i] = 0;
     for (size_t s = 0; s < x->S; s++) {
       double beta = (double)x->items[ids[s] * x->ld + i];
-      V[i] += w[s] * ((double)r[s] - rbar) * beta;
-      size[i] += w[s] * (fabs((double)r[s]) + fabs(rbar)) * fabs(beta);
+      V[i] += w[s] * (of_z ? -1 : (double)r[s] - rbar) * beta;
+      size[i] += w[s] * (of_z ? 1 : fabs((double)r[s]) + fabs(rbar)) * fabs(beta);
     }
   }
   free(w);
@@ -287,6 +290,8 @@ TEST(test_snis) {
                               {17, 999}, {33, 100}, {100, 700}, {1000, 200}}; /* L, S */
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     DONE(batch_free) batch x = batch_new(3, shapes[i][1], 400, shapes[i][0], 1);
+    check_snis(&x, -3.0f, 2e-5);
+    x.objective = FOPO_OBJECTIVE_LIKELIHOOD;
     check_snis(&x, -3.0f, 2e-5);
   }
 }

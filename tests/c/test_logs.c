@@ -206,6 +206,12 @@ TEST(test_obd) {
   assert_string_equal(name_of(&logs->names, 1), "1");
   fopo_logs_free(logs);
 
+  /* without columns of affinities the largest item tells how many there are */
+  logs = READ(",timestamp,item_id,position,click,propensity_score,user_feature_0\n"
+              "0,t,1,2,0,0.5,b\n");
+  assert_true(logs->n_actions == 6 && logs->actions[0] == 4);
+  fopo_logs_free(logs);
+
   char bad[512];
   snprintf(bad, sizeof bad, "%s2,t,2,1,0,0.5,a,0,0\n", obd);
   REFUSE(bad, "line 4, column 3: '2' is not an item: there are fewer affinity columns");
@@ -604,18 +610,15 @@ static double rho(const fopo_log_world *w, size_t n, uint32_t a) {
   return (double)r;
 }
 
-/* Values of a policy, of the best one and of the logging one, all by plain loops. */
-TEST(test_world_values) {
-  FREED(fopo_log_world_free) fopo_log_world *w = NULL;
-  FREED(fopo_logs_free) fopo_logs *logs = NULL;
-  ok(fopo_log_world_new(&w, &logs, &small));
-  fopo_matrix X = fopo_matrix_rows(w->contexts, 0, 100), Q = {0};
-  ok(fopo_matrix_init(&Q, 100, 4));
-  fopo_fill_normal(Q.x, 400, 1.0, 3, FOPO_STREAM_INIT);
-  double soft = 0, greedy = 0, best = 0;
-  for (size_t n = 0; n < 100; n++) {
+/* Values of a policy and of the best one in n contexts, by plain loops. */
+static void check_values(const fopo_log_world *w, size_t n_contexts) {
+  fopo_matrix X = fopo_matrix_rows(w->contexts, 0, n_contexts), Q = {0};
+  double soft = 0, greedy = 0, best = 0, m = (double)n_contexts;
+  ok(fopo_matrix_init(&Q, n_contexts, 4));
+  fopo_fill_normal(Q.x, n_contexts * 4, 1.0, 3, FOPO_STREAM_INIT);
+  for (size_t n = 0; n < n_contexts; n++) {
     double z = 0, zr = 0, top = -INFINITY, at_top = 0, most = 0;
-    for (uint32_t a = 0; a < 50; a++) {
+    for (uint32_t a = 0; a < w->items.rows; a++) {
       double f = 0, r = rho(w, n, a);
       for (size_t i = 0; i < 4; i++) {
         f += (double)fopo_matrix_row(Q, n)[i] * (double)fopo_matrix_row(w->items, a)[i];
@@ -626,9 +629,9 @@ TEST(test_world_values) {
       if (f > top) top = f;
       if (r > most) most = r;
     }
-    soft += zr / z / 100;
-    greedy += at_top / 100;
-    best += most / 100;
+    soft += zr / z / m;
+    greedy += at_top / m;
+    best += most / m;
   }
   double value;
   ok(fopo_log_world_value(&value, w, X, Q, w->items, 0));
@@ -638,6 +641,13 @@ TEST(test_world_values) {
   ok(fopo_log_world_best(&value, w, X));
   close_to(value, best, 1e-6);
   fopo_matrix_done(&Q);
+}
+
+TEST(test_world_values) {
+  FREED(fopo_log_world_free) fopo_log_world *w = NULL;
+  FREED(fopo_logs_free) fopo_logs *logs = NULL;
+  ok(fopo_log_world_new(&w, &logs, &small));
+  check_values(w, 100);
 
   /* The mean reward of the log estimates the value of the logging policy, and so does IPS. */
   double logging;
@@ -654,7 +664,8 @@ TEST(test_world_values) {
   close_to(inverse, 50.0, 4 * sqrt((square - inverse * inverse) / 4000));
 }
 
-/* A catalogue larger than a segment and a tile: the number of threads changes no bit. */
+/* A catalogue larger than a segment and a tile: the number of threads changes no bit, and all items
+ * count once. */
 TEST(test_world_threads) {
   fopo_log_world_options o = small;
   o.n = 130;
@@ -669,6 +680,7 @@ TEST(test_world_threads) {
     ok(fopo_log_world_value(&value[i][0], w, w->contexts, w->contexts, w->items, 0));
     ok(fopo_log_world_best(&value[i][1], w, w->contexts));
     ok(fopo_log_world_logging(&value[i][2], w, w->contexts));
+    if (i == 0) check_values(w, 5);
   }
   ok(fopo_threads_set(threads));
   assert_memory_equal(value[0], value[1], sizeof value[0]);

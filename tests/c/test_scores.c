@@ -454,6 +454,32 @@ TEST(test_expected) {
   }
 }
 
+/* The same contexts again and again, more than are summed at once, come to the same. */
+static void check_repeated(const world *x, const fopo_csr *Y, const fopo_few_items *few,
+                           const float each[N]) {
+  enum { AGAIN = 50 };
+  DONE(fopo_csr_done) fopo_csr all_x = {0};
+  DONE(fopo_csr_done) fopo_csr all_y = {0};
+  DONE(fopo_matrix_done) fopo_matrix contexts = {0};
+  uint32_t rows[AGAIN];
+  float all[AGAIN];
+  fopo_expected e;
+  ok(fopo_matrix_init(&contexts, AGAIN, x->w.contexts.cols));
+  for (uint32_t i = 0; i < AGAIN; i++) {
+    rows[i] = i % N;
+    memcpy(fopo_matrix_row(contexts, i), fopo_matrix_row(x->w.contexts, i % N),
+           contexts.cols * sizeof(float));
+  }
+  ok(fopo_csr_take(&all_x, &x->X, rows, AGAIN));
+  ok(fopo_csr_take(&all_y, Y, rows, AGAIN));
+  fopo_sparse_scores mask = fopo_mask_of(&all_x);
+  ok(fopo_evaluate_expected(&e, all, FOPO_OBJECTIVE_REWARD, NULL, &x->w.pi, contexts,
+                            &(fopo_sessions){.Y = all_y}, &mask, 0, few));
+  for (size_t i = 0; i < AGAIN; i++) {
+    assert_true(fabsf(all[i] - each[i % N]) <= 1e-5f * each[i % N]);
+  }
+}
+
 /* Few items that stand for all: over their draws the mean of Z is that of all items, masked items
  * and those of Y included, and the error that is stated is about that which is made. */
 TEST(test_expected_by_few_items) {
@@ -490,6 +516,7 @@ TEST(test_expected_by_few_items) {
     }
     ok(fopo_evaluate_expected(&e, each, FOPO_OBJECTIVE_REWARD, NULL, &x.w.pi, x.w.contexts,
                               &sessions, &mask, 0, &few));
+    if (seed == 1) check_repeated(&x, &Y, &few, each);
     fopo_few_items_done(&few);
     for (size_t b = 0; b < N; b++) {
       double share = exact[b] > 0.0 ? exact[b] / (double)each[b] : 1.0;
