@@ -8,7 +8,7 @@ test, or a fault that changes nothing: survivors.txt has those, with the reason.
   mutate.py map                 runs every test and keeps which lines it executes, by gcov
   mutate.py run [PLACE ...]     draws faults and tries them; what is known is not tried again
     --count N    so many (400)          --budget S   and not longer than so many seconds
-    --limit S    for one fault, 400     --seed N     which are drawn (1)
+    --limit S    of CPU a fault, 400    --seed N     which are drawn (1)
     --without "NAME ..."                tests that are not asked
 
 operators.py says what is changed. The copy, the map and the results are below build/mutate; the
@@ -51,11 +51,12 @@ class NoTime(Exception):
 
 def sources(tree, places=()):
     """The files that are mutated: of these folders and files of src/, or of all. Of the headers
-    those that are code: the rules of the objectives."""
+    those that are code: the rules of the objectives, and slates."""
     paths = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "src"], cwd=tree,
                            capture_output=True, text=True, check=True).stdout.split()
     return [path for path in sorted(paths)
-            if path.endswith((".c", ".cc", ".cu")) or re.match("src/device/objectives/.*[.]h", path)
+            if path.endswith((".c", ".cc", ".cu"))
+            or re.match("src/device/(objectives/.*|slate)[.]h", path)
             if not places or any((path + "/").startswith("src/%s/" % place) for place in places)]
 
 
@@ -65,15 +66,18 @@ def read(tree, path):
 
 
 def faults_of(tree, path):
-    """Every fault of a file: dicts of name, what it does, file, line, its text, at, length, new."""
+    """Every fault of a file: dicts of name, what it does, file, line, its text, at, length, new.
+    Of a line's places that are changed alike the second has " (2)" behind it."""
     text = read(tree, path)
-    lines, faults = text.split("\n"), []
+    lines, faults, alike = text.split("\n"), [], collections.Counter()
     for operator, at, length, new in operators.found(text):
         line = text.count("\n", 0, at)
-        what = "%s: %s -> %s" % (operator, text[at:at + length].strip(), new or "nothing")
+        kind = "%s: %s -> %s" % (operator, text[at:at + length].strip(), new or "nothing")
+        alike[line, kind] += 1
+        what = kind + " (%d)" % alike[line, kind] * (alike[line, kind] > 1)
         faults.append({"name": "%s:%d %s" % (path[4:], line + 1, what), "what": what,
-                       "file": path, "line": line + 1, "text": lines[line].strip(), "at": at,
-                       "length": length, "new": new})
+                       "kind": kind, "file": path, "line": line + 1, "text": lines[line].strip(),
+                       "at": at, "length": length, "new": new})
     return faults
 
 
@@ -409,12 +413,18 @@ class DoesNotBuild(Exception):
     """The fault is no program: another one is drawn."""
 
 
-def judge(copy, reached, fault, limit, noticed):
+def spent():
+    """Seconds of CPU of all that was started and has ended: others may keep the machine busy."""
+    use = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return use.ru_utime + use.ru_stime
+
+
+def judge(copy, reached, fault, limit, until, noticed):
     """Who notices: a name, "" for nobody; how many tests were asked, and of how many."""
     tests, asked = reached.reaching(fault, noticed), 0
-    users, begun = reached.counts(fault["file"])[2], time.monotonic()
+    users, begun = reached.counts(fault["file"])[2], spent()
     with Applied(copy, fault, users):
-        while asked < len(tests) and time.monotonic() - begun < limit:
+        while asked < len(tests) and spent() - begun < limit and time.monotonic() < until:
             test = tests[asked]
             try:
                 if asked % 6 == 0:
@@ -508,7 +518,7 @@ def show(row, again):
 def drawn(tree, options):
     """All faults in the order of the seed, which a change elsewhere leaves as it is."""
     faults = [f for path in sources(tree, options.places) for f in faults_of(tree, path)]
-    return sorted(faults, key=lambda f: (digest(str(options.seed), f["file"], f["what"], f["text"]),
+    return sorted(faults, key=lambda f: (digest(str(options.seed), f["file"], f["kind"], f["text"]),
                                          f["at"]))
 
 
@@ -538,21 +548,21 @@ def run(tree, folder, options):
         row = results.get(fault)
         known = row is not None
         if not known:
-            left = options.budget - (time.monotonic() - begun)
-            if left < 10:
+            until = begun + options.budget
+            if time.monotonic() > until - 10:
                 print("  the budget is spent")
                 break
             if not ready:
                 copy.renew()
-                reached.load(begun + options.budget)
+                reached.load(until)
                 ready = True
             start = time.monotonic()
             try:
-                by, asked, of = judge(copy, reached, fault, min(options.limit, left),
+                by, asked, of = judge(copy, reached, fault, options.limit, until,
                                       results.noticed(fault["file"]))
             except DoesNotBuild:
                 continue
-            if not by and asked < of and left < options.limit:
+            if not by and asked < of and time.monotonic() > until:
                 print("  not decided, no time: " + fault["name"], flush=True)
                 continue
             if by:
