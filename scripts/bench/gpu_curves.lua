@@ -35,6 +35,7 @@ local METHODS = {
                                                    products = "float32"}, own_tail = true},
   {"REINFORCE", fopo.gradient.reinforce{samples = S, baseline = "mean"}},
   {"REINFORCE, no baseline", fopo.gradient.reinforce{samples = S, baseline = "none"}},
+  {"slates", fopo.gradient.slate{index = world.index, samples = 8, k = 5, sigma = 0.5}},
 }
 
 -- The rewards after 1/8, 1/4, 1/2 and all of the steps, and the seconds of training.

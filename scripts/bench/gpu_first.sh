@@ -6,7 +6,7 @@
 #   probes     the constants of gpu_model.lua, measured (gpu_limits.cu)
 #   ops        every operation and whole trainings against the CPU's (tests/c/test_cuda*.c)
 #   steps      seconds a step at eight shapes beside what the model says with those constants
-#   curves     rewards of nine trainings beside the same trainings on the CPU
+#   curves     rewards of ten trainings beside the same trainings on the CPU
 #   sweep      the same step with each switch: graphs or none, one kernel for many steps, kernels
 #              launched early, how many blocks share a context
 #   profile    where the time of a step goes, by name; with ncu, three kernels' counters
