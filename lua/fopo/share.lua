@@ -17,8 +17,8 @@ For data that are made or read whole; the whole takes no memory any more once no
 d:sessions{} of it makes the parts that the whole would give, to the bit, and each rank keeps its
 range of each: s.train.n are the contexts of all ranks, s.train.here those of this one.
 What takes them: fopo.embed.svd(s.train, {shard = true}), fopo.policy, s.train:share(pi), on which
-to train, and fopo.baseline.popular, random and als. s.valid:gather(n) puts n of the contexts on
-every rank, for validation, fopo.evaluate and all else; what needs all of them in one place says so.
+to train, and fopo.baseline.popular, random, als and ease. s.valid:gather(n) puts n of the contexts
+on every rank, for validation, fopo.evaluate and all else; what needs all in one place says so.
 A script with shared data runs on one process, too.]],
   example = [[
 d = fopo.data.synthetic{users = 300, items = 400, clusters = 8}:share()

@@ -210,6 +210,12 @@ int fopo_baseline_learn(fopo_baseline **b, fopo_baseline_search *search,
   *search = (fopo_baseline_search){.option = searched(options)};
   if (search->option != NULL) {
     job j = {.search = search, .o = *options};
+    if (sessions->all > 0) {
+      return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                       "%s = \"auto\" holds out users, and of sessions that are shared out no rank "
+                       "has all; give a number, as one that s:gather(4096) leads to",
+                       search->option->name);
+    }
     j.o.value = NULL; /* NDCG counts hits */
     int status = fits(sessions, &j.o);
     if (status == FOPO_OK) status = choose(&j, sessions);

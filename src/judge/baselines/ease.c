@@ -26,12 +26,16 @@
  * operator", The American Statistician 1979)
  *
  * after which A is minus the inverse. Only the upper triangle is kept up to date: n^3
- * multiply-adds for n rows. */
+ * multiply-adds for n rows.
+ *
+ * Of users that are shared out to ranks, each counts the pairs of its own; all add them up, and
+ * invert the sum. */
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "comm/pieces.h"
 #include "core/memory.h"
 #include "core/progress.h"
 #include "core/solve.h"
@@ -84,18 +88,27 @@ static void free_model(void *of) {
 
 /* ---- the matrix ---- */
 
-typedef struct {
-  fopo_matrix A; /* [n, n], n = P or N */
-  double l2;
-} gram;
-
+/* Of the matrix [n, n], n = P or N. */
 static void fill_row(void *payload, size_t a, const fopo_together_count *counts, uint32_t *with,
                      size_t n, size_t thread) {
-  gram *g = payload;
-  float *row = fopo_matrix_row(g->A, a);
+  float *row = fopo_matrix_row(*(const fopo_matrix *)payload, a);
   (void)thread;
   for (size_t i = 0; i < n; i++) row[with[i]] = (float)counts[with[i]].both;
-  row[a] = (float)((double)row[a] + g->l2);
+}
+
+/* The counts of this rank's users become those of all: exact up to 2^24 of two items, as one
+ * process's are. Collective, after `status` of the work before. */
+static int add_counts(fopo_matrix A, int status) {
+  size_t stripe = FOPO_PIECE / (A.ld * sizeof *A.x) + 1;
+  for (size_t i = 0; i < A.rows; i += stripe) {
+    if (status == FOPO_OK) {
+      status = fopo_progress("adding up counts of pairs", (double)i, (double)A.rows);
+    }
+    status = fopo_comm_agree(status);
+    if (status != FOPO_OK) return status;
+    status = fopo_comm_sum(fopo_matrix_row(A, i), least(stripe, A.rows - i) * A.ld);
+  }
+  return status;
 }
 
 static fopo_matrix part(fopo_matrix m, size_t i, size_t j, size_t rows, size_t cols) {
@@ -209,24 +222,28 @@ static void divide(fopo_matrix A, const float *by) {
   }
 }
 
-/* A = -(M^T M + l2 I)^-1 in its upper triangle, and by [M.cols]; T: M transposed. */
+/* A = -(M^T M + l2 I)^-1 in its upper triangle, and by [M.cols]; T: M transposed; is_share: M has
+ * the rows of this rank. */
 static int invert(fopo_matrix *A, float **by, const fopo_csr *M, const fopo_csr *T, double l2,
-                  const char *counting, const char *inverting) {
+                  int is_share, const char *counting, const char *inverting) {
   int status = fopo_matrix_init(A, M->cols, M->cols);
-  gram g = {.A = *A, .l2 = l2};
   *by = status == FOPO_OK ? fopo_alloc(M->cols, sizeof **by) : NULL;
   if (*by == NULL) return FOPO_ERR_MEMORY;
-  status = fopo_together(M, T, NULL, counting, fill_row, &g);
+  status = fopo_together(M, T, NULL, counting, fill_row, A);
+  if (is_share) status = add_counts(*A, status);
+  for (size_t a = 0; a < A->rows && status == FOPO_OK; a++) {
+    fopo_matrix_row(*A, a)[a] = (float)((double)fopo_matrix_row(*A, a)[a] + l2);
+  }
   return status == FOPO_OK ? sweep_all(*A, inverting) : status;
 }
 
-static int learn_items(model *m, const fopo_csr *M, double l2) {
+static int learn_items(model *m, const fopo_csr *M, double l2, int is_share) {
   float *by = NULL;
   fopo_csr users;
   int status = fopo_csr_transpose(&users, M);
   if (status == FOPO_OK) {
-    status =
-        invert(&m->B, &by, M, &users, l2, "counting pairs of items", "inverting items x items");
+    status = invert(&m->B, &by, M, &users, l2, is_share, "counting pairs of items",
+                    "inverting items x items");
   }
   fopo_csr_done(&users);
   if (status == FOPO_OK) {
@@ -284,8 +301,8 @@ static int learn_users(model *m, const fopo_csr *M, double l2) {
   float *by = NULL;
   int status = fopo_csr_transpose(&m->users, M);
   if (status == FOPO_OK) {
-    status =
-        invert(&m->K, &by, &m->users, M, l2, "counting pairs of users", "inverting users x users");
+    status = invert(&m->K, &by, &m->users, M, l2, 0, "counting pairs of users",
+                    "inverting users x users");
   }
   if (status == FOPO_OK) {
     for (size_t u = 0; u < M->rows; u++) {
@@ -589,17 +606,18 @@ static const fopo_csr *item_weights(const void *of) {
 
 static int fits(const fopo_csr *M, const fopo_baseline_options *o) {
   size_t top = least(o->top, M->cols);
-  uint64_t N = M->rows, P = M->cols, n = N < P ? N : P, threads = (uint64_t)fopo_threads();
+  uint64_t N = o->users > 0 ? o->users : M->rows, P = M->cols, n = N < P ? N : P;
+  uint64_t threads = (uint64_t)fopo_threads();
   uint64_t square = n * n + 2 * n * least(SWEEP, (size_t)n) + 2 * n * threads;
   uint64_t bytes = (square + 2 * fopo_csr_nnz(M)) * sizeof(float) + P * sizeof(uint64_t);
   if (top > 0) bytes += P * (top + 4 + threads * (BLOCK / 2 + 2)) * sizeof(uint64_t);
   char what[128];
   if (N < P) {
     snprintf(what, sizeof what, "the users x users matrix of ease, the smaller of %zu and %zu,",
-             M->rows, M->cols);
+             (size_t)N, M->cols);
   } else {
     snprintf(what, sizeof what, "the items x items weights of ease, the smaller of %zu and %zu,",
-             M->cols, M->rows);
+             M->cols, (size_t)N);
   }
   return fopo_memory_suffices(bytes, what, "use slim, whose memory is linear in the items");
 }
@@ -607,11 +625,21 @@ static int fits(const fopo_csr *M, const fopo_baseline_options *o) {
 static int fit(void **of, const fopo_csr *M, const fopo_baseline_options *o) {
   size_t top = least(o->top, M->cols);
   int status = fits(M, o);
+  if (o->users > 0 && o->users < M->cols) {
+    return fopo_fail(FOPO_ERR_UNAVAILABLE,
+                     "ease of %zu users and %zu items inverts users x users, and of users that are "
+                     "shared out no rank has all; give s:gather(%zu)",
+                     o->users, M->cols, o->users);
+  }
   if (status != FOPO_OK) return status;
   model *m = *of = fopo_alloc(1, sizeof *m);
   if (m == NULL) return FOPO_ERR_MEMORY;
   m->P = M->cols;
-  status = M->rows < M->cols ? learn_users(m, M, o->l2) : learn_items(m, M, o->l2);
+  if (o->users == 0 && M->rows < M->cols) {
+    status = learn_users(m, M, o->l2);
+  } else {
+    status = learn_items(m, M, o->l2, o->users > 0);
+  }
   if (status != FOPO_OK || top == 0) return status;
   status = largest_weights(&m->W, m, top);
   drop_weights(m);
@@ -645,7 +673,7 @@ const fopo_baseline_kind fopo_baseline_ease = {
     .name = "ease",
     .fits = fits,
     .fit = fit,
-    .whole = "inverts the counts of the users that two items share",
+    .shares = 1,
     .free = free_model,
     .score = score,
     .scratch_bytes = scratch_bytes,
