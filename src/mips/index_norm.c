@@ -2,8 +2,9 @@
  * The only structure is a sort and the only option is the budget.
  *
  * The items are not copied. The index holds the order, the norms and a packed copy of the first
- * rows of the order, a tenth, among which most queries of small k end; rows beyond are gathered
- * when they are needed. The order is by norm, then by id: total, so the same on every machine. */
+ * rows of the order, a tenth or less, among which most queries of small k end; rows beyond are
+ * gathered when they are needed. The order is by norm, then by id: total, so the same on every
+ * machine. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -19,8 +20,9 @@
 #include "mips/scan.h"
 
 enum {
-  PACKED_DIVISOR = 10, /* the packed copy takes a tenth of the items' bytes at most, */
-  ROWS_DIVISOR = 5,    /* and holds a fifth of them: hardly any search reads more */
+  PACKED_DIVISOR = 10,  /* the packed copy takes a tenth of the items' bytes at most, */
+  ROWS_DIVISOR = 5,     /* and holds a fifth of them: hardly any search reads more, */
+  MAX_PACKED = 1 << 19, /* nor more than so many, which make it slow to begin; */
   MIN_PACKED = 4096,
   AHEAD = 16 /* the prefetch distance in rows */
 };
@@ -171,6 +173,7 @@ static int pack_prefix(norm_index *impl, fopo_matrix items) {
   size_t packed_row = prefilter != NULL ? prefilter->row_bytes(items.cols) : row;
   size_t rows = items.rows * row / packed_row / PACKED_DIVISOR;
   if (rows > items.rows / ROWS_DIVISOR) rows = items.rows / ROWS_DIVISOR;
+  if (rows > MAX_PACKED) rows = MAX_PACKED;
   if (rows < MIN_PACKED) rows = MIN_PACKED;
   rows = fopo_prefilter_rows(rows);
   if (rows > impl->scan.limit) rows = impl->scan.limit;

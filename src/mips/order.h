@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sorts norms [n] (>= 0, not NaN) into that order; order [n] = the id of each. Allocates 16 n bytes
+/* Sorts norms [n] (>= 0, not NaN) into that order; order [n] = the id of each. Allocates 12 n bytes
  * of scratch. */
 int fopo_order_descending(uint32_t *order, float *norms, size_t n);
 

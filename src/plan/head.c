@@ -7,20 +7,30 @@
 static void list(fopo_buffer to[FOPO_HEAD_ARRAYS], fopo_head *head, const fopo_binding *data,
                  size_t H) {
   size_t P = data->items.rows;
-  const fopo_buffer all[FOPO_HEAD_ARRAYS] = {
-      FOPO_BUFFER(head->order, P), FOPO_BUFFER(head->place, P),
-      FOPO_HOST_BUFFER(head->host_place, P), FOPO_BUFFER(head->rows, H * fopo_rows_ld(data->L))};
+  const fopo_buffer all[FOPO_HEAD_ARRAYS] = {FOPO_HOST_BUFFER(head->host_place, P),
+                                             FOPO_BUFFER(head->rows, H * fopo_rows_ld(data->L))};
   memcpy(to, all, sizeof all);
 }
 
 void fopo_head_unbind(fopo_head *head, const fopo_binding *data) {
   fopo_buffer all[FOPO_HEAD_ARRAYS];
+  void *const shared[] = {head->order, head->place};
   list(all, head, data, 0);
+  fopo_release_all(data->device, shared, 2);
   fopo_give_back(data->device, all, head->room, FOPO_HEAD_ARRAYS);
   *head = (fopo_head){0};
 }
 
 void fopo_head_forget(fopo_head *head) { head->items = (fopo_shared_head){0}; }
+
+/* Sends what the host has; the first time *copy becomes the device's. */
+static int send(fopo_device *d, uint32_t **copy, const uint32_t *host, size_t n) {
+  void *block = *copy;
+  int status = block != NULL ? d->ops->put(d, block, host, n * sizeof *host)
+                             : d->ops->share(d, &block, host, n * sizeof *host);
+  *copy = block;
+  return status;
+}
 
 /* Packs the first `own` items of the order, which this part of the catalogue has of the head. Order
  * and place [P] go to the device, unless they are there. */
@@ -32,10 +42,8 @@ static int pack(fopo_head *head, const fopo_binding *data, const uint32_t *order
   int status = fopo_reserve(d, all, head->room, FOPO_HEAD_ARRAYS);
   if (status == FOPO_OK && head->items.order == NULL) {
     for (size_t i = 0; i < P; i++) head->host_place[order[i]] = (uint32_t)i;
-    status = d->ops->put(d, head->order, order, P * sizeof *order);
-    if (status == FOPO_OK) {
-      status = d->ops->put(d, head->place, head->host_place, P * sizeof *order);
-    }
+    status = send(d, &head->order, order, P);
+    if (status == FOPO_OK) status = send(d, &head->place, head->host_place, P);
   }
   if (status != FOPO_OK) return status;
   head->items = (fopo_shared_head){own, head->order, head->place, head->items.rows};

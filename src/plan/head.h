@@ -6,14 +6,14 @@
 
 #include "plan/norm_order.h"
 
-enum { FOPO_HEAD_ARRAYS = 4 };
+enum { FOPO_HEAD_ARRAYS = 2 };
 
 /* To be read; changed by the functions below alone. {0}: nothing is known of any items. */
 typedef struct {
   fopo_shared_head items; /* on the device; H items are packed, 0: none */
-  uint32_t *order;        /* device [P]; owned, as the next three */
-  uint32_t *place;        /* device [P] */
-  uint32_t *host_place;   /* [P] */
+  uint32_t *order;        /* device [P] of the norm order that it was set by; on a CPU its ids */
+  uint32_t *place;        /* device [P]; on a CPU host_place */
+  uint32_t *host_place;   /* [P]; owned, as rows */
   float *rows;            /* device [H, fopo_rows_ld(L)], of this part of the catalogue */
   size_t room[FOPO_HEAD_ARRAYS];
   size_t all; /* items of the head of all parts of the catalogue */
