@@ -15,6 +15,11 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(from, bytes) ((void)(from), (void)(bytes))
+#endif
 
 #include "core/platform.h"
 #include "core/status.h"
@@ -117,6 +122,12 @@ static head *new_block(size_t bytes, int zeroed) {
   }
   if (mapped > 0 ? h == NULL : from == NULL) return NULL;
   *h = (head){bytes, mapped, mapped > 0 ? (char *)h : from, LIVE};
+  /* ASan takes what is left of both HEADs for the block's own, and misses one number too many. */
+  if (mapped == 0) {
+    char *block = (char *)h + HEAD;
+    ASAN_POISON_MEMORY_REGION((char *)(h + 1), HEAD - sizeof *h);
+    ASAN_POISON_MEMORY_REGION(block + bytes, (size_t)(from + HEAD - (char *)h));
+  }
   return h;
 }
 
