@@ -631,7 +631,8 @@ TEST(graphblas_types) {
 }
 
 TEST(matrix_market) {
-  fopo_dataset *d = READ(write_text("%%MatrixMarket MATRIX Coordinate Real General\n% words\n\n"
+  fopo_dataset *d = READ(write_text("%%MatrixMarket MATRIX Coordinate Real General\n% words\n"
+                                    "%%GraphBLAS type bool behind a comment is one\n\n"
                                     "2 3 3\n1 1 0.5\n\n2 3 -2e0\n2 1 1\n"));
   assert_true(shaped(d, "mtx", 2, 3, 3) && at(d, "1", "2") == -2 && at(d, "0", "0") == 0.5);
   fopo_dataset_free(d);
