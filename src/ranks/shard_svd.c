@@ -353,8 +353,10 @@ static int init(job *j, const fopo_sessions *sessions, const fopo_embed_options 
   size_t nnz = fopo_csr_nnz(&sessions->X) + fopo_csr_nnz(&sessions->Y);
   if (sessions->all == 0) nnz /= ranks;
   if (largest < 2 * (ranks - 1)) largest = 2 * (ranks - 1); /* a user of each block */
+  size_t N = fopo_sessions_count(sessions), users = N < nnz ? N : nnz;
   uint64_t bytes = (uint64_t)(j->rows + largest + n + 2 * l) * l * sizeof(float) +
-                   (o->by_degree ? 6 : 4) * (uint64_t)nnz * sizeof(uint32_t);
+                   (uint64_t)n * o->svd.dim * sizeof(float) + 2 * (uint64_t)users * sizeof(head) +
+                   (o->by_degree ? 4 : 2) * (uint64_t)nnz * sizeof(uint32_t);
   status = fopo_memory_suffices(bytes, "the SVD", "use a smaller dim, or more machines");
   status = columns_init(&j->M, sessions, o->by_degree, status);
   if (status == FOPO_OK) status = fopo_matrix_init(&j->Y, j->rows, l);
