@@ -826,7 +826,7 @@ process = subprocess.Popen(["sh", os.path.join(here, "scripts/examples/ranks.sh"
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                            stdin=subprocess.DEVNULL,
                            env={**ALONE, "FOPO_THREADS": "1", "PAUSE": "0", "DIM": "8",
-                                "STEPS": str(done_steps + 40),
+                                "STEPS": str(done_steps + 600),  # not over before it is killed
                                 "MPIRUN_OPTIONS": " ".join(MPIRUN[1:])})
 started, said = [], ""
 for line in process.stdout:
