@@ -337,19 +337,20 @@ TEST(test_no_overlap) {
   assert_false(a.has[FOPO_OPE_DM]);
 }
 
-/* Bernstein's interval of dr, of a model whose rewards all lie beyond those of the log. */
+/* Bernstein's intervals of ips, and of dr by a model whose rewards all lie beyond the log's. */
 TEST(test_model_far_off) {
   float r[] = {0, 1, 0, 1}, p[] = {0.5f, 0.5f, 0.5f, 0.5f};
   const double chance[] = {0.5, 0.5, 0.5, 0.5};
   fopo_logs logs = {.n = 4, .n_actions = 2, .rewards = r, .propensities = p};
-  fopo_ope_settings s = {.level = 0.95, .reward_low = 0, .reward_high = 1};
+  fopo_ope_settings s = {.level = 0.95, .reward_low = 0, .reward_high = 3};
   for (double m = -5; m < 6; m += 10) {
     const double model[] = {m, m, m, m};
     fopo_ope_terms t = {.n = 4, .chance = chance, .expected = model, .logged = model};
     fopo_ope_report a;
     ok(fopo_ope_estimate_all(&a, &t, &logs, &s));
-    /* a term is m + w (r - m), w 0 to 2: -5 to 7 where m = -5, -5 to 5 where m = 5 */
-    double l = log(4 / 0.05), half = sqrt(2.0 / 3 * l / 4) + 7 * (m < 0 ? 12.0 : 10.0) * l / 9;
+    /* a term is m + w (r - m), w 0 to 2: -5 to 11 or -5 to 5; of ips 0 to 6 */
+    double l = log(4 / 0.05), half = sqrt(2.0 / 3 * l / 4) + 7 * (m < 0 ? 16.0 : 10.0) * l / 9;
+    near(a.by[FOPO_OPE_IPS].bernstein[1], 0.5 + sqrt(2.0 / 3 * l / 4) + 7 * 6 * l / 9, 1e-9);
     near(a.by[FOPO_OPE_DR].value, 0.5, 1e-12);
     near(a.by[FOPO_OPE_DR].bernstein[0], 0.5 - half, 1e-9);
     near(a.by[FOPO_OPE_DR].bernstein[1], 0.5 + half, 1e-9);
