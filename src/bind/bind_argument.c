@@ -49,7 +49,10 @@ void bind_check(lua_State *L, int status) {
 }
 
 int bind_return_outcome(lua_State *L, int status) {
-  if (status == FOPO_OK) return bind_return_boolean(L, 1);
+  if (status == FOPO_OK) {
+    lua_pushboolean(L, 1);
+    return 1;
+  }
   lua_pushnil(L);
   lua_pushstring(L, fopo_error_sentence());
   return 2;

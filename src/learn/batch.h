@@ -37,7 +37,7 @@ typedef struct {
 
   /* Of estimators that search for themselves. */
   float *near;               /* [part, near, L] their queries */
-  fopo_candidate_sets found; /* ids, scores and counts of a search; fopo_batch_places */
+  fopo_candidate_sets found; /* ids, scores and counts of a search */
   fopo_left_out *masked;     /* [part] what it leaves out, on the host */
 } fopo_draws;
 
@@ -131,15 +131,7 @@ static inline int fopo_batch_shares_tail(const fopo_batch *b) {
          b->options->estimator->needs & FOPO_SHARES_HEAD;
 }
 
-/* The answers that a search of b->near queries for each of n contexts has room for: k of each; of a
- * device that finds what is masked, too, those of one context at least. */
-enum { FOPO_PLACES = 1 << 20 };
-static inline size_t fopo_batch_places(const fopo_batch *b, size_t n) {
-  size_t P = b->data->P, widest = P < FOPO_TOPK_MOST ? P : FOPO_TOPK_MOST;
-  if (!b->plan->device_searches) return n * b->near * b->options->proposal.k;
-  size_t one = b->near * widest, all = n * one < FOPO_PLACES ? n * one : FOPO_PLACES;
-  return one > all ? one : all;
-}
+enum { FOPO_PLACES = 1 << 20 }; /* answers that a search on a device has room for, at least */
 
 /* Whether the objective is the ratio of learn/ratio.h. */
 static inline int fopo_batch_is_ratio(const fopo_batch *b) {

@@ -16,6 +16,15 @@ static int are_fetched(const fopo_batch *b) {
   return !b->fused && (fopo_reward_from_caller(b->reward) || b->reward->kind->look_up == NULL);
 }
 
+/* The answers that a search of b->near queries for each of n contexts has room for: k of each; of a
+ * device, which finds what is masked, too, those of one context at least. */
+static size_t places_of(const fopo_batch *b, size_t n) {
+  size_t P = b->data->P, widest = P < FOPO_TOPK_MOST ? P : FOPO_TOPK_MOST;
+  if (!b->plan->device_searches) return n * b->near * b->options->proposal.k;
+  size_t one = b->near * widest, all = n * one < FOPO_PLACES ? n * one : FOPO_PLACES;
+  return one > all ? one : all;
+}
+
 /* The ids of draws come first. */
 static void list(fopo_buffer to[FOPO_BATCH_ARRAYS], fopo_batch *b) {
   const fopo_binding *data = b->data;
@@ -27,7 +36,7 @@ static void list(fopo_buffer to[FOPO_BATCH_ARRAYS], fopo_batch *b) {
   size_t draws = part * b->S, fetched = are_fetched(b) ? draws : 0;
   size_t found = plan->n > 0 ? part * plan->q.k : 0, learns = data->learns_items != 0;
   size_t asked = fopo_estimator_asks(b->options->estimator) ? draws : 0;
-  size_t near = part * b->near, places = fopo_batch_places(b, part);
+  size_t near = part * b->near, places = places_of(b, part);
   size_t rows = learns * (b->items.dense || draws > data->P ? data->P : draws);
   const fopo_buffer all[FOPO_BATCH_ARRAYS] = {
       FOPO_BUFFER(w->samples.ids, draws),
