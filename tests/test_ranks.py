@@ -795,7 +795,7 @@ def job(steps):
                                  "PATH": folder + "/job:" + ALONE["PATH"]})
 
 
-process = job(40000)  # a line every twentieth of it: the first within seconds
+process = job(400000)  # the first line after 20000: mpirun may take seconds to hear a signal
 for line in process.stdout:
     if line.startswith("step "):
         break
