@@ -123,11 +123,12 @@ local function run(w, method, lr, seed, wanted)
           expected = reached.expected or NEVER, reward = reached.reward or NEVER}
 end
 
--- Second smallest, median and second largest of a list.
+-- Second smallest, median and second largest of a list; of less than four the ends.
 local function spread(list)
   table.sort(list)
   local n = #list
-  return {list[math.min(2, n)], study.median(list), list[math.max(n - 1, 1)]}
+  local from = n > 3 and 2 or 1
+  return {list[from], study.median(list), list[n + 1 - from]}
 end
 
 local function shown(x) return x == NEVER and "never" or ("%.3f"):format(x) end
